@@ -1,0 +1,70 @@
+//! Extents: runs of consecutive pages with a descriptor.
+
+use crate::PageSet;
+use crate::page_shift;
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+use std::num::NonZeroU32;
+
+/// The number of an extent within its space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExtentId(NonZeroU32);
+
+impl ExtentId {
+    /// From the number a descriptor field holds; 0 is none.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        NonZeroU32::new(raw).map(ExtentId)
+    }
+
+    /// The number to keep in a descriptor field.
+    pub fn to_raw(self) -> u32 {
+        self.0.get()
+    }
+
+    pub(crate) fn index(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    pub(crate) fn from_index(index: u32) -> Option<Self> {
+        index.checked_add(1).and_then(Self::from_raw)
+    }
+}
+
+/// A descriptor. Its memory keeps its type for the life of the space (`data` is never dropped, and made
+/// anew by nobody), so a stale [`ExtentId`] reads old values, never foreign memory.
+#[derive(Debug, Default)]
+pub struct Extent<D> {
+    /// First page, counted in the space's offsets.
+    pub(crate) first: AtomicU32,
+    /// Number of pages; 0 while the extent is free.
+    pub(crate) pages: AtomicU32,
+    /// Owner's number, set when the extent is made.
+    pub(crate) tag: AtomicU32,
+    /// Next free extent, while this one is free.
+    pub(crate) next_free: AtomicU32,
+    /// Pages that are committed.
+    pub(crate) committed: PageSet,
+    /// What the owner keeps about the extent.
+    pub data: D,
+}
+
+impl<D> Extent<D> {
+    /// Offset of the extent's first byte.
+    pub fn start(&self) -> u64 {
+        (self.first.load(Relaxed) as u64) << page_shift()
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> u32 {
+        self.pages.load(Relaxed)
+    }
+
+    /// The number its owner gave it in [`Space::alloc`](crate::Space::alloc).
+    pub fn tag(&self) -> u32 {
+        self.tag.load(Relaxed)
+    }
+
+    /// The pages that are committed.
+    pub fn committed(&self) -> &PageSet {
+        &self.committed
+    }
+}

@@ -1,0 +1,129 @@
+//! The only door to the system's memory calls.
+//!
+//! # Safety
+//! A [`Mapping`] owns the address range it made and nothing else; every call below is confined to that
+//! range. Memory of a private anonymous mapping reads as zero until written, so any type for which zero
+//! bytes are valid may lie in it.
+#![allow(unsafe_code)]
+
+use crate::supply::{Request, Supply};
+use crate::{Error, page_size};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ptr::NonNull;
+
+/// An owned range of private anonymous memory, unmapped on drop. Only touched pages cost memory.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a Mapping is an address range without interior state; what is read or written in it, and by
+// whom, is the business of the types that hand out references into it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` only gives its base, its length and page-wise release (an unsafe call).
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `len` bytes at an address that is a multiple of `align`, without huge pages.
+    pub(crate) fn reserve(
+        len: usize,
+        align: usize,
+        supply: Option<&dyn Supply>,
+    ) -> Result<Self, Error> {
+        debug_assert!(len.is_multiple_of(page_size()) && align.is_power_of_two());
+        let refused = Error::Mapping { bytes: len };
+        if supply.is_some_and(|supply| !supply.grant(Request::Map { bytes: len })) {
+            return Err(refused);
+        }
+        let slack = if align > page_size() { align } else { 0 };
+        let whole = map(len.checked_add(slack).ok_or(refused)?).ok_or(refused)?;
+        let skip = whole.addr().get().next_multiple_of(align) - whole.addr().get();
+        debug_assert!(skip <= slack);
+        // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
+        let base = unsafe { whole.add(skip) };
+        unmap(whole, skip);
+        // SAFETY: `skip + len <= len + slack`: one past the part that is kept.
+        unmap(unsafe { base.add(len) }, slack - skip);
+        // SAFETY: [base, base + len) was mapped above and is not shared yet. The advice only keeps
+        // huge pages away: they are not given back in parts. Systems without them answer EINVAL.
+        let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxNoHugepage) };
+        Ok(Mapping { base, len })
+    }
+
+    /// Takes over a mapping that was forgotten.
+    ///
+    /// # Safety
+    /// `base` and `len` are those of a Mapping that `std::mem::forget` was given.
+    pub(crate) unsafe fn adopt(base: NonNull<u8>, len: usize) -> Self {
+        Mapping { base, len }
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// Gives `len` bytes at `start` back to the system; they read as zero afterwards. False where the
+/// system refused (locked memory): the bytes are then unchanged.
+///
+/// # Safety
+/// The range lies in a live `Mapping`, and no one expects its old bytes any more.
+pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller vouches for the range; private anonymous memory reads as zero afterwards.
+    unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        unmap(self.base, self.len);
+    }
+}
+
+fn map(len: usize) -> Option<NonNull<u8>> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
+    let address = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
+    };
+    NonNull::new(address.ok()?.cast())
+}
+
+fn unmap(start: NonNull<u8>, len: usize) {
+    if len > 0 {
+        // SAFETY: called only with parts of a range that `map` returned, before anyone else knows of
+        // them (`reserve`) or after the owner is gone (`drop`).
+        let result = unsafe { munmap(start.as_ptr().cast(), len) };
+        debug_assert!(result.is_ok(), "munmap of an owned range: {result:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_aligned_zero_and_released() {
+        let page = page_size();
+        let mapping = Mapping::reserve(16 * page, 1 << 20, None).unwrap();
+        assert_eq!(mapping.base().addr().get() % (1 << 20), 0);
+        let at = mapping.base().as_ptr();
+        // SAFETY: both bytes lie in the 16 pages mapped, and this thread alone knows of them.
+        unsafe {
+            assert_eq!(*at.add(5 * page), 0);
+            *at.add(5 * page) = 7;
+            assert!(release_at(mapping.base().add(5 * page), page));
+            assert_eq!(*at.add(5 * page), 0);
+        }
+    }
+
+    #[test]
+    fn an_impossible_length_is_an_error() {
+        let bytes = 1 << 60;
+        assert_eq!(Mapping::reserve(bytes, 4096, None).unwrap_err(), Error::Mapping { bytes });
+    }
+}

@@ -1,0 +1,154 @@
+//! A set of pages of one extent, as four words.
+
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+use std::ops::Range;
+
+/// The longest extent.
+pub const EXTENT_PAGES_MAX: u32 = 256;
+
+const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
+
+/// Page numbers 0 to 255 of an extent.
+///
+/// Single words change atomically, so that pages of one extent may be committed and released by
+/// different threads; who may touch which page is for the extent's owner to order.
+#[derive(Debug, Default)]
+pub struct PageSet([AtomicU64; WORDS]);
+
+impl PageSet {
+    /// The bits of `range` that lie in word `word`.
+    fn mask(word: usize, range: &Range<u32>) -> u64 {
+        let base = word as u32 * 64;
+        let start = range.start.clamp(base, base + 64) - base;
+        let end = range.end.clamp(base, base + 64) - base;
+        if start >= end {
+            return 0;
+        }
+        (u64::MAX >> (64 - (end - start))) << start
+    }
+
+    fn words(range: &Range<u32>) -> Range<usize> {
+        debug_assert!(range.end <= EXTENT_PAGES_MAX);
+        range.start as usize / 64..(range.end as usize).div_ceil(64)
+    }
+
+    /// Adds `range`; returns how many of its pages were not in the set.
+    pub fn insert(&self, range: Range<u32>) -> u32 {
+        Self::words(&range)
+            .map(|word| {
+                let mask = Self::mask(word, &range);
+                (mask & !self.0[word].fetch_or(mask, Relaxed)).count_ones()
+            })
+            .sum()
+    }
+
+    /// Takes `range` out; returns how many of its pages were in the set.
+    pub fn remove(&self, range: Range<u32>) -> u32 {
+        Self::words(&range)
+            .map(|word| {
+                let mask = Self::mask(word, &range);
+                (mask & self.0[word].fetch_and(!mask, Relaxed)).count_ones()
+            })
+            .sum()
+    }
+
+    /// How many pages of `range` are in the set.
+    pub fn count(&self, range: Range<u32>) -> u32 {
+        Self::words(&range)
+            .map(|word| (self.0[word].load(Relaxed) & Self::mask(word, &range)).count_ones())
+            .sum()
+    }
+
+    /// Whether every page of `range` is in the set.
+    pub fn contains_all(&self, range: Range<u32>) -> bool {
+        self.count(range.clone()) as usize == range.len()
+    }
+
+    /// Whether `page` is in the set.
+    pub fn contains(&self, page: u32) -> bool {
+        self.0[page as usize / 64].load(Relaxed) >> (page % 64) & 1 == 1
+    }
+
+    /// Number of pages in the set.
+    pub fn len(&self) -> u32 {
+        self.count(0..EXTENT_PAGES_MAX)
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    /// Makes the set empty.
+    pub fn clear(&self) {
+        for word in &self.0 {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Makes the set equal to `other`.
+    pub fn copy_from(&self, other: &PageSet) {
+        for (word, from) in self.0.iter().zip(&other.0) {
+            word.store(from.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// The maximal runs of consecutive pages, lowest first.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while at < EXTENT_PAGES_MAX && !self.contains(at) {
+                at += 1;
+            }
+            let start = at;
+            while at < EXTENT_PAGES_MAX && self.contains(at) {
+                at += 1;
+            }
+            (start < at).then_some(start..at)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_across_words() {
+        let set = PageSet::default();
+        assert_eq!(set.insert(60..70), 10);
+        assert_eq!(set.insert(62..130), 60);
+        assert_eq!(set.len(), 70);
+        assert!(set.contains_all(60..130) && !set.contains_all(59..130));
+        assert_eq!(set.remove(64..65), 1);
+        assert_eq!(set.remove(64..65), 0);
+        assert_eq!(set.runs().collect::<Vec<_>>(), [60..64, 65..130]);
+        assert_eq!(set.insert(0..256), 256 - 69);
+        assert_eq!(set.runs().next(), Some(0..256));
+        set.clear();
+        assert!(set.is_empty() && set.runs().next().is_none());
+    }
+
+    #[test]
+    fn against_a_model() {
+        let set = PageSet::default();
+        let mut model = [false; 256];
+        let mut seed = 7u64;
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let start = (seed >> 33) as u32 % 256;
+            let end = start + (seed >> 43) as u32 % (257 - start);
+            let range = start as usize..end as usize;
+            let had = model[range.clone()].iter().filter(|&&bit| bit).count() as u32;
+            assert_eq!(set.count(start..end), had);
+            if seed >> 60 & 1 == 0 {
+                assert_eq!(set.insert(start..end), end - start - had);
+                model[range].fill(true);
+            } else {
+                assert_eq!(set.remove(start..end), had);
+                model[range].fill(false);
+            }
+            assert_eq!(set.len() as usize, model.iter().filter(|&&bit| bit).count());
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A growing array whose elements never move and never die before the array: readers need no lock.
+//!
+//! ```text
+//!   chunk 0: 1024 elements   chunk 1: 2048   chunk 2: 4096 ...   each a mapping of its own
+//! ```
+//!
+//! # Safety
+//! Elements `0..len` were written with `T::default()` before `len` was raised with release order; `get`
+//! reads `len` with acquire order first. Elements are never moved, and never dropped one by one.
+#![allow(unsafe_code)]
+
+use crate::mapping::Mapping;
+use crate::supply::Supply;
+use crate::sync::{AtomicU32, Ordering};
+use crate::{Error, page_size};
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+const FIRST: u32 = 1024;
+const CHUNKS: usize = 22;
+
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    chunks: [OnceLock<Mapping>; CHUNKS],
+    len: AtomicU32,
+    elements: PhantomData<T>,
+}
+
+// SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is needed.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+
+impl<T: Default + Send + Sync> Table<T> {
+    pub(crate) fn new() -> Self {
+        const { assert!(!std::mem::needs_drop::<T>(), "elements are never dropped") };
+        Table {
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            len: AtomicU32::new(0),
+            elements: PhantomData,
+        }
+    }
+
+    /// Chunk of element `index`, and its place there: chunk k starts at FIRST * (2^k - 1).
+    fn place(index: u32) -> (usize, usize) {
+        let shifted = index as u64 + FIRST as u64;
+        let chunk = shifted.ilog2() - FIRST.ilog2();
+        (chunk as usize, (shifted - ((FIRST as u64) << chunk)) as usize)
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// The element `index`, if it has been made.
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        if index >= self.len() {
+            return None;
+        }
+        let (chunk, at) = Self::place(index);
+        let mapping = self.chunks[chunk].get()?;
+        // SAFETY: `push` sized the chunk for 1024 << chunk elements and wrote this one before it raised
+        // `len` past `index`, which was read with acquire order above. It lives as long as `self`.
+        Some(unsafe { mapping.base().cast::<T>().add(at).as_ref() })
+    }
+
+    /// Makes one more element, with its default value. The caller serialises pushes.
+    pub(crate) fn push(&self, supply: Option<&dyn Supply>) -> Result<u32, Error> {
+        let index = self.len();
+        if index >= FIRST * ((1 << CHUNKS) - 1) {
+            return Err(Error::Exhausted);
+        }
+        let (chunk, at) = Self::place(index);
+        if self.chunks[chunk].get().is_none() {
+            let bytes = (FIRST as usize) << chunk;
+            let bytes = (bytes * size_of::<T>()).next_multiple_of(page_size());
+            let mapping = Mapping::reserve(bytes, page_size(), supply)?;
+            self.chunks[chunk].get_or_init(|| mapping);
+        }
+        let Some(mapping) = self.chunks[chunk].get() else {
+            return Err(Error::Exhausted);
+        };
+        // SAFETY: the chunk has room for 1024 << chunk > at elements, page alignment suits T, and no
+        // one has a reference to this element yet: `len` is not above it, and pushes are serialised.
+        unsafe { mapping.base().cast::<T>().add(at).write(T::default()) };
+        self.len.store(index + 1, Ordering::Release);
+        Ok(index)
+    }
+
+    /// Bytes of memory touched so far, in whole pages per chunk.
+    pub(crate) fn bytes(&self) -> usize {
+        let mut left = self.len() as usize;
+        let mut bytes = 0;
+        let mut room = FIRST as usize;
+        while left > 0 {
+            let here = left.min(room);
+            bytes += (here * size_of::<T>()).next_multiple_of(page_size());
+            left -= here;
+            room *= 2;
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::AtomicU64;
+
+    #[test]
+    fn elements_stay_where_they_are() {
+        let table = Table::<AtomicU64>::new();
+        let mut addresses = Vec::new();
+        for index in 0..5000u32 {
+            assert!(table.get(index).is_none());
+            assert_eq!(table.push(None).unwrap(), index);
+            let element = table.get(index).unwrap();
+            element.store(index as u64, Ordering::Relaxed);
+            addresses.push(std::ptr::from_ref(element));
+        }
+        for (index, &address) in addresses.iter().enumerate() {
+            let element = table.get(index as u32).unwrap();
+            assert_eq!(element.load(Ordering::Relaxed), index as u64);
+            assert_eq!(std::ptr::from_ref(element), address);
+        }
+        assert_eq!(table.bytes(), 8192 + 16384 + 3 * 4096 + 4096);
+    }
+
+    #[test]
+    fn places_do_not_overlap() {
+        assert_eq!(Table::<AtomicU64>::place(0), (0, 0));
+        assert_eq!(Table::<AtomicU64>::place(1023), (0, 1023));
+        assert_eq!(Table::<AtomicU64>::place(1024), (1, 0));
+        assert_eq!(Table::<AtomicU64>::place(3071), (1, 2047));
+        assert_eq!(Table::<AtomicU64>::place(3072), (2, 0));
+    }
+}

@@ -1,0 +1,223 @@
+//! Random extents, commits and releases against a naive model; every byte written is compared.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use page::{Config, Error, ExtentId, PageSet, Request, Space, Supply, page_size};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// splitmix64: one number makes the whole run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        (self.next() % bound as u64) as u32
+    }
+}
+
+/// What an extent should hold: per page the stamp written to it, `None` where it is not committed.
+type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;
+
+struct Subject {
+    space: Space<()>,
+    model: Model,
+    stamp: u64,
+}
+
+impl Subject {
+    fn new(config: Config) -> Self {
+        Subject { space: Space::new(config).unwrap(), model: Model::new(), stamp: 0 }
+    }
+
+    fn offset(&self, id: ExtentId, page: u32) -> u64 {
+        self.space.extent(id).start() + page as u64 * page_size() as u64
+    }
+
+    fn any(&self, random: &mut Random) -> Option<ExtentId> {
+        let len = self.model.len();
+        (len > 0).then(|| *self.model.keys().nth(random.below(len as u32) as usize).unwrap())
+    }
+
+    fn range(&self, id: ExtentId, random: &mut Random) -> Range<u32> {
+        let pages = self.model[&id].len() as u32;
+        let start = random.below(pages);
+        start..start + 1 + random.below(pages - start)
+    }
+
+    fn alloc(&mut self, random: &mut Random) -> Result<(), Error> {
+        let pages = if random.below(4) == 0 { 1 + random.below(256) } else { 1 + random.below(16) };
+        let id = self.space.alloc(pages, random.below(500))?;
+        assert!(self.model.insert(id, vec![None; pages as usize]).is_none(), "{id:?} twice");
+        Ok(())
+    }
+
+    fn commit(&mut self, id: ExtentId, range: Range<u32>) -> Result<(), Error> {
+        let old = self.model[&id][range.start as usize..range.end as usize].to_vec();
+        let new = self.space.commit(id, range.clone())?;
+        assert_eq!(new as usize, old.iter().filter(|page| page.is_none()).count());
+        for page in range {
+            self.stamp += 1;
+            let at = self.offset(id, page) + page_size() as u64 - 8;
+            // SAFETY: the page was committed above, and this thread alone uses the space.
+            unsafe { self.space.write(at, &self.stamp.to_ne_bytes()) };
+            self.model.get_mut(&id).unwrap()[page as usize] = Some(self.stamp);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, id: ExtentId, range: Range<u32>) {
+        let set = PageSet::default();
+        let pages = self.model.get_mut(&id).unwrap();
+        for page in range {
+            if pages[page as usize].take().is_some() {
+                set.insert(page..page + 1);
+            }
+        }
+        // SAFETY: this thread alone uses the space, and the model forgot the pages' stamps.
+        assert_eq!(unsafe { self.space.release(id, &set) }, set.len());
+    }
+
+    fn free(&mut self, id: ExtentId) {
+        self.release(id, 0..self.model[&id].len() as u32);
+        self.space.free(id);
+        self.model.remove(&id);
+    }
+
+    fn step(&mut self, random: &mut Random) -> Result<(), Error> {
+        let Some(id) = self.any(random) else {
+            return self.alloc(random);
+        };
+        let range = self.range(id, random);
+        match random.below(10) {
+            0..2 if self.model.len() < 400 => self.alloc(random)?,
+            2..6 => self.commit(id, range)?,
+            6..9 => self.release(id, range),
+            _ => self.free(id),
+        }
+        Ok(())
+    }
+
+    fn check(&self) {
+        self.space.check();
+        let mut committed = 0;
+        for (&id, pages) in &self.model {
+            assert_eq!(self.space.extent(id).pages() as usize, pages.len());
+            for (page, &stamp) in pages.iter().enumerate() {
+                let at = self.offset(id, page as u32) + page_size() as u64 - 8;
+                // SAFETY: the page lies in a live extent, and this thread alone uses the space.
+                let bytes = unsafe { self.space.bytes(at, 8) };
+                assert_eq!(bytes, stamp.unwrap_or(0).to_ne_bytes(), "{id:?} page {page}");
+                committed += usize::from(stamp.is_some());
+            }
+        }
+        assert_eq!(self.space.budget().used(), committed);
+    }
+}
+
+#[test]
+fn random_operations_match_the_model() {
+    for seed in 1..=4 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let mut subject = Subject::new(Config::default());
+        for step in 0..10_000 {
+            subject.step(&mut random).unwrap();
+            if step < 500 || step % 1000 == 0 {
+                subject.check();
+            }
+        }
+        while let Some(id) = subject.any(&mut random) {
+            subject.free(id);
+        }
+        subject.check();
+        assert_eq!(subject.space.budget().used(), 0);
+    }
+}
+
+/// Refuses the n-th request, or every one from the n-th on.
+struct RefuseNth {
+    count: AtomicUsize,
+    nth: usize,
+    from_then_on: bool,
+}
+
+impl Supply for RefuseNth {
+    fn grant(&self, _: Request) -> bool {
+        let now = self.count.fetch_add(1, Relaxed) + 1;
+        !(now == self.nth || (self.from_then_on && now > self.nth))
+    }
+}
+
+#[test]
+fn every_refusal_is_an_error_and_loses_nothing() {
+    for from_then_on in [false, true] {
+        for nth in 1.. {
+            let supply = RefuseNth { count: AtomicUsize::new(0), nth, from_then_on };
+            let supply = Arc::new(supply);
+            let mut subject =
+                Subject::new(Config { supply: Some(supply.clone()), ..Config::default() });
+            let mut random = Random(9);
+            let mut refused = 0;
+            for _ in 0..120 {
+                refused += usize::from(subject.step(&mut random).is_err());
+                subject.check();
+            }
+            if refused == 0 {
+                // A refused large segment is made up for by a smaller one.
+                if supply.count.load(Relaxed) < nth {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_limit_holds_for_part_of_a_range() {
+    let mut subject = Subject::new(Config { limit: Some(10), ..Config::default() });
+    let id = subject.space.alloc(64, 0).unwrap();
+    subject.model.insert(id, vec![None; 64]);
+    subject.commit(id, 0..8).unwrap();
+    let refused = subject.commit(id, 4..12).unwrap_err();
+    assert_eq!(refused, Error::Limit { limit: 10, used: 8, wanted: 4 });
+    subject.check();
+    subject.commit(id, 4..10).unwrap();
+    subject.free(id);
+    subject.check();
+}
+
+#[test]
+fn impossible_extents_are_refused() {
+    let space = Space::<()>::new(Config::default()).unwrap();
+    assert_eq!(space.alloc(0, 0), Err(Error::ExtentLength { pages: 0 }));
+    assert_eq!(space.alloc(257, 0), Err(Error::ExtentLength { pages: 257 }));
+    assert_eq!(space.find(0), None);
+    assert_eq!(space.find(u64::MAX), None);
+    assert_eq!(space.offset_of(4096), None);
+}
+
+#[test]
+fn address_space_is_reused_and_segments_come_and_go() {
+    let space = Space::<()>::new(Config::default()).unwrap();
+    let all: Vec<_> = (0..1200).map(|_| space.alloc(256, 0).unwrap()).collect();
+    space.check();
+    let high = space.extent(all[1199]).start();
+    for &id in &all {
+        space.free(id);
+    }
+    space.check();
+    assert_eq!(space.find(high), None);
+    let again = space.alloc(1, 7).unwrap();
+    assert_eq!((space.extent(again).tag(), space.extent(again).pages()), (7, 1));
+    assert!(space.extent(again).start() < high);
+    space.check();
+}

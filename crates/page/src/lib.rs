@@ -30,4 +30,4 @@ pub use extent::{Extent, ExtentId};
 pub use pageset::{EXTENT_PAGES_MAX, PageSet};
 pub use size::{page_shift, page_size};
 pub use space::{Config, OFFSET_BITS, Space};
-pub use supply::{Request, Supply};
+pub use supply::{RefuseNth, Request, Supply};

@@ -1,5 +1,7 @@
 //! The point at which a test, or a policy, may refuse pages.
 
+use crate::sync::{AtomicUsize, Ordering::Relaxed};
+
 /// What a [`Space`](crate::Space) is about to ask of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -20,4 +22,31 @@ pub enum Request {
 pub trait Supply: Send + Sync {
     /// Whether the request may go ahead.
     fn grant(&self, request: Request) -> bool;
+}
+
+/// A supply for tests: it refuses the n-th request, or every one from the n-th on.
+#[derive(Debug)]
+pub struct RefuseNth {
+    nth: usize,
+    from_then_on: bool,
+    requests: AtomicUsize,
+}
+
+impl RefuseNth {
+    /// Refuses request `nth`, counted from 1, and with `from_then_on` all that follow.
+    pub fn new(nth: usize, from_then_on: bool) -> Self {
+        RefuseNth { nth, from_then_on, requests: AtomicUsize::new(0) }
+    }
+
+    /// Requests made so far.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Relaxed)
+    }
+}
+
+impl Supply for RefuseNth {
+    fn grant(&self, _: Request) -> bool {
+        let now = self.requests.fetch_add(1, Relaxed) + 1;
+        now < self.nth || (now > self.nth && !self.from_then_on)
+    }
 }

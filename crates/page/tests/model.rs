@@ -1,28 +1,11 @@
 //! Random extents, commits and releases against a naive model; every byte written is compared.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use page::{Config, Error, ExtentId, PageSet, Request, Space, Supply, page_size};
+use fastrand::Rng;
+use page::{Config, Error, ExtentId, PageSet, RefuseNth, Space, page_size};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// splitmix64: one number makes the whole run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u32) -> u32 {
-        (self.next() % bound as u64) as u32
-    }
-}
 
 /// What an extent should hold: per page the stamp written to it, `None` where it is not committed.
 type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;
@@ -42,20 +25,20 @@ impl Subject {
         self.space.extent(id).start() + page as u64 * page_size() as u64
     }
 
-    fn any(&self, random: &mut Random) -> Option<ExtentId> {
+    fn any(&self, random: &mut Rng) -> Option<ExtentId> {
         let len = self.model.len();
-        (len > 0).then(|| *self.model.keys().nth(random.below(len as u32) as usize).unwrap())
+        (len > 0).then(|| *self.model.keys().nth(random.u32(..len as u32) as usize).unwrap())
     }
 
-    fn range(&self, id: ExtentId, random: &mut Random) -> Range<u32> {
+    fn range(&self, id: ExtentId, random: &mut Rng) -> Range<u32> {
         let pages = self.model[&id].len() as u32;
-        let start = random.below(pages);
-        start..start + 1 + random.below(pages - start)
+        let start = random.u32(..pages);
+        start..start + 1 + random.u32(..pages - start)
     }
 
-    fn alloc(&mut self, random: &mut Random) -> Result<(), Error> {
-        let pages = if random.below(4) == 0 { 1 + random.below(256) } else { 1 + random.below(16) };
-        let id = self.space.alloc(pages, random.below(500))?;
+    fn alloc(&mut self, random: &mut Rng) -> Result<(), Error> {
+        let pages = if random.u32(..4) == 0 { 1 + random.u32(..256) } else { 1 + random.u32(..16) };
+        let id = self.space.alloc(pages, random.u32(..500))?;
         assert!(self.model.insert(id, vec![None; pages as usize]).is_none(), "{id:?} twice");
         Ok(())
     }
@@ -92,12 +75,12 @@ impl Subject {
         self.model.remove(&id);
     }
 
-    fn step(&mut self, random: &mut Random) -> Result<(), Error> {
+    fn step(&mut self, random: &mut Rng) -> Result<(), Error> {
         let Some(id) = self.any(random) else {
             return self.alloc(random);
         };
         let range = self.range(id, random);
-        match random.below(10) {
+        match random.u32(..10) {
             0..2 if self.model.len() < 400 => self.alloc(random)?,
             2..6 => self.commit(id, range)?,
             6..9 => self.release(id, range),
@@ -127,7 +110,7 @@ impl Subject {
 fn random_operations_match_the_model() {
     for seed in 1..=4 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let mut subject = Subject::new(Config::default());
         for step in 0..10_000 {
             subject.step(&mut random).unwrap();
@@ -143,29 +126,14 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// Refuses the n-th request, or every one from the n-th on.
-struct RefuseNth {
-    count: AtomicUsize,
-    nth: usize,
-    from_then_on: bool,
-}
-
-impl Supply for RefuseNth {
-    fn grant(&self, _: Request) -> bool {
-        let now = self.count.fetch_add(1, Relaxed) + 1;
-        !(now == self.nth || (self.from_then_on && now > self.nth))
-    }
-}
-
 #[test]
 fn every_refusal_is_an_error_and_loses_nothing() {
     for from_then_on in [false, true] {
         for nth in 1.. {
-            let supply = RefuseNth { count: AtomicUsize::new(0), nth, from_then_on };
-            let supply = Arc::new(supply);
+            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
             let mut subject =
                 Subject::new(Config { supply: Some(supply.clone()), ..Config::default() });
-            let mut random = Random(9);
+            let mut random = Rng::with_seed(9);
             let mut refused = 0;
             for _ in 0..120 {
                 refused += usize::from(subject.step(&mut random).is_err());
@@ -173,7 +141,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
             }
             if refused == 0 {
                 // A refused large segment is made up for by a smaller one.
-                if supply.count.load(Relaxed) < nth {
+                if supply.requests() < nth {
                     break;
                 }
             }

@@ -1,0 +1,83 @@
+//! How many objects of which size a slab holds, and in how many pages.
+
+use crate::Error;
+use page::page_size;
+
+/// Most objects of a slab: the used bits of its descriptor.
+pub(crate) const OBJECTS_MAX: usize = 512;
+/// Most pages of a slab.
+const PAGES_MAX: usize = 16;
+
+/// The shape of a cache's slabs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes from one object to the next: the size rounded up to the alignment.
+    pub stride: usize,
+    /// Objects in a slab.
+    pub objects: usize,
+    /// Pages in a slab.
+    pub pages: usize,
+}
+
+impl Geometry {
+    /// The fewest pages that leave at most 1/64 of the slab unused, else those that leave least.
+    pub fn new(size: usize, align: usize) -> Result<Self, Error> {
+        let page = page_size();
+        if !align.is_power_of_two() || align > page {
+            return Err(Error::Align { align, page });
+        }
+        let max = PAGES_MAX * page;
+        if size == 0 || size > max {
+            return Err(Error::Size { size, max });
+        }
+        let stride = size.next_multiple_of(align);
+        let shape = |pages: usize| {
+            let objects = (pages * page / stride).min(OBJECTS_MAX);
+            Geometry { stride, objects, pages: (objects * stride).div_ceil(page) }
+        };
+        let shapes = || (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
+        let enough = shapes().find(|shape| shape.waste() * 64 <= shape.bytes());
+        // Unused parts are compared as fractions, without division.
+        let least =
+            || shapes().min_by(|a, b| (a.waste() * b.bytes()).cmp(&(b.waste() * a.bytes())));
+        enough.or_else(least).ok_or(Error::Size { size, max })
+    }
+
+    fn bytes(&self) -> usize {
+        self.pages * page_size()
+    }
+
+    /// Bytes of a slab that no object covers.
+    pub fn waste(&self) -> usize {
+        self.bytes() - self.objects * self.stride
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_are_short_and_full() {
+        let shape = |size, align| Geometry::new(size, align).unwrap();
+        assert_eq!(shape(16, 16), Geometry { stride: 16, objects: 256, pages: 1 });
+        assert_eq!(shape(1, 1), Geometry { stride: 1, objects: 512, pages: 1 });
+        assert_eq!(shape(4096, 4096), Geometry { stride: 4096, objects: 1, pages: 1 });
+        assert_eq!(shape(3000, 8), Geometry { stride: 3000, objects: 15, pages: 11 });
+        assert_eq!(shape(65536, 8), Geometry { stride: 65536, objects: 1, pages: 16 });
+        for size in 1..=65536 {
+            let shape = shape(size, 8);
+            assert!(shape.objects <= OBJECTS_MAX && shape.pages <= PAGES_MAX);
+            assert!(shape.objects * shape.stride <= shape.bytes());
+        }
+    }
+
+    #[test]
+    fn bad_shapes_are_named() {
+        assert!(matches!(Geometry::new(0, 8), Err(Error::Size { size: 0, .. })));
+        assert!(matches!(Geometry::new(65537, 8), Err(Error::Size { size: 65537, .. })));
+        assert!(matches!(Geometry::new(8, 0), Err(Error::Align { align: 0, .. })));
+        assert!(matches!(Geometry::new(8, 12), Err(Error::Align { align: 12, .. })));
+        assert!(matches!(Geometry::new(8, 8192), Err(Error::Align { align: 8192, .. })));
+    }
+}

@@ -1,0 +1,417 @@
+//! The pool's core: objects stored for owners, whose words are cell and lock of each object.
+//!
+//! Lock order: owner's word, class, slab caches, space. Storing builds outside, swaps inside, frees
+//! after: a new object is whole before the word names it, the old one is freed after it no longer does.
+
+use crate::class::Class;
+use crate::locked::{Locked, Search};
+use crate::memory::Memory;
+use crate::stat::{ClassStat, Classes};
+use crate::sync::{AtomicUsize, Ordering::Relaxed};
+use crate::word::{PAYLOAD_BITS, Place, Value, Word};
+use crate::{Config, Error};
+use page::{Budget, page_size};
+use slab::Arena;
+use std::fmt;
+use std::sync::Arc;
+
+/// Who has words. Sealed: an object's safety rests on its word, so only this crate's owners exist.
+pub trait Owner: sealed::Owner {}
+
+pub(crate) mod sealed {
+    use crate::Error;
+    use crate::word::Word;
+
+    pub trait Owner: Sync {
+        /// The word `index`, if it has been made.
+        #[allow(private_interfaces)]
+        fn word(&self, index: u32) -> Option<&Word>;
+
+        /// The word `index`, made if need be.
+        #[allow(private_interfaces)]
+        fn make_word(&self, index: u32) -> Result<&Word, Error>;
+
+        /// Bytes of memory the owner uses outside the pool's arena.
+        fn bytes(&self) -> usize;
+
+        /// Asserts the owner's own state.
+        fn check(&self);
+    }
+}
+
+/// Pages ready at any fill: commits are dear, so a few pages are kept for the next objects.
+const READY_MIN: usize = 64;
+
+/// The parts below the owner.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) memory: Memory,
+    pub(crate) classes: Box<[Class]>,
+    /// Class of the sizes up to 8 bytes times the position.
+    by_size: Box<[u16]>,
+    /// Pages committed that no live object touches.
+    pub(crate) ready: AtomicUsize,
+}
+
+impl Parts {
+    fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
+        let shapes = config.geometry.classes();
+        let grain = crate::geometry::GRAIN;
+        let largest = shapes.last().map_or(0, |shape| shape.size);
+        let class_of = |size| shapes.partition_point(|shape| shape.size < size) as u16;
+        let by_size = (0..=largest / grain).map(|nth| class_of(nth * grain)).collect();
+        let class = |(index, &shape)| Class::new(index as u32, shape);
+        Ok(Parts {
+            memory: Memory::new(config.pages, arena)?,
+            classes: shapes.iter().enumerate().map(class).collect(),
+            by_size,
+            ready: AtomicUsize::new(0),
+        })
+    }
+
+    fn class_of(&self, len: usize) -> Result<&Class, Error> {
+        let nth = len.div_ceil(crate::geometry::GRAIN);
+        match self.by_size.get(nth).filter(|_| len > 0) {
+            Some(&class) => Ok(&self.classes[class as usize]),
+            None => Err(Error::Size { size: len, max: self.largest() }),
+        }
+    }
+
+    fn largest(&self) -> usize {
+        self.classes.last().map_or(0, |class| class.shape.size)
+    }
+
+    /// Whether more pages are ready than the pool may keep: 64, or 0.1% of what is committed.
+    pub(crate) fn ready_excess(&self) -> bool {
+        let kept = READY_MIN.max(self.memory.space.budget().used() / 1000);
+        self.ready.load(Relaxed) > kept
+    }
+
+    /// Takes a slot for `len` bytes.
+    fn alloc(&self, len: usize, owner: u32) -> Result<u64, Error> {
+        let class = self.class_of(len)?;
+        loop {
+            let mut locked = Locked::new(self, class);
+            match locked.take(owner, Search::Lowest) {
+                Ok(Some(offset)) => return Ok(offset),
+                Ok(None) => drop(locked),
+                Err(error) => match locked.take(owner, Search::Committed)? {
+                    Some(offset) => return Ok(offset),
+                    None => {
+                        drop(locked);
+                        if self.trim() == 0 {
+                            return Err(error);
+                        }
+                        continue;
+                    }
+                },
+            }
+            let id = self.memory.create(class)?;
+            let mut locked = Locked::new(self, class);
+            locked.insert(id);
+        }
+    }
+
+    fn free(&self, offset: u64) {
+        let Some(id) = self.memory.space.find(offset) else {
+            unreachable!("a word named offset {offset:#x}, where no zspage is");
+        };
+        let class = &self.classes[self.memory.space.extent(id).tag() as usize];
+        Locked::new(self, class).give(id, offset);
+    }
+
+    /// Gives every ready page back; how many pages.
+    fn trim(&self) -> usize {
+        if self.ready.load(Relaxed) == 0 {
+            return 0;
+        }
+        let space = &self.memory.space;
+        let mut total = 0;
+        for class in &self.classes {
+            loop {
+                let locked = Locked::new(self, class);
+                let with_ready =
+                    (0..crate::class::GROUPS).flat_map(|group| locked.group(group)).find(|&id| {
+                        let zspage = &space.extent(id).data;
+                        !zspage.releasing() && !zspage.ready.is_empty()
+                    });
+                match with_ready.map(|id| locked.release(id)) {
+                    None | Some(0) => break,
+                    Some(pages) => total += pages as usize,
+                }
+            }
+        }
+        total
+    }
+}
+
+/// A pool whose objects belong to the words of an [`Owner`].
+pub struct Core<O> {
+    parts: Parts,
+    owner: O,
+}
+
+impl<O> fmt::Debug for Core<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("space", &self.parts.memory.space).finish_non_exhaustive()
+    }
+}
+
+/// What a word holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// 59 bits of the owner's, 0 in a new word; no object.
+    Inline(u64),
+    /// An object, and the owner's four bits beside it.
+    Object {
+        /// The object.
+        bytes: &'a [u8],
+        /// The owner's bits, 0 to 15.
+        mark: u8,
+    },
+}
+
+/// What a word held before it was given something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Old {
+    /// The owner's bits; no object.
+    Inline(u64),
+    /// An object, freed meanwhile.
+    Object {
+        /// Its bytes.
+        len: usize,
+        /// The owner's bits.
+        mark: u8,
+    },
+}
+
+impl<O: Owner> Core<O> {
+    /// A pool without pages. `owner` makes its words in the arena that it is given.
+    pub(crate) fn new(
+        config: Config,
+        owner: impl FnOnce(&Arc<Arena>) -> Result<O, Error>,
+    ) -> Result<Self, Error> {
+        let supply = config.pages.supply.clone();
+        let arena = Arena::new(page::Config { limit: None, supply })?;
+        let owner = owner(&arena)?;
+        Ok(Core { parts: Parts::new(config, arena)?, owner })
+    }
+
+    pub(crate) fn owner(&self) -> &O {
+        &self.owner
+    }
+
+    /// Locks word `index` for reading. What it holds stays and does not change until the pin is dropped.
+    pub fn pin(&self, index: u32) -> Pin<'_> {
+        let word = self.owner.word(index);
+        let value = word.map_or(Value::EMPTY, Word::lock_shared);
+        Pin { memory: &self.parts.memory, word, value }
+    }
+
+    /// Locks word `index` for a change.
+    pub fn lock(&self, index: u32) -> Result<Exclusive<'_>, Error> {
+        let word = self.owner.make_word(index)?;
+        Ok(Exclusive { parts: &self.parts, index, word, value: word.lock_exclusive() })
+    }
+
+    /// As [`lock`](Self::lock), but `None` for a word that was never made and so holds nothing.
+    pub fn lock_existing(&self, index: u32) -> Option<Exclusive<'_>> {
+        let word = self.owner.word(index)?;
+        Some(Exclusive { parts: &self.parts, index, word, value: word.lock_exclusive() })
+    }
+
+    /// Stores `bytes` for word `index`, which does not name them yet: see [`Exclusive::replace`].
+    pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<Staged<'_>, Error> {
+        Staged::new(&self.parts, index, bytes)
+    }
+
+    /// The count of the pool's pages (`mem_used`) and its limit.
+    pub fn pages(&self) -> &Budget {
+        self.parts.memory.space.budget()
+    }
+
+    /// All memory of the pool in bytes: pages, their maps and descriptors, bodies, classes and words.
+    pub fn bytes(&self) -> usize {
+        let memory = &self.parts.memory;
+        let pages = self.pages().used() * page_size() + memory.space.metadata_bytes();
+        let tables = size_of_val(&*self.parts.classes) + size_of_val(&*self.parts.by_size);
+        pages + memory.arena.bytes() + tables + self.owner.bytes()
+    }
+
+    /// The largest object there is.
+    pub fn largest(&self) -> usize {
+        self.parts.largest()
+    }
+
+    /// Gives back the pages that are kept ready for the next objects; how many.
+    pub fn trim(&self) -> usize {
+        self.parts.trim()
+    }
+
+    /// Statistics per class.
+    pub fn classes(&self) -> Classes {
+        Classes::new(self.parts.classes.iter().map(|class| {
+            let locked = Locked::new(&self.parts, class);
+            ClassStat::new(class, &locked.state)
+        }))
+    }
+
+    /// Asserts the state of every class, zspage and word. Nothing else may use the pool meanwhile.
+    pub fn check(&self) {
+        let (mut ready, mut live) = (0, 0);
+        for class in &self.parts.classes {
+            Locked::new(&self.parts, class).check(|offset, index| {
+                live += 1;
+                let word = self.owner.word(index).map(|word| word.peek().decode());
+                let Some(Ok(place)) = word else {
+                    panic!("the object at {offset:#x} is of word {index}, which holds {word:?}")
+                };
+                assert_eq!(place.offset, offset, "word {index} names another object (I1)");
+                assert!(place.len <= class.shape.size, "word {index}: {place:?} in {class:?}");
+            });
+        }
+        for id in self.parts.memory.space.live() {
+            ready += self.parts.memory.space.extent(id).data.ready.len() as usize;
+        }
+        assert_eq!(ready, self.parts.ready.load(Relaxed), "pages kept ready");
+        let committed: u64 =
+            self.parts.classes.iter().map(|class| class.state.lock().committed).sum();
+        assert_eq!(committed as usize, self.pages().used(), "pages committed");
+        self.parts.memory.space.check();
+        self.parts.memory.arena.check();
+        self.owner.check();
+    }
+}
+
+/// A word locked for reading.
+#[derive(Debug)]
+pub struct Pin<'p> {
+    memory: &'p Memory,
+    word: Option<&'p Word>,
+    value: Value,
+}
+
+impl Pin<'_> {
+    /// What the word holds.
+    pub fn content(&self) -> Content<'_> {
+        content(self.memory, self.value)
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        if let Some(word) = self.word {
+            word.unlock_shared();
+        }
+    }
+}
+
+fn content(memory: &Memory, value: Value) -> Content<'_> {
+    match value.decode() {
+        Ok(place) => {
+            Content::Object { bytes: memory.read(place.offset, place.len), mark: place.mark }
+        }
+        Err(payload) => Content::Inline(payload),
+    }
+}
+
+/// An object that is stored though no word names it yet; freed on drop.
+#[derive(Debug)]
+pub struct Staged<'p> {
+    parts: &'p Parts,
+    index: u32,
+    offset: u64,
+    len: usize,
+}
+
+impl<'p> Staged<'p> {
+    fn new(parts: &'p Parts, index: u32, bytes: &[u8]) -> Result<Self, Error> {
+        let offset = parts.alloc(bytes.len(), index)?;
+        parts.memory.write(offset, bytes);
+        Ok(Staged { parts, index, offset, len: bytes.len() })
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        self.parts.free(self.offset);
+    }
+}
+
+/// A word locked for a change; unchanged if dropped.
+#[derive(Debug)]
+pub struct Exclusive<'p> {
+    parts: &'p Parts,
+    index: u32,
+    word: &'p Word,
+    value: Value,
+}
+
+impl<'p> Exclusive<'p> {
+    /// What the word holds.
+    pub fn content(&self) -> Content<'_> {
+        content(&self.parts.memory, self.value)
+    }
+
+    /// Stores `bytes` for this word, which does not name them yet.
+    pub fn stage(&self, bytes: &[u8]) -> Result<Staged<'p>, Error> {
+        Staged::new(self.parts, self.index, bytes)
+    }
+
+    /// Makes the word name `staged`, which was staged for it, unlocks it and frees what it held.
+    ///
+    /// # Panics
+    /// When `staged` is of another word or pool.
+    pub fn replace(self, staged: Staged<'p>, mark: u8) -> Old {
+        let ours = std::ptr::eq(staged.parts, self.parts) && staged.index == self.index;
+        assert!(ours, "an object staged for word {} is given to word {}", staged.index, self.index);
+        let place = Place { offset: staged.offset, len: staged.len, mark };
+        std::mem::forget(staged);
+        self.finish(Value::object(place))
+    }
+
+    /// Makes the word hold `payload` (59 bits), unlocks it and frees what it held.
+    ///
+    /// # Panics
+    /// When `payload` has more than 59 bits.
+    pub fn set_inline(self, payload: u64) -> Old {
+        assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
+        self.finish(Value::inline(payload))
+    }
+
+    /// Puts `bytes` in the place of the object the word holds, if they fit in its slot: what an
+    /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing changed.
+    pub fn overwrite(self, bytes: &[u8], mark: u8) -> Result<Old, Self> {
+        let Ok(place) = self.value.decode() else { return Err(self) };
+        let extent = self.parts.memory.space.find(place.offset);
+        let class = extent.map(|id| self.parts.memory.space.extent(id).tag() as usize);
+        let room = class.map_or(0, |class| self.parts.classes[class].shape.size);
+        if bytes.is_empty() || bytes.len() > room {
+            return Err(self);
+        }
+        self.parts.memory.write(place.offset, bytes);
+        let new = Place { offset: place.offset, len: bytes.len(), mark };
+        self.word.unlock_exclusive(Value::object(new));
+        std::mem::forget(self);
+        Ok(Old::Object { len: place.len, mark: place.mark })
+    }
+
+    fn finish(self, value: Value) -> Old {
+        let (parts, old) = (self.parts, self.value);
+        self.word.unlock_exclusive(value);
+        std::mem::forget(self);
+        match old.decode() {
+            Ok(place) => {
+                parts.free(place.offset);
+                Old::Object { len: place.len, mark: place.mark }
+            }
+            Err(payload) => Old::Inline(payload),
+        }
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        self.word.unlock_exclusive(self.value);
+    }
+}

@@ -1,0 +1,42 @@
+//! What can go wrong with objects.
+
+/// Why an object could not be stored, read or freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Objects have 1 byte up to the largest class.
+    #[error("an object of {size} bytes can't be stored; 1 to {max} bytes are possible")]
+    Size {
+        /// Bytes asked for.
+        size: usize,
+        /// The largest object there is.
+        max: usize,
+    },
+    /// The pool's pages are used up, or the system gives no more.
+    #[error(transparent)]
+    Pages(#[from] page::Error),
+    /// The memory that manages the objects is used up.
+    #[error(transparent)]
+    Slab(#[from] slab::Error),
+    /// The owner's number is outside its table.
+    #[error("number {index} is outside the table of {len}")]
+    Index {
+        /// Number asked for.
+        index: u64,
+        /// Numbers there are.
+        len: u64,
+    },
+    /// The handle was freed already, or never given out by this pool.
+    #[error("handle {raw:#x} is stale, or of another pool")]
+    Handle {
+        /// The handle's raw form.
+        raw: u64,
+    },
+}
+
+impl Error {
+    /// Whether it is the pool's limit that refused.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Error::Pages(page::Error::Limit { .. }))
+    }
+}

@@ -1,0 +1,53 @@
+//! zsmalloc: a pool of objects of odd sizes, packed as densely as there is.
+//!
+//! Objects of about one size share *zspages*: extents of consecutive pages of which only those are
+//! committed that an object touches. Every object is one plain slice. Each belongs to an *owner's word*
+//! of 8 bytes that says where it lies and is its lock; beside the object lies only the owner's number.
+//!
+//! ```text
+//!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed -> bytes copied
+//!          -> owner's word swapped under its lock -> what it held before is freed
+//!   read:  owner's word locked for reading (the pin) -> slice
+//!   free:  word -> offset -> extent -> class -> bit cleared -> pages without objects given back
+//! ```
+//!
+//! [`Core`] does all that for an [`Owner`]. There are two: [`Slots`], numbered words for a device, and
+//! the cells of [`Pool`], which gives out opaque [`Handle`]s.
+
+mod body;
+mod cells;
+mod class;
+mod core;
+mod error;
+mod geometry;
+mod leaves;
+mod locked;
+mod memory;
+mod pool;
+mod slots;
+mod stat;
+mod sync;
+mod word;
+mod zspage;
+
+pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};
+pub use error::Error;
+pub use geometry::{ClassShape, Geometry};
+pub use pool::{Handle, Pool, ReadGuard};
+pub use slots::Slots;
+pub use stat::{ClassStat, Classes};
+
+/// How a pool is made.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Size classes and zspages.
+    pub geometry: Geometry,
+    /// The pool's pages: their limit, and who may refuse them.
+    pub pages: page::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { geometry: Geometry::native(), pages: page::Config::default() }
+    }
+}

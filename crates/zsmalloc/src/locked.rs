@@ -1,0 +1,247 @@
+//! What is done to the zspages of one class while its lock is held.
+//!
+//! Lock order: owner's word, class, then slab caches and the space (each the last one taken). Pages are
+//! given back outside the lock: their slots are *held* meanwhile, by one thread per zspage.
+
+use crate::Error;
+use crate::body::Body;
+use crate::class::{Class, ClassState, FULL};
+use crate::core::Parts;
+use crate::sync::{MutexGuard, Ordering::Relaxed};
+use crate::zspage::Zspage;
+use page::{ExtentId, PageSet};
+use std::ops::Range;
+
+/// A class with its lock held.
+#[derive(Debug)]
+pub(crate) struct Locked<'p> {
+    parts: &'p Parts,
+    class: &'p Class,
+    pub(crate) state: MutexGuard<'p, ClassState>,
+}
+
+/// Which free slots will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// The lowest of the fullest zspage with room.
+    Lowest,
+    /// Only one whose pages are all committed: for a pool at its limit.
+    Committed,
+}
+
+impl<'p> Locked<'p> {
+    pub(crate) fn new(parts: &'p Parts, class: &'p Class) -> Self {
+        Locked { parts, class, state: class.state.lock() }
+    }
+
+    pub(crate) fn class(&self) -> &'p Class {
+        self.class
+    }
+
+    fn zspage(&self, id: ExtentId) -> &'p Zspage {
+        &self.parts.memory.space.extent(id).data
+    }
+
+    pub(crate) fn body(&self, id: ExtentId) -> Body<'_> {
+        self.parts.memory.body(self, id)
+    }
+
+    /// The zspages of a fullness group.
+    pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
+        let first = ExtentId::from_raw(self.state.heads[group]);
+        std::iter::successors(first, |&id| ExtentId::from_raw(self.zspage(id).next.load(Relaxed)))
+    }
+
+    /// Takes a slot for `owner` in the fullest zspage with room; its offset. `None` when none will do.
+    pub(crate) fn take(&mut self, owner: u32, search: Search) -> Result<Option<u64>, Error> {
+        let Some((id, slot)) = self.find(search) else { return Ok(None) };
+        let pages = self.class.pages_of(slot);
+        let space = &self.parts.memory.space;
+        let committed = space.commit(id, pages.clone())?;
+        self.state.committed += committed as u64;
+        self.body(id).take(slot, owner);
+        self.no_longer_ready(id, pages);
+        self.set_inuse(id, self.zspage(id).inuse() + 1);
+        self.state.inuse += 1;
+        Ok(Some(space.extent(id).start() + self.class.offset(slot)))
+    }
+
+    /// A free slot: fullest group first, head of its list first, lowest slot first.
+    fn find(&self, search: Search) -> Option<(ExtentId, u32)> {
+        (0..FULL).rev().flat_map(|group| self.group(group)).find_map(|id| {
+            let body = self.body(id);
+            let mut slot = body.lowest_free()?;
+            if search == Search::Committed {
+                let committed = self.parts.memory.space.extent(id).committed();
+                while !committed.contains_all(self.class.pages_of(slot)) {
+                    slot = body.free_from(slot + 1)?;
+                }
+            }
+            Some((id, slot))
+        })
+    }
+
+    /// Gives the slot at `offset` of zspage `id` back, and the pages on which nothing lives any more,
+    /// but for those the pool keeps ready.
+    pub(crate) fn give(mut self, id: ExtentId, offset: u64) {
+        let at = offset - self.parts.memory.space.extent(id).start();
+        let slot = self.class.slot_at(at);
+        let body = self.body(id);
+        body.give(slot);
+        let mut emptied = 0;
+        for page in self.class.pages_of(slot) {
+            if !body.any_live(self.class.slots_of(page..page + 1)) {
+                emptied += self.zspage(id).ready.insert(page..page + 1);
+            }
+        }
+        self.set_inuse(id, self.zspage(id).inuse() - 1);
+        self.state.inuse -= 1;
+        if emptied > 0 {
+            self.parts.ready.fetch_add(emptied as usize, Relaxed);
+            if self.parts.ready_excess() {
+                self.release(id);
+            }
+        }
+    }
+
+    /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
+    /// The number of pages.
+    pub(crate) fn release(mut self, id: ExtentId) -> u32 {
+        let zspage = self.zspage(id);
+        if zspage.releasing() {
+            return 0; // the thread that does sees what became ready meanwhile
+        }
+        zspage.set_releasing(true);
+        let mut total = 0;
+        while !zspage.ready.is_empty() {
+            let going = PageSet::default();
+            going.copy_from(&zspage.ready);
+            for pages in going.runs() {
+                self.body(id).hold(self.class.slots_of(pages));
+            }
+            let (parts, class) = (self.parts, self.class);
+            drop(self);
+            let released = parts.memory.release(id, &going);
+            self = Locked::new(parts, class);
+            self.settle(id, &going, released);
+            total += released;
+            if released == 0 || !parts.ready_excess() {
+                break;
+            }
+        }
+        zspage.set_releasing(false);
+        self.destroy_if_unused(id);
+        total
+    }
+
+    /// Takes note of a release: pages that went are no longer ready, slots on `going` are free again.
+    fn settle(&mut self, id: ExtentId, going: &PageSet, released: u32) {
+        let committed = self.parts.memory.space.extent(id).committed();
+        for pages in going.runs() {
+            self.body(id).unhold(self.class.slots_of(pages.clone()));
+            for page in pages.filter(|&page| !committed.contains(page)) {
+                self.zspage(id).ready.remove(page..page + 1);
+            }
+        }
+        self.parts.ready.fetch_sub(released as usize, Relaxed);
+        self.state.committed -= released as u64;
+    }
+
+    fn no_longer_ready(&self, id: ExtentId, pages: Range<u32>) {
+        let taken = self.zspage(id).ready.remove(pages);
+        if taken > 0 {
+            self.parts.ready.fetch_sub(taken as usize, Relaxed);
+        }
+    }
+
+    /// Destroys a zspage without objects and without committed pages.
+    pub(crate) fn destroy_if_unused(mut self, id: ExtentId) {
+        let extent = self.parts.memory.space.extent(id);
+        if extent.data.inuse() > 0 || extent.data.releasing() || !extent.committed().is_empty() {
+            return;
+        }
+        self.unlink(id, 0);
+        let (parts, class) = (self.parts, self.class);
+        drop(self);
+        parts.memory.destroy(class, id);
+    }
+
+    /// Puts a new zspage into the list of empty ones.
+    pub(crate) fn insert(&mut self, id: ExtentId) {
+        self.link(id, 0);
+    }
+
+    fn set_inuse(&mut self, id: ExtentId, inuse: u32) {
+        let from = self.class.group(self.zspage(id).inuse());
+        let to = self.class.group(inuse);
+        self.zspage(id).set_inuse(inuse);
+        if from != to {
+            self.unlink(id, from);
+            self.link(id, to);
+        }
+    }
+
+    fn link(&mut self, id: ExtentId, group: usize) {
+        let head = self.state.heads[group];
+        let zspage = self.zspage(id);
+        zspage.previous.store(0, Relaxed);
+        zspage.next.store(head, Relaxed);
+        if let Some(head) = ExtentId::from_raw(head) {
+            self.zspage(head).previous.store(id.to_raw(), Relaxed);
+        }
+        self.state.heads[group] = id.to_raw();
+        self.state.counts[group] += 1;
+    }
+
+    fn unlink(&mut self, id: ExtentId, group: usize) {
+        let next = self.zspage(id).next.load(Relaxed);
+        let previous = self.zspage(id).previous.load(Relaxed);
+        match ExtentId::from_raw(previous) {
+            Some(previous) => self.zspage(previous).next.store(next, Relaxed),
+            None => self.state.heads[group] = next,
+        }
+        if let Some(next) = ExtentId::from_raw(next) {
+            self.zspage(next).previous.store(previous, Relaxed);
+        }
+        self.state.counts[group] -= 1;
+    }
+
+    /// Asserts the class's whole state. `visit` gets each live object's offset and owner's number.
+    pub(crate) fn check(&self, mut visit: impl FnMut(u64, u32)) {
+        let (mut inuse, mut committed) = (0, 0);
+        for group in 0..=FULL {
+            let mut previous = 0;
+            for (nth, id) in self.group(group).enumerate() {
+                assert!((nth as u32) < self.state.counts[group], "group {group} has a cycle");
+                assert_eq!(self.zspage(id).previous.load(Relaxed), previous);
+                previous = id.to_raw();
+                self.check_zspage(id, group, &mut visit);
+                inuse += self.zspage(id).inuse() as u64;
+                committed += self.parts.memory.space.extent(id).committed().len() as u64;
+            }
+            assert_eq!(self.group(group).count() as u32, self.state.counts[group]);
+        }
+        assert_eq!((inuse, committed), (self.state.inuse, self.state.committed));
+    }
+
+    fn check_zspage(&self, id: ExtentId, group: usize, visit: &mut impl FnMut(u64, u32)) {
+        let extent = self.parts.memory.space.extent(id);
+        let body = self.body(id);
+        assert_eq!(extent.tag(), self.class.index);
+        assert_eq!(extent.pages() as usize, self.class.shape.pages);
+        assert_eq!(body.check(), extent.data.inuse(), "live slots of {id:?}");
+        assert_eq!(self.class.group(extent.data.inuse()), group, "group of {id:?}");
+        for page in 0..extent.pages() {
+            // I5: committed for a live object, or ready; never neither.
+            let live = body.any_live(self.class.slots_of(page..page + 1));
+            let ready = extent.data.ready.contains(page);
+            assert!(!(live && ready), "page {page} of {id:?} is ready under a live object");
+            assert_eq!(extent.committed().contains(page), live || ready, "page {page} of {id:?}");
+        }
+        for slot in 0..self.class.shape.objects as u32 {
+            if let Some(owner) = body.owner(slot) {
+                visit(extent.start() + self.class.offset(slot), owner);
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The pool for everyone: opaque handles to stored bytes.
+
+use crate::cells::{Cells, GENERATION_MAX};
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::{Classes, Config, Content, Core, Error, Pin};
+use std::num::NonZeroU64;
+use std::ops::Deref;
+
+/// A stored object: it must be freed with [`Pool::free`], and can't be used after.
+///
+/// ```text
+///   | 63 .. 52 pool | 51 .. 32 generation | 31 .. 0 cell |
+/// ```
+#[derive(Debug, PartialEq, Eq, Hash)]
+#[must_use = "an object without its handle can't be freed before its pool is dropped"]
+pub struct Handle(NonZeroU64);
+
+impl Handle {
+    /// The handle as a number, for C or for a table of one's own. Bring it back with
+    /// [`from_raw`](Self::from_raw), or the object stays until the pool is dropped.
+    pub fn into_raw(self) -> u64 {
+        self.0.get()
+    }
+
+    /// A handle from its number. A number that is stale or made up is refused by the pool's functions.
+    pub fn from_raw(raw: u64) -> Result<Self, Error> {
+        NonZeroU64::new(raw).map(Handle).ok_or(Error::Handle { raw })
+    }
+
+    fn new(pool: u32, index: u32, generation: u32) -> Self {
+        debug_assert!((1..=GENERATION_MAX).contains(&generation));
+        let raw = (pool as u64) << 52 | (generation as u64) << 32 | index as u64;
+        match NonZeroU64::new(raw) {
+            Some(raw) => Handle(raw),
+            None => unreachable!("generations begin at 1"),
+        }
+    }
+
+    fn pool(&self) -> u32 {
+        (self.0.get() >> 52) as u32
+    }
+
+    fn generation(&self) -> u32 {
+        (self.0.get() >> 32) as u32 & GENERATION_MAX
+    }
+
+    fn index(&self) -> u32 {
+        self.0.get() as u32
+    }
+}
+
+/// A pool that gives out handles.
+///
+/// ```
+/// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
+/// let handle = pool.store(b"some bytes")?;
+/// assert_eq!(&*pool.read(&handle)?, b"some bytes");
+/// pool.free(handle)?;
+/// # Ok::<(), zsmalloc::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    core: Core<Cells>,
+    id: u32,
+}
+
+impl Pool {
+    /// A pool without pages.
+    #[doc(alias = "zs_create_pool")]
+    pub fn new(config: Config) -> Result<Self, Error> {
+        static POOLS: AtomicU32 = AtomicU32::new(0);
+        let id = POOLS.fetch_add(1, Relaxed) & 0xfff;
+        Ok(Pool { core: Core::new(config, Cells::new)?, id })
+    }
+
+    /// Stores `bytes`, 1 up to the largest class.
+    #[doc(alias = "zs_malloc")]
+    pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
+        let (index, generation) = self.core.owner().take()?;
+        let stored = self.core.stage(index, bytes).and_then(|staged| {
+            self.core.lock(index)?.replace(staged, 0);
+            Ok(())
+        });
+        match stored {
+            Ok(()) => Ok(Handle::new(self.id, index, generation)),
+            Err(error) => {
+                self.core.owner().give(index);
+                Err(error)
+            }
+        }
+    }
+
+    /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
+    #[doc(alias = "zs_obj_read_begin")]
+    pub fn read(&self, handle: &Handle) -> Result<ReadGuard<'_>, Error> {
+        let pin = self.core.pin(handle.index());
+        self.check_handle(handle)?;
+        match pin.content() {
+            Content::Object { .. } => Ok(ReadGuard(pin)),
+            Content::Inline(_) => Err(Error::Handle { raw: handle.0.get() }),
+        }
+    }
+
+    /// Frees the object behind `handle`.
+    #[doc(alias = "zs_free")]
+    pub fn free(&self, handle: Handle) -> Result<(), Error> {
+        let stale = Error::Handle { raw: handle.0.get() };
+        let word = self.core.lock_existing(handle.index()).ok_or(stale)?;
+        self.check_handle(&handle)?;
+        if let Content::Inline(_) = word.content() {
+            return Err(stale);
+        }
+        self.core.owner().retire_generation(handle.index());
+        word.set_inline(0);
+        self.core.owner().give(handle.index());
+        Ok(())
+    }
+
+    /// Whether `handle` is of this pool and its cell's generation; called with the cell's word locked.
+    fn check_handle(&self, handle: &Handle) -> Result<(), Error> {
+        let now = self.core.owner().generation(handle.index());
+        if handle.pool() == self.id && now == Some(handle.generation()) {
+            return Ok(());
+        }
+        Err(Error::Handle { raw: handle.0.get() })
+    }
+
+    /// Objects stored.
+    pub fn len(&self) -> u64 {
+        self.core.owner().live()
+    }
+
+    /// Whether nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The count of the pool's pages and its limit.
+    #[doc(alias = "zs_get_total_pages")]
+    pub fn pages(&self) -> &page::Budget {
+        self.core.pages()
+    }
+
+    /// All memory of the pool in bytes.
+    pub fn bytes(&self) -> usize {
+        self.core.bytes()
+    }
+
+    /// The largest object that can be stored.
+    pub fn largest(&self) -> usize {
+        self.core.largest()
+    }
+
+    /// Gives back the pages that are kept ready for the next objects; how many.
+    pub fn trim(&self) -> usize {
+        self.core.trim()
+    }
+
+    /// Statistics per class.
+    pub fn classes(&self) -> Classes {
+        self.core.classes()
+    }
+
+    /// Asserts the whole state. Nothing else may use the pool meanwhile.
+    pub fn check(&self) {
+        self.core.check();
+    }
+}
+
+/// Stored bytes, pinned.
+#[derive(Debug)]
+pub struct ReadGuard<'p>(Pin<'p>);
+
+impl Deref for ReadGuard<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self.0.content() {
+            Content::Object { bytes, .. } => bytes,
+            Content::Inline(_) => &[],
+        }
+    }
+}

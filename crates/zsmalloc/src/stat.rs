@@ -1,0 +1,100 @@
+//! Statistics per class, and the table of them with the columns of the kernel's `classes` file.
+
+use crate::class::{Class, ClassState, FULL, GROUPS};
+use crate::geometry::ClassShape;
+use std::fmt;
+
+/// What a class holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassStat {
+    /// Position of the class, smallest size first.
+    pub class: u32,
+    /// Its zspages' shape.
+    pub shape: ClassShape,
+    /// Zspages per fullness group: empty, 10% .. 90%, 99%, 100%.
+    pub groups: [u32; GROUPS],
+    /// Objects that the zspages there are have room for.
+    pub obj_allocated: u64,
+    /// Objects in use.
+    pub obj_used: u64,
+    /// Pages committed.
+    pub committed: u64,
+}
+
+impl ClassStat {
+    pub(crate) fn new(class: &Class, state: &ClassState) -> Self {
+        let zspages: u32 = state.counts.iter().sum();
+        ClassStat {
+            class: class.index,
+            shape: class.shape,
+            groups: state.counts,
+            obj_allocated: zspages as u64 * class.shape.objects as u64,
+            obj_used: state.inuse,
+            committed: state.committed,
+        }
+    }
+
+    /// Pages of address space of the class's zspages.
+    pub fn pages_used(&self) -> u64 {
+        self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
+    }
+
+    /// Pages that moving objects together would free: whole zspages' worth of free slots.
+    pub fn freeable(&self) -> u64 {
+        let free = self.obj_allocated.saturating_sub(self.obj_used);
+        free / self.shape.objects as u64 * self.shape.pages as u64
+    }
+}
+
+/// The statistics of all classes.
+#[derive(Clone, Debug)]
+pub struct Classes(Vec<ClassStat>);
+
+impl Classes {
+    pub(crate) fn new(stats: impl Iterator<Item = ClassStat>) -> Self {
+        Classes(stats.collect())
+    }
+
+    /// One entry per class, smallest size first.
+    pub fn iter(&self) -> impl Iterator<Item = &ClassStat> {
+        self.0.iter()
+    }
+
+    /// The sum of one column.
+    fn total(&self, column: impl Fn(&ClassStat) -> u64) -> u64 {
+        self.0.iter().map(column).sum()
+    }
+}
+
+const LABELS: [&str; 11] =
+    ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "99%", "100%"];
+
+impl fmt::Display for Classes {
+    /// The kernel's columns, and `committed` behind them: the pages that objects touch.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {:>5} {:>5}", "class", "size")?;
+        for label in LABELS {
+            write!(f, " {label:>9}")?;
+        }
+        write!(f, " {:>13} {:>10} {:>10}", "obj_allocated", "obj_used", "pages_used")?;
+        writeln!(f, " {:>16} {:>8} {:>9}", "pages_per_zspage", "freeable", "committed")?;
+        for stat in &self.0 {
+            write!(f, " {:>5} {:>5}", stat.class, stat.shape.size)?;
+            for group in 1..=FULL {
+                write!(f, " {:>9}", stat.groups[group])?;
+            }
+            write!(f, " {:>13} {:>10}", stat.obj_allocated, stat.obj_used)?;
+            write!(f, " {:>10} {:>16}", stat.pages_used(), stat.shape.pages)?;
+            writeln!(f, " {:>8} {:>9}", stat.freeable(), stat.committed)?;
+        }
+        write!(f, "\n {:>5} {:>5}", "Total", "")?;
+        for group in 1..=FULL {
+            write!(f, " {:>9}", self.total(|stat| stat.groups[group] as u64))?;
+        }
+        let sum = |column: fn(&ClassStat) -> u64| self.total(column);
+        write!(f, " {:>13}", sum(|stat| stat.obj_allocated))?;
+        write!(f, " {:>10}", sum(|stat| stat.obj_used))?;
+        write!(f, " {:>10} {:>16}", sum(ClassStat::pages_used), "")?;
+        writeln!(f, " {:>8} {:>9}", sum(ClassStat::freeable), sum(|stat| stat.committed))
+    }
+}

@@ -1,0 +1,224 @@
+//! The owner's word: where an object lies, how long it is, and its lock, in 8 bytes.
+//!
+//! ```text
+//!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
+//!   | 1     | offset / 8     | length - 1 | mark   | exclusive | readers |   an object of the pool
+//!   | 0     | payload: 59 bits of the owner's      | exclusive | readers |   none; all 0 is empty
+//! ```
+//!
+//! Lock rules. 1: a reader holds off writers and other readers not at all (up to 7 share the word). 2: a
+//! writer sets `exclusive` first, which holds off new readers, then waits until those inside have left.
+//! 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a mover swings the
+//! offset by compare-and-swap from the unlocked word, so it waits for no one and no one for it.
+
+use crate::geometry::GRAIN;
+use crate::sync::{AtomicU64, Backoff, Ordering};
+
+const READERS: u64 = 0b111;
+const EXCLUSIVE: u64 = 1 << 3;
+const LOCK: u64 = READERS | EXCLUSIVE;
+const MARK_SHIFT: u32 = 4;
+const LEN_SHIFT: u32 = 8;
+const OFFSET_SHIFT: u32 = 24;
+const OBJECT: u64 = 1 << 63;
+
+/// Bits of a word without an object that are its owner's.
+pub(crate) const PAYLOAD_BITS: u32 = 59;
+
+const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
+
+/// What a word says, its lock left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value(u64);
+
+/// An object as its word names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Offset in the pool's space, a multiple of 8.
+    pub(crate) offset: u64,
+    /// Bytes of the object, 1 to 65536.
+    pub(crate) len: usize,
+    /// Four bits that are the owner's.
+    pub(crate) mark: u8,
+}
+
+impl Value {
+    pub(crate) const EMPTY: Value = Value(0);
+
+    /// A word without an object.
+    pub(crate) fn inline(payload: u64) -> Value {
+        debug_assert!(payload >> PAYLOAD_BITS == 0);
+        Value(payload << MARK_SHIFT)
+    }
+
+    pub(crate) fn object(place: Place) -> Value {
+        debug_assert!((1..=1 << 16).contains(&place.len) && place.mark < 16);
+        debug_assert!(place.offset.is_multiple_of(GRAIN as u64));
+        let offset = (place.offset / GRAIN as u64) << OFFSET_SHIFT;
+        let len = (place.len as u64 - 1) << LEN_SHIFT;
+        Value(OBJECT | offset | len | (place.mark as u64) << MARK_SHIFT)
+    }
+
+    /// The object the word names, or its owner's payload.
+    pub(crate) fn decode(self) -> Result<Place, u64> {
+        if self.0 & OBJECT == 0 {
+            return Err(self.0 >> MARK_SHIFT);
+        }
+        Ok(Place {
+            offset: ((self.0 & !OBJECT) >> OFFSET_SHIFT) * GRAIN as u64,
+            len: ((self.0 >> LEN_SHIFT) & 0xffff) as usize + 1,
+            mark: (self.0 >> MARK_SHIFT) as u8 & 0xf,
+        })
+    }
+}
+
+/// An owner's word.
+#[derive(Debug)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    pub(crate) fn new(value: Value) -> Self {
+        Word(AtomicU64::new(value.0))
+    }
+
+    /// What the word says, whoever holds it.
+    pub(crate) fn peek(&self) -> Value {
+        Value(self.0.load(Ordering::Acquire) & !LOCK)
+    }
+
+    /// Enters as a reader: the pin. The object named stays where it is until `unlock_shared`.
+    pub(crate) fn lock_shared(&self) -> Value {
+        let mut backoff = Backoff::default();
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if word & EXCLUSIVE != 0 || word & READERS == READERS {
+                backoff.wait();
+                word = self.0.load(Ordering::Relaxed);
+                continue;
+            }
+            let entered =
+                self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed);
+            match entered {
+                Ok(_) => return Value(word & !LOCK),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    pub(crate) fn unlock_shared(&self) {
+        let word = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!(word & READERS != 0, "a reader left that never entered");
+    }
+
+    /// Enters as the only one.
+    pub(crate) fn lock_exclusive(&self) -> Value {
+        let mut backoff = Backoff::default();
+        while self.0.fetch_or(EXCLUSIVE, Ordering::Acquire) & EXCLUSIVE != 0 {
+            backoff.wait();
+        }
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & READERS == 0 {
+                return Value(word & !LOCK);
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Leaves the word saying `value`.
+    pub(crate) fn unlock_exclusive(&self, value: Value) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
+        self.0.store(value.0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_word() {
+        for offset in [0, 8, (1u64 << 42) - 8] {
+            for len in [1, 4096, 65536] {
+                for mark in [0, 15] {
+                    let place = Place { offset, len, mark };
+                    assert_eq!(Value::object(place).decode(), Ok(place));
+                }
+            }
+        }
+        for payload in [0, 1, (1 << PAYLOAD_BITS) - 1] {
+            assert_eq!(Value::inline(payload).decode(), Err(payload));
+        }
+        assert_eq!(Value::EMPTY, Value::inline(0));
+    }
+
+    #[test]
+    fn the_lock_leaves_the_value_alone() {
+        let value = Value::object(Place { offset: 4096, len: 100, mark: 5 });
+        let word = Word::new(value);
+        assert_eq!((word.lock_shared(), word.lock_shared()), (value, value));
+        word.unlock_shared();
+        word.unlock_shared();
+        assert_eq!(word.lock_exclusive(), value);
+        word.unlock_exclusive(Value::inline(3));
+        assert_eq!(word.peek().decode(), Err(3));
+    }
+}
+
+/// Every interleaving: `RUSTFLAGS="--cfg loom" cargo test --release -p zsmalloc --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct Guarded {
+        word: Word,
+        cell: UnsafeCell<u64>,
+    }
+
+    fn guarded() -> Arc<Guarded> {
+        Arc::new(Guarded { word: Word::new(Value::inline(1)), cell: UnsafeCell::new(1) })
+    }
+
+    fn write(guarded: &Guarded, payload: u64) {
+        guarded.word.lock_exclusive();
+        // loom reports an access that races with this one.
+        guarded.cell.with_mut(|_| ());
+        guarded.word.unlock_exclusive(Value::inline(payload));
+    }
+
+    fn read(guarded: &Guarded) -> u64 {
+        let value = guarded.word.lock_shared();
+        guarded.cell.with(|_| ());
+        guarded.word.unlock_shared();
+        value.decode().unwrap_err()
+    }
+
+    #[test]
+    fn loom_two_writers_of_one_word() {
+        loom::model(|| {
+            let shared = guarded();
+            let other = shared.clone();
+            let thread = thread::spawn(move || write(&other, 2));
+            write(&shared, 3);
+            thread.join().unwrap();
+            assert!(matches!(shared.word.peek().decode(), Err(2 | 3)));
+        });
+    }
+
+    #[test]
+    fn loom_writer_against_two_readers() {
+        loom::model(|| {
+            let shared = guarded();
+            let (writer, reader) = (shared.clone(), shared.clone());
+            let writer = thread::spawn(move || write(&writer, 2));
+            let reader = thread::spawn(move || read(&reader));
+            assert!(matches!(read(&shared), 1 | 2));
+            assert!(matches!(reader.join().unwrap(), 1 | 2));
+            writer.join().unwrap();
+            assert_eq!(read(&shared), 2);
+        });
+    }
+}

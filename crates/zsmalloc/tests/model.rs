@@ -1,0 +1,357 @@
+//! Random stores, reads, overwrites and frees against naive models, through both owners.
+#![allow(clippy::unwrap_used)]
+
+use fastrand::Rng;
+use page::RefuseNth;
+use std::collections::HashMap;
+use std::sync::Arc;
+use zsmalloc::{Config, Content, Core, Error, Handle, Old, Pool, Slots};
+
+/// Bytes that differ per object and version.
+fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| rng.u8(..)).collect()
+}
+
+/// Lengths at the edges of classes, short, long, and any.
+fn length(rng: &mut Rng) -> usize {
+    let near = |rng: &mut Rng| (8 * rng.usize(4..=512)).saturating_add_signed(rng.isize(-1..=1));
+    let len = match rng.u32(0..10) {
+        0..4 => rng.usize(1..=4096),
+        4..8 => near(rng),
+        8 => rng.usize(1..=40),
+        _ => 4096,
+    };
+    len.clamp(1, 4096)
+}
+
+struct Handles {
+    pool: Pool,
+    live: Vec<(Handle, Vec<u8>)>,
+}
+
+impl Handles {
+    fn store(&mut self, rng: &mut Rng) -> Result<(), Error> {
+        let len = length(rng);
+        let data = bytes(rng, len);
+        let handle = self.pool.store(&data)?;
+        self.live.push((handle, data));
+        Ok(())
+    }
+
+    fn free(&mut self, rng: &mut Rng) {
+        let (handle, data) = self.live.swap_remove(rng.usize(..self.live.len()));
+        assert_eq!(&*self.pool.read(&handle).unwrap(), data);
+        let raw = handle.into_raw();
+        self.pool.free(Handle::from_raw(raw).unwrap()).unwrap();
+        let stale = || Handle::from_raw(raw).unwrap();
+        assert_eq!(self.pool.read(&stale()).unwrap_err(), Error::Handle { raw });
+        assert_eq!(self.pool.free(stale()), Err(Error::Handle { raw }));
+    }
+
+    fn step(&mut self, rng: &mut Rng, filling: bool) -> Result<(), Error> {
+        match rng.u32(0..8) {
+            0..5 if filling => self.store(rng)?,
+            0..2 => self.store(rng)?,
+            _ if self.live.is_empty() => {}
+            7 => {
+                let (handle, data) = &self.live[rng.usize(..self.live.len())];
+                assert_eq!(&*self.pool.read(handle).unwrap(), data);
+            }
+            _ => self.free(rng),
+        }
+        Ok(())
+    }
+
+    fn check(&self) {
+        self.pool.check();
+        assert_eq!(self.pool.len() as usize, self.live.len());
+        for (handle, data) in &self.live {
+            assert_eq!(&*self.pool.read(handle).unwrap(), data);
+        }
+    }
+}
+
+fn handles(config: Config) -> Result<Handles, Error> {
+    Ok(Handles { pool: Pool::new(config)?, live: Vec::new() })
+}
+
+#[test]
+fn random_operations_match_the_model() {
+    for seed in 1..=4 {
+        println!("seed {seed}");
+        let mut rng = Rng::with_seed(seed);
+        let mut subject = handles(Config::default()).unwrap();
+        for step in 0..30_000 {
+            subject.step(&mut rng, step / 6000 % 2 == 0).unwrap();
+            if step < 500 || step % 1000 == 0 {
+                subject.check();
+            }
+        }
+        while !subject.live.is_empty() {
+            subject.free(&mut rng);
+        }
+        subject.check();
+        subject.pool.trim();
+        subject.check();
+        assert_eq!(subject.pool.pages().used(), 0, "pages left after all was freed");
+    }
+}
+
+/// The words of a device, each with an object, a payload or nothing.
+struct Device {
+    core: Core<Slots>,
+    model: HashMap<u32, (Vec<u8>, u8)>,
+    inline: HashMap<u32, u64>,
+}
+
+const SLOTS: u32 = 3000;
+
+impl Device {
+    fn new(config: Config) -> Result<Self, Error> {
+        let core = Core::with_slots(config, SLOTS as u64)?;
+        Ok(Device { core, model: HashMap::new(), inline: HashMap::new() })
+    }
+
+    fn expect_old(&self, index: u32, old: Old) {
+        let expected = match self.model.get(&index) {
+            Some((data, mark)) => Old::Object { len: data.len(), mark: *mark },
+            None => Old::Inline(self.inline.get(&index).copied().unwrap_or(0)),
+        };
+        assert_eq!(old, expected, "what word {index} held");
+    }
+
+    fn write(&mut self, rng: &mut Rng, index: u32) -> Result<(), Error> {
+        let len = length(rng);
+        let (data, mark) = (bytes(rng, len), rng.u8(..16));
+        let old = match self.core.stage(index, &data) {
+            Ok(staged) => self.core.lock(index)?.replace(staged, mark),
+            Err(error) => match self.core.lock(index)?.overwrite(&data, mark) {
+                Ok(old) => old,
+                Err(unchanged) => {
+                    drop(unchanged);
+                    self.compare(index);
+                    return Err(error);
+                }
+            },
+        };
+        self.expect_old(index, old);
+        self.inline.remove(&index);
+        self.model.insert(index, (data, mark));
+        Ok(())
+    }
+
+    fn clear(&mut self, rng: &mut Rng, index: u32) -> Result<(), Error> {
+        let payload = if rng.bool() { 0 } else { rng.u64(..1 << 59) };
+        let old = self.core.lock(index)?.set_inline(payload);
+        self.expect_old(index, old);
+        self.model.remove(&index);
+        self.inline.insert(index, payload);
+        Ok(())
+    }
+
+    fn compare(&self, index: u32) {
+        let pin = self.core.pin(index);
+        let expected = match self.model.get(&index) {
+            Some((data, mark)) => Content::Object { bytes: data, mark: *mark },
+            None => Content::Inline(self.inline.get(&index).copied().unwrap_or(0)),
+        };
+        assert_eq!(pin.content(), expected, "word {index}");
+    }
+
+    fn step(&mut self, rng: &mut Rng, filling: bool) -> Result<(), Error> {
+        let index = rng.u32(..SLOTS);
+        match rng.u32(..10) {
+            0..6 if filling => self.write(rng, index)?,
+            0..2 => self.write(rng, index)?,
+            2..8 => self.clear(rng, index)?,
+            8 => drop(self.core.stage(index, b"never published")?),
+            _ => self.compare(index),
+        }
+        Ok(())
+    }
+
+    fn check(&self) {
+        self.core.check();
+        for index in 0..SLOTS {
+            self.compare(index);
+        }
+    }
+}
+
+#[test]
+fn slots_match_the_model() {
+    let mut rng = Rng::with_seed(11);
+    let mut device = Device::new(Config::default()).unwrap();
+    for step in 0..40_000 {
+        device.step(&mut rng, step / 8000 % 2 == 0).unwrap();
+        if step < 500 || step % 1000 == 0 {
+            device.check();
+        }
+    }
+    assert!(device.core.lock(SLOTS).is_err());
+}
+
+#[test]
+fn a_pool_at_its_limit_loses_nothing() {
+    let pages = page::Config { limit: Some(200), ..page::Config::default() };
+    let mut device = Device::new(Config { pages, ..Config::default() }).unwrap();
+    let mut rng = Rng::with_seed(12);
+    let mut refused = 0;
+    for step in 0..20_000 {
+        if step % 500 == 0 {
+            device.core.pages().set_limit(Some(rng.usize(20..=200)));
+        }
+        if let Err(error) = device.step(&mut rng, true) {
+            assert!(error.is_limit(), "{error}");
+            refused += 1;
+        }
+        assert!(device.core.pages().used() <= 200);
+        if step < 500 || step % 1000 == 0 {
+            device.check();
+        }
+    }
+    assert!(refused > 1000, "the limit was reached {refused} times only");
+}
+
+/// An overwrite that needs no more room than the old object never fails for the limit (I6).
+#[test]
+fn an_overwrite_of_no_greater_length_succeeds_at_the_limit() {
+    let pages = page::Config { limit: Some(64), ..page::Config::default() };
+    let mut device = Device::new(Config { pages, ..Config::default() }).unwrap();
+    let mut rng = Rng::with_seed(13);
+    let full = (0..SLOTS).find(|&index| device.write(&mut rng, index).is_err()).unwrap();
+    device.core.pages().set_limit(Some(0));
+    for index in 0..full {
+        let (old, _) = &device.model[&index];
+        let data = bytes(&mut rng, old.len());
+        assert!(
+            device.core.stage(index, &data).is_ok_and(|_| true) || {
+                let locked = device.core.lock(index).unwrap();
+                locked.overwrite(&data, 3).is_ok()
+            }
+        );
+        let word = device.core.lock(index).unwrap();
+        assert!(word.overwrite(&data, 3).is_ok(), "word {index}");
+        device.model.insert(index, (data, 3));
+    }
+    device.check();
+}
+
+#[test]
+fn every_refusal_is_an_error_and_loses_nothing() {
+    for from_then_on in [false, true] {
+        for nth in 1.. {
+            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
+            let pages = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
+            if let Ok(mut device) = Device::new(Config { pages, ..Config::default() }) {
+                let mut rng = Rng::with_seed(14);
+                for _ in 0..80 {
+                    let _ = device.step(&mut rng, true);
+                    device.core.check();
+                }
+                device.check();
+            }
+            if supply.requests() < nth {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_size_fills_a_whole_zspage() {
+    for size in 1..=4096usize {
+        if size % 7 != 1 && size % 8 > 1 && size < 4090 {
+            continue; // the edges of each class, and a sample between
+        }
+        let pool = Pool::new(Config::default()).unwrap();
+        let stat = |pool: &Pool| pool.classes().iter().copied().find(|stat| stat.obj_used > 0);
+        let first = pool.store(&vec![0xa5; size]).unwrap();
+        let class = stat(&pool).unwrap();
+        assert!(class.shape.size >= size);
+        let data = |nth: usize| vec![(nth * 31 + size) as u8; size];
+        let handles: Vec<_> =
+            (1..class.shape.objects).map(|nth| pool.store(&data(nth)).unwrap()).collect();
+        let full = stat(&pool).unwrap();
+        assert_eq!((full.groups[11], full.obj_used), (1, class.shape.objects as u64));
+        assert_eq!(&*pool.read(&first).unwrap(), vec![0xa5; size]);
+        for (nth, handle) in handles.iter().enumerate() {
+            assert_eq!(&*pool.read(handle).unwrap(), data(nth + 1), "size {size} object {nth}");
+        }
+    }
+}
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    let pool = Pool::new(Config::default()).unwrap();
+    assert_eq!(pool.store(&[]), Err(Error::Size { size: 0, max: 4096 }));
+    assert_eq!(pool.store(&[0; 4097]), Err(Error::Size { size: 4097, max: 4096 }));
+    assert!(pool.is_empty());
+    pool.check();
+}
+
+#[test]
+fn foreign_and_invented_handles_are_refused() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let other = Pool::new(Config::default()).unwrap();
+    let handle = pool.store(b"mine").unwrap();
+    assert!(matches!(other.read(&handle), Err(Error::Handle { .. })));
+    assert!(Handle::from_raw(0).is_err());
+    let mut rng = Rng::with_seed(15);
+    for _ in 0..100_000 {
+        let raw = rng.u64(1..);
+        let invented = Handle::from_raw(raw).unwrap();
+        if invented != handle {
+            assert_eq!(pool.free(invented), Err(Error::Handle { raw }));
+        }
+    }
+    assert_eq!(&*pool.read(&handle).unwrap(), b"mine");
+    // A cell that is used a million times accepts no handle of its earlier lives.
+    let raw = handle.into_raw();
+    pool.free(Handle::from_raw(raw).unwrap()).unwrap();
+    for _ in 0..1_100_000 {
+        let handle = pool.store(b"x").unwrap();
+        assert_ne!(handle, Handle::from_raw(raw).unwrap());
+        pool.free(handle).unwrap();
+    }
+    assert!(pool.read(&Handle::from_raw(raw).unwrap()).is_err());
+    pool.check();
+}
+
+#[test]
+fn threads_share_a_pool() {
+    let core = Core::with_slots(Config::default(), 4096).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let core = &core;
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(thread);
+                for version in 0..20_000u64 {
+                    let index = rng.u32(..4096);
+                    if rng.bool() {
+                        // The first bytes say whose this is: every reader can tell foreign bytes.
+                        let stamp =
+                            [(index as u64).to_le_bytes(), (thread << 32 | version).to_le_bytes()];
+                        let data = stamp.concat().repeat(rng.usize(1..=256));
+                        let staged = core.stage(index, &data).unwrap();
+                        core.lock(index).unwrap().replace(staged, 0);
+                    } else if let Content::Object { bytes, .. } = core.pin(index).content() {
+                        let first = &bytes[..16];
+                        assert_eq!(first[..8], (index as u64).to_le_bytes());
+                        assert!(bytes.chunks(16).all(|chunk| chunk == first), "torn object");
+                    }
+                    if version % 64 == 0 {
+                        core.lock(rng.u32(..4096)).unwrap().set_inline(0);
+                    }
+                }
+            });
+        }
+    });
+    core.check();
+    for index in 0..4096 {
+        core.lock(index).unwrap().set_inline(0);
+    }
+    core.trim();
+    core.check();
+    assert_eq!(core.pages().used(), 0);
+}

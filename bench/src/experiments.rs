@@ -1,0 +1,51 @@
+//! The experiments, by name.
+
+mod rivals;
+
+use clap::ValueEnum;
+
+use crate::Error;
+use crate::inputs::{Cache, Input, PageSet};
+use crate::report::Report;
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Experiment {
+    /// The kernel's zram on every input: overhead over the raw codec, write and read throughput.
+    Rivals,
+}
+
+/// What a run was asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// Where inputs are kept.
+    pub cache: Cache,
+    /// Whatever is drawn by chance is drawn from it.
+    pub seed: u64,
+    /// Most bytes taken of each input; `None` leaves it to the input.
+    pub limit: Option<u64>,
+    /// The inputs to use.
+    pub inputs: Vec<Input>,
+}
+
+impl Request {
+    /// The pages of an input, as many as were asked for.
+    pub fn pages(&self, input: Input) -> Result<PageSet, Error> {
+        let limit = self.limit.unwrap_or(input.limit_default());
+        let pages = input.open(&self.cache)?.capped(limit);
+        if pages.page_count() == 0 {
+            let reason = format!("the input {} has no page within {limit} bytes", input.name());
+            return Err(Error::Setup { reason, remedy: "give a larger --limit" });
+        }
+        Ok(pages)
+    }
+}
+
+impl Experiment {
+    /// Measures, and adds what comes out.
+    pub fn run(self, request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+        match self {
+            Experiment::Rivals => rivals::run(request, report),
+        }
+    }
+}

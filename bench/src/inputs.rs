@@ -1,0 +1,63 @@
+//! The shared real inputs: pages of a live heap, of a source tree, of an installed system.
+//!
+//! An input is made once and kept in a [`Cache`]; it is used as a [`PageSet`], which is read in batches or loaded whole.
+
+mod cache;
+mod heap;
+mod pageset;
+mod pagestream;
+mod source;
+mod tool;
+mod tree;
+
+pub use cache::Cache;
+pub use pageset::{FileSpan, GroupIndex, PageSet};
+pub use pagestream::PageStream;
+pub use source::REMOVAL_ORDER;
+
+use clap::ValueEnum;
+
+use crate::Error;
+use crate::size::GIB;
+
+/// A real input that all experiments share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Input {
+    /// Private anonymous memory of a CPython process that holds the syntax trees of its standard library.
+    Heap,
+    /// Debian's Linux source tree, file by file, each padded to whole pages.
+    Source,
+    /// Regular files of /usr/lib and /usr/share, each padded to whole pages.
+    System,
+}
+
+impl Input {
+    /// All of them, in the order of figures.
+    pub const ALL: [Input; 3] = [Input::Heap, Input::Source, Input::System];
+
+    /// Its name in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Input::Heap => "heap",
+            Input::Source => "source",
+            Input::System => "system",
+        }
+    }
+
+    /// Most bytes taken where nothing else is asked for.
+    pub fn limit_default(self) -> u64 {
+        match self {
+            Input::Heap => u64::MAX,
+            Input::Source | Input::System => GIB,
+        }
+    }
+
+    /// All of its pages; made now if the cache does not hold it. [`PageSet::capped`] takes fewer.
+    pub fn open(self, cache: &Cache) -> Result<PageSet, Error> {
+        match self {
+            Input::Heap => PageSet::of_file(&heap::ensure(cache)?),
+            Input::Source => PageSet::of_tree(&source::ensure(cache)?, &[]),
+            Input::System => PageSet::of_tree(std::path::Path::new("/usr"), &["lib", "share"]),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The directory that holds made inputs between runs.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+const VARIABLE: &str = "UZRAM_BENCH_DIR";
+const REMEDY: &str = "set UZRAM_BENCH_DIR to a directory that can be written to, with 3 GB free";
+
+/// Where inputs are made and kept.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// `$UZRAM_BENCH_DIR`, or `bench-inputs` in cargo's target directory.
+    pub fn from_env() -> Cache {
+        match env::var_os(VARIABLE) {
+            Some(root) if !root.is_empty() => Cache::at(PathBuf::from(root)),
+            _ => Cache::at(target_dir().join("bench-inputs")),
+        }
+    }
+
+    /// A given directory; made when first needed.
+    pub fn at(root: PathBuf) -> Cache {
+        Cache { root }
+    }
+
+    /// Gives the entry `name`, a file or a directory. If it is not there, `make` makes it at the path it is given,
+    /// and it is kept under its name only once it is whole. Runs side by side wait for each other.
+    pub fn ensure(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<PathBuf, Error> {
+        let entry = self.root.join(name);
+        // Entries appear whole: one that is there needs no lock, and no right to write.
+        if entry.exists() {
+            return Ok(entry);
+        }
+        fs::create_dir_all(&self.root).map_err(Error::file("create", &self.root, REMEDY))?;
+        let lock = self.root.join("lock");
+        let file = File::create(&lock).map_err(Error::file("create", &lock, REMEDY))?;
+        file.lock().map_err(Error::file("lock", &lock, REMEDY))?;
+        if entry.exists() {
+            return Ok(entry);
+        }
+        eprintln!("bench: making the input {name} in {}", self.root.display());
+        let partial = self.root.join(format!("{name}.partial"));
+        clear(&partial)?;
+        let made = make(&partial);
+        if let Err(error) = made {
+            // What is left is of no use; the first error tells more than a second one.
+            let _ = clear(&partial);
+            return Err(error);
+        }
+        fs::rename(&partial, &entry).map_err(Error::file("rename to", &entry, REMEDY))?;
+        Ok(entry)
+    }
+}
+
+fn clear(path: &Path) -> Result<(), Error> {
+    let removed = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else if path.exists() {
+        fs::remove_file(path)
+    } else {
+        Ok(())
+    };
+    removed.map_err(Error::file("remove", path, REMEDY))
+}
+
+// The program lies in the target directory, which cargo marks if it made it; run from elsewhere, as cargo would choose.
+fn target_dir() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());
+    let named = || program.ancestors().find(|path| path.ends_with("target"));
+    let asked_for = || env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let found = marked.or_else(named).map(Path::to_path_buf).or_else(asked_for);
+    found.unwrap_or_else(|| PathBuf::from("target"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_once_and_only_kept_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().join("deep/cache"));
+        let failed = cache.ensure("thing", |path| {
+            fs::write(path, "half").unwrap();
+            Err(Error::Setup { reason: "on purpose".into(), remedy: "none" })
+        });
+        assert!(failed.is_err());
+        assert!(!dir.path().join("deep/cache/thing").exists());
+        assert!(!dir.path().join("deep/cache/thing.partial").exists());
+        let made = cache.ensure("thing", |path| {
+            fs::write(path, "whole").unwrap();
+            Ok(())
+        });
+        assert_eq!(fs::read_to_string(made.unwrap()).unwrap(), "whole");
+        let again = cache.ensure("thing", |_| panic!("it is there"));
+        assert_eq!(fs::read_to_string(again.unwrap()).unwrap(), "whole");
+    }
+}

@@ -1,0 +1,69 @@
+//! Programs that inputs are made with.
+
+use std::io;
+use std::process::{Command, Output};
+
+use crate::Error;
+
+const MESSAGE_MAX: usize = 400;
+
+/// A program, the package that brings it, and what helps when it fails.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    pub(super) package: &'static str,
+    pub(super) remedy: &'static str,
+}
+
+impl Tool {
+    pub(super) fn command(&self) -> Command {
+        Command::new(self.name)
+    }
+
+    /// What `result` of starting it means.
+    pub(super) fn started<T>(&self, result: io::Result<T>) -> Result<T, Error> {
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Error::ToolMissing { tool: self.name, package: self.package }
+            }
+            _ => self.failed(error.to_string()),
+        })
+    }
+
+    /// Runs `command` of this program to its end.
+    pub(super) fn run(&self, command: &mut Command) -> Result<Output, Error> {
+        let output = self.started(command.output())?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        let messages = String::from_utf8_lossy(&output.stderr);
+        // The last messages tell why.
+        let skipped = messages.trim().chars().count().saturating_sub(MESSAGE_MAX);
+        let end: String = messages.trim().chars().skip(skipped).collect();
+        Err(self.failed(format!("{}, {end}", output.status)))
+    }
+
+    pub(super) fn failed(&self, reason: String) -> Error {
+        Error::ToolFailed { tool: self.name, reason, remedy: self.remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_and_failing_programs_are_told_apart() {
+        let missing = Tool { name: "no-such-program", package: "none", remedy: "-" };
+        assert!(matches!(missing.run(&mut missing.command()), Err(Error::ToolMissing { .. })));
+        let shell = Tool { name: "sh", package: "dash", remedy: "try again" };
+        let failed = shell
+            .run(shell.command().args(["-c", "echo why >&2; exit 3"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            failed.contains("why") && failed.contains('3') && failed.contains("try again"),
+            "{failed}"
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! The command `bench`: runs one experiment and prints its figures.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use bench::Error;
+use bench::experiments::{Experiment, Request};
+use bench::inputs::{Cache, Input};
+use bench::report::{Form, Report, Verdict};
+use bench::size;
+
+const FAILED: u8 = 1;
+const SEED_DEFAULT: &str = "0x757a72616d";
+
+/// Measures uzram and its rivals on real input.
+///
+/// Ends with 0 if every figure is what it must be, 1 if one is not or could not be measured, 2 on wrong use.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Arguments {
+    /// What to measure
+    #[arg(value_enum)]
+    experiment: Experiment,
+    /// One JSON object per figure and line instead of a table
+    #[arg(long)]
+    json: bool,
+    /// What is drawn by chance is drawn from this number
+    #[arg(long, default_value = SEED_DEFAULT, value_parser = seed)]
+    seed: u64,
+    /// Most bytes of each input, such as 64M (default: the whole heap, 1G of the others)
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    limit: Option<u64>,
+    /// Only this input; may be given more than once (default: all)
+    #[arg(long = "input", value_enum)]
+    inputs: Vec<Input>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(Verdict::Pass) => ExitCode::SUCCESS,
+        Ok(Verdict::Fail) => ExitCode::from(FAILED),
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<Verdict, Error> {
+    let Arguments { experiment, json, seed, limit, inputs } = arguments;
+    let inputs = if inputs.is_empty() { Input::ALL.to_vec() } else { inputs };
+    let request = Request { cache: Cache::from_env(), seed, limit, inputs };
+    let mut out = io::stdout();
+    let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);
+    eprintln!("bench: seed {seed:#x}");
+    // What was measured before an error is told all the same.
+    let measured = experiment.run(&request, &mut report);
+    let verdict = report.finish()?;
+    measured.map(|()| verdict)
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    size::number(text)
+        .ok_or_else(|| format!("{text:?} is no number; give a decimal or 0x number of 64 bits"))
+}

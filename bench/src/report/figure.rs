@@ -1,0 +1,123 @@
+//! One figure: what was measured, what it must be, and what the rival gives.
+
+use serde::Serialize;
+
+use super::Bound;
+
+/// A measured value with its bound and its rival's value.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a figure counts once it is added to a report"]
+pub struct Figure {
+    experiment: String,
+    figure: String,
+    value: Option<f64>,
+    unit: &'static str,
+    must: Option<Bound>,
+    rival: Option<String>,
+    rival_value: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    experiment: &'a str,
+    figure: &'a str,
+    value: Option<f64>,
+    unit: &'a str,
+    must: Option<String>,
+    rival: Option<&'a str>,
+    rival_value: Option<f64>,
+    pass: Option<bool>,
+    seed: u64,
+}
+
+impl Figure {
+    /// A value that was measured.
+    pub fn new(
+        experiment: impl Into<String>,
+        figure: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+    ) -> Figure {
+        Figure { value: Some(value), ..Figure::missing(experiment, figure, unit) }
+    }
+
+    /// A value that could not be measured here; it meets no bound.
+    pub fn missing(
+        experiment: impl Into<String>,
+        figure: impl Into<String>,
+        unit: &'static str,
+    ) -> Figure {
+        Figure {
+            experiment: experiment.into(),
+            figure: figure.into(),
+            value: None,
+            unit,
+            must: None,
+            rival: None,
+            rival_value: None,
+        }
+    }
+
+    /// What it must be. Without, it is told and not judged.
+    pub fn must(mut self, bound: Bound) -> Figure {
+        self.must = Some(bound);
+        self
+    }
+
+    /// The same figure of a rival, measured in the same run.
+    pub fn rival(mut self, name: impl Into<String>, value: f64) -> Figure {
+        self.rival = Some(name.into());
+        self.rival_value = Some(value);
+        self
+    }
+
+    /// The rival could not be measured here, and why.
+    pub fn rival_absent(mut self, reason: &str) -> Figure {
+        self.rival = Some(format!("absent: {reason}"));
+        self.rival_value = None;
+        self
+    }
+
+    /// Whether it is what it must be; `None` where nothing is asked of it.
+    pub fn pass(&self) -> Option<bool> {
+        self.must.map(|bound| self.value.is_some_and(|value| bound.met_by(value)))
+    }
+
+    pub(super) fn json(&self, seed: u64) -> String {
+        let line = Line {
+            experiment: &self.experiment,
+            figure: &self.figure,
+            value: self.value,
+            unit: self.unit,
+            must: self.must.map(|bound| bound.to_string()),
+            rival: self.rival.as_deref(),
+            rival_value: self.rival_value,
+            pass: self.pass(),
+            seed,
+        };
+        // Strings and numbers only: there is nothing that could fail.
+        serde_json::to_string(&line).unwrap_or_default()
+    }
+
+    pub(super) fn row(&self) -> [String; 8] {
+        let number = |value: Option<f64>| value.map_or("-".into(), shown);
+        [
+            self.experiment.clone(),
+            self.figure.clone(),
+            number(self.value),
+            self.unit.into(),
+            self.must.map_or("-".into(), |bound| bound.to_string()),
+            self.pass().map_or("-", |pass| if pass { "pass" } else { "FAIL" }).into(),
+            self.rival.clone().unwrap_or_else(|| "-".into()),
+            number(self.rival_value),
+        ]
+    }
+}
+
+fn shown(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.3}")
+    }
+}

@@ -114,7 +114,7 @@ fn random_operations_match_the_model() {
         let mut subject = Subject::new(Config::default());
         for step in 0..10_000 {
             subject.step(&mut random).unwrap();
-            if step < 500 || step % 1000 == 0 {
+            if step < 2000 || step % 1000 == 0 {
                 subject.check();
             }
         }

@@ -69,7 +69,7 @@ fn random_operations_match_the_model() {
                 let victim = random.usize(..subject.live.len());
                 subject.free(victim);
             }
-            if step < 500 || step % 1000 == 0 {
+            if step < 2000 || step % 1000 == 0 {
                 subjects[nth].check();
                 arena.check();
             }

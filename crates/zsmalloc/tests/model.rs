@@ -83,7 +83,7 @@ fn random_operations_match_the_model() {
         let mut subject = handles(Config::default()).unwrap();
         for step in 0..30_000 {
             subject.step(&mut rng, step / 6000 % 2 == 0).unwrap();
-            if step < 500 || step % 1000 == 0 {
+            if step < 2000 || step % 1000 == 0 {
                 subject.check();
             }
         }
@@ -184,7 +184,7 @@ fn slots_match_the_model() {
     let mut device = Device::new(Config::default()).unwrap();
     for step in 0..40_000 {
         device.step(&mut rng, step / 8000 % 2 == 0).unwrap();
-        if step < 500 || step % 1000 == 0 {
+        if step < 2000 || step % 1000 == 0 {
             device.check();
         }
     }
@@ -206,7 +206,7 @@ fn a_pool_at_its_limit_loses_nothing() {
             refused += 1;
         }
         assert!(device.core.pages().used() <= 200);
-        if step < 500 || step % 1000 == 0 {
+        if step < 2000 || step % 1000 == 0 {
             device.check();
         }
     }

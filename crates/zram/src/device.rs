@@ -1,0 +1,280 @@
+//! The device: requests at any offset and length, on slots of 4 KiB.
+//!
+//! Lock order: stream, slot (the pool's word), then the pool's own. A whole slot is compressed and
+//! stored before its word is locked; a slot that is written in part is locked from reading its old data
+//! to storing the new, so that writers of different bytes of it both keep theirs.
+
+use crate::slot::{self, Encoded};
+use crate::stat::{Counters, Held, IoStat, MmStat, Share};
+use crate::streams::{Streams, Workspace};
+use crate::{BLOCK, Config, Error};
+use page::page_size;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use zsmalloc::{Classes, Core, Exclusive, Old, Slots};
+
+/// A compressed device in memory. All functions take `&self` and may be called from any thread.
+///
+/// ```
+/// let device = zram::Device::new(zram::Config::new(1 << 30)?)?;
+/// device.write(5000, b"some bytes")?;
+/// let mut bytes = [0; 10];
+/// device.read(5000, &mut bytes)?;
+/// assert_eq!(&bytes, b"some bytes");
+/// # Ok::<(), zram::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Device {
+    pool: Core<Slots>,
+    streams: Streams,
+    counters: Counters,
+    slots: u64,
+    disksize: u64,
+}
+
+/// The part of a request that lies in one slot.
+#[derive(Clone, Debug)]
+struct Part {
+    slot: u32,
+    /// Bytes within the slot.
+    within: Range<usize>,
+    /// Bytes within the request.
+    request: Range<usize>,
+}
+
+impl Part {
+    fn is_whole(&self) -> bool {
+        self.within.len() == BLOCK
+    }
+}
+
+/// The slots that `len` bytes at `offset` touch.
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let start = (at % BLOCK as u64) as usize;
+        let here = (BLOCK - start).min(len - done);
+        let part = Part {
+            slot: (at / BLOCK as u64) as u32,
+            within: start..start + here,
+            request: done..done + here,
+        };
+        done += here;
+        (here > 0).then_some(part)
+    })
+}
+
+impl Device {
+    /// An empty device: it reads as zeros and holds no pages.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let slots = config.slots()?;
+        let streams = Streams::new(&config)?;
+        let pages =
+            page::Config { limit: config.mem_limit.map(pages_of), supply: config.supply.clone() };
+        let pool = zsmalloc::Config { pages, ..zsmalloc::Config::default() };
+        Ok(Device {
+            pool: Core::with_slots(pool, slots)?,
+            counters: Counters::new(streams.len()),
+            streams,
+            slots,
+            disksize: slots * BLOCK as u64,
+        })
+    }
+
+    /// Bytes of the device.
+    pub fn disksize(&self) -> u64 {
+        self.disksize
+    }
+
+    fn check_range(&self, offset: u64, len: u64) -> Result<(), Error> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.disksize => Ok(()),
+            _ => Err(Error::Range { offset, len, disksize: self.disksize }),
+        }
+    }
+
+    /// Writes `bytes` at `offset`. On an error the slots before the one it names are written, that one
+    /// and those after it are as they were.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.check_range(offset, bytes.len() as u64)?;
+        let mut workspace = self.streams.get();
+        let share = self.counters.share(workspace.nth);
+        for part in parts(offset, bytes.len()) {
+            let data = &bytes[part.request.clone()];
+            let written = if part.is_whole() {
+                self.write_whole(part.slot, data, &mut workspace, share)
+            } else {
+                self.write_part(&part, Some(data), &mut workspace, share)
+            };
+            if let Err(error) = written {
+                share.failed_writes.fetch_add(1, Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_whole(
+        &self,
+        index: u32,
+        block: &[u8],
+        workspace: &mut Workspace,
+        share: &Share,
+    ) -> Result<(), Error> {
+        let encoded = slot::encode(block, &mut *workspace.codec, &mut *workspace.scratch)?;
+        let full = |source| Error::OutOfMemory { slot: index as u64, source };
+        let old = match encoded {
+            Encoded::Inline(payload) => self.pool.lock(index).map_err(full)?.set_inline(payload),
+            Encoded::Object(bytes, mark) => match self.pool.stage(index, bytes) {
+                Ok(staged) => self.pool.lock(index).map_err(full)?.replace(staged, mark),
+                Err(error) => overwrite(self.pool.lock(index).map_err(full)?, bytes, mark, error)
+                    .map_err(full)?,
+            },
+        };
+        share.changed(slot::held_before(old), encoded.held());
+        Ok(())
+    }
+
+    /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
+    fn write_part(
+        &self,
+        part: &Part,
+        data: Option<&[u8]>,
+        workspace: &mut Workspace,
+        share: &Share,
+    ) -> Result<(), Error> {
+        let full = |source| Error::OutOfMemory { slot: part.slot as u64, source };
+        let word = self.pool.lock(part.slot).map_err(full)?;
+        let mut block = [0; BLOCK];
+        slot::decode(word.content(), 0, &mut block, workspace, part.slot as u64)?;
+        match data {
+            Some(data) => block[part.within.clone()].copy_from_slice(data),
+            None => block[part.within.clone()].fill(0),
+        }
+        let encoded = slot::encode(&block, &mut *workspace.codec, &mut *workspace.scratch)?;
+        let old = match encoded {
+            Encoded::Inline(payload) => word.set_inline(payload),
+            Encoded::Object(bytes, mark) => match word.stage(bytes) {
+                Ok(staged) => word.replace(staged, mark),
+                Err(error) => overwrite(word, bytes, mark, error).map_err(full)?,
+            },
+        };
+        share.changed(slot::held_before(old), encoded.held());
+        Ok(())
+    }
+
+    /// Reads `buf.len()` bytes at `offset`. What was never written, or discarded, reads as zeros.
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+        self.check_range(offset, buf.len() as u64)?;
+        let mut workspace = self.streams.get();
+        for part in parts(offset, buf.len()) {
+            let pin = self.pool.pin(part.slot);
+            let buf = &mut buf[part.request];
+            let slot = part.slot as u64;
+            let read = slot::decode(pin.content(), part.within.start, buf, &mut workspace, slot);
+            if let Err(error) = read {
+                self.counters.share(workspace.nth).failed_reads.fetch_add(1, Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees `len` bytes at `offset`: they read as zeros. Slots that the range covers in part are
+    /// written; those it covers whole are freed, which needs no memory.
+    pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.check_range(offset, len)?;
+        let end = offset + len;
+        let block = BLOCK as u64;
+        let first = offset.next_multiple_of(block).min(end);
+        let last = (end / block * block).max(first);
+        self.zero_part(offset, first)?;
+        let share = self.counters.share(0);
+        for slot in first / block..last / block {
+            share.notify_free.fetch_add(1, Relaxed);
+            if let Some(word) = self.pool.lock_existing(slot as u32) {
+                share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+            }
+        }
+        self.zero_part(last, end)
+    }
+
+    /// Writes zeros to a range within one slot.
+    fn zero_part(&self, start: u64, end: u64) -> Result<(), Error> {
+        let mut workspace = self.streams.get();
+        let share = self.counters.share(workspace.nth);
+        for part in parts(start, (end - start) as usize) {
+            self.write_part(&part, None, &mut workspace, share).inspect_err(|_| {
+                share.failed_writes.fetch_add(1, Relaxed);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
+    pub fn set_mem_limit(&self, bytes: Option<u64>) {
+        self.pool.pages().set_limit(bytes.map(pages_of));
+    }
+
+    /// Makes `mem_used_max` what is used now.
+    pub fn reset_mem_used_max(&self) {
+        self.pool.pages().reset_peak();
+    }
+
+    /// The kernel's `mm_stat`.
+    pub fn mm_stat(&self) -> MmStat {
+        let pages = self.pool.pages();
+        let bytes = |pages: usize| (pages * page_size()) as u64;
+        MmStat {
+            mem_used_total: bytes(pages.used()),
+            mem_limit: pages.limit().map_or(0, bytes),
+            mem_used_max: bytes(pages.peak()),
+            ..self.counters.mm_stat()
+        }
+    }
+
+    /// The kernel's `io_stat`.
+    pub fn io_stat(&self) -> IoStat {
+        self.counters.io_stat()
+    }
+
+    /// All memory of the device in bytes: pool, slot table, streams and counters.
+    pub fn mem_total(&self) -> u64 {
+        let own = size_of::<Self>() + self.streams.bytes() + self.counters.bytes();
+        (self.pool.bytes() + own) as u64
+    }
+
+    /// Statistics per size class; they print as the kernel's `classes` file.
+    pub fn classes(&self) -> Classes {
+        self.pool.classes()
+    }
+
+    /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4). Nothing
+    /// else may use the device meanwhile.
+    pub fn check(&self) {
+        self.pool.check();
+        let sums = Counters::new(1);
+        for slot in 0..self.slots as u32 {
+            let held = slot::held_now(self.pool.pin(slot).content());
+            sums.share(0).changed(Held::Nothing, held);
+        }
+        let (now, sum) = (self.counters.mm_stat(), sums.mm_stat());
+        assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
+    }
+}
+
+/// Pages for `bytes`, rounded up.
+fn pages_of(bytes: u64) -> usize {
+    bytes.div_ceil(page_size() as u64) as usize
+}
+
+/// Stores in the place of the old object what the pool has no room for beside it (I6).
+fn overwrite(
+    word: Exclusive<'_>,
+    bytes: &[u8],
+    mark: u8,
+    error: zsmalloc::Error,
+) -> Result<Old, zsmalloc::Error> {
+    word.overwrite(bytes, mark).map_err(|_unchanged| error)
+}

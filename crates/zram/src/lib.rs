@@ -1,0 +1,24 @@
+//! zram: a device of 4 KiB slots whose data lies compressed in memory.
+//!
+//! ```text
+//!   write(offset, bytes): split into slots -> same-filled? -> zcomp compresses -> worth it?
+//!     -> zsmalloc stores -> slot swapped under its lock -> what it held before is freed
+//!   read(offset, buf): slot under its lock -> fill pattern | object decompressed in place
+//! ```
+//!
+//! A slot is a word of the pool ([`zsmalloc::Slots`]): its lock is the slot's, and many readers share it.
+//! There is no other lock on the way but that of the size class, and the stream a thread compresses with.
+#![forbid(unsafe_code)]
+
+mod config;
+mod device;
+mod error;
+mod fill;
+mod slot;
+mod stat;
+mod streams;
+
+pub use config::{BLOCK, Config};
+pub use device::Device;
+pub use error::Error;
+pub use stat::{IoStat, MmStat};

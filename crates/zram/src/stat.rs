@@ -1,0 +1,164 @@
+//! Counters, kept apart per processor and summed when read.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// The kernel's `mm_stat`. [`Display`](fmt::Display) prints its nine columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MmStat {
+    /// Bytes stored, before compression; same-filled slots included.
+    pub orig_data_size: u64,
+    /// Bytes stored, after compression; slots stored raw count whole.
+    pub compr_data_size: u64,
+    /// Bytes of pool pages.
+    pub mem_used_total: u64,
+    /// Limit of pool pages in bytes; 0 is none.
+    pub mem_limit: u64,
+    /// The most bytes of pool pages there were.
+    pub mem_used_max: u64,
+    /// Same-filled slots.
+    pub same_pages: u64,
+    /// Pages that compaction freed.
+    pub pages_compacted: u64,
+    /// Slots stored raw.
+    pub huge_pages: u64,
+    /// Slots ever stored raw.
+    pub huge_pages_since: u64,
+}
+
+impl fmt::Display for MmStat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:8} {:8} {:8} {:8} {:8} {:8} {:8} {:8} {:8}",
+            self.orig_data_size,
+            self.compr_data_size,
+            self.mem_used_total,
+            self.mem_limit,
+            self.mem_used_max,
+            self.same_pages,
+            self.pages_compacted,
+            self.huge_pages,
+            self.huge_pages_since
+        )
+    }
+}
+
+/// The kernel's `io_stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoStat {
+    /// Slots that could not be read.
+    pub failed_reads: u64,
+    /// Slots that could not be written.
+    pub failed_writes: u64,
+    /// Slots that were discarded, empty ones too.
+    pub notify_free: u64,
+}
+
+impl fmt::Display for IoStat {
+    /// Four columns: the third, `invalid_io`, is always 0, as the kernel's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let IoStat { failed_reads, failed_writes, notify_free } = self;
+        write!(f, "{failed_reads:8} {failed_writes:8} {:8} {notify_free:8}", 0)
+    }
+}
+
+/// What a slot holds, as the counters see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    Nothing,
+    Same,
+    Compressed(usize),
+    Raw,
+}
+
+/// One processor's share of the counters. Only the sums over all shares mean anything.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Share {
+    slots: AtomicI64,
+    bytes: AtomicI64,
+    same: AtomicI64,
+    raw: AtomicI64,
+    raw_ever: AtomicU64,
+    pub(crate) failed_reads: AtomicU64,
+    pub(crate) failed_writes: AtomicU64,
+    pub(crate) notify_free: AtomicU64,
+}
+
+impl Share {
+    /// Counts a slot that went from `old` to `new`.
+    pub(crate) fn changed(&self, old: Held, new: Held) {
+        self.add(old, -1);
+        self.add(new, 1);
+        if new == Held::Raw {
+            self.raw_ever.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn add(&self, held: Held, sign: i64) {
+        if held == Held::Nothing {
+            return;
+        }
+        self.slots.fetch_add(sign, Relaxed);
+        let bytes = match held {
+            Held::Compressed(bytes) => bytes,
+            Held::Raw => crate::BLOCK,
+            _ => 0,
+        };
+        match held {
+            Held::Same => self.same.fetch_add(sign, Relaxed),
+            Held::Raw => self.raw.fetch_add(sign, Relaxed),
+            _ => 0,
+        };
+        if bytes > 0 {
+            self.bytes.fetch_add(sign * bytes as i64, Relaxed);
+        }
+    }
+}
+
+/// The shares of all processors.
+#[derive(Debug)]
+pub(crate) struct Counters(Box<[Share]>);
+
+impl Counters {
+    pub(crate) fn new(shares: usize) -> Self {
+        Counters((0..shares.max(1)).map(|_| Share::default()).collect())
+    }
+
+    pub(crate) fn share(&self, nth: usize) -> &Share {
+        &self.0[nth % self.0.len()]
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    /// A sum that is taken while shares change can be off, but never below 0.
+    fn sum(&self, of: impl Fn(&Share) -> i64) -> u64 {
+        self.0.iter().map(of).sum::<i64>().max(0) as u64
+    }
+
+    /// The columns of `mm_stat` that are the device's own.
+    pub(crate) fn mm_stat(&self) -> MmStat {
+        MmStat {
+            orig_data_size: self.sum(|share| share.slots.load(Relaxed)) * crate::BLOCK as u64,
+            compr_data_size: self.sum(|share| share.bytes.load(Relaxed)),
+            same_pages: self.sum(|share| share.same.load(Relaxed)),
+            huge_pages: self.sum(|share| share.raw.load(Relaxed)),
+            huge_pages_since: self.0.iter().map(|share| share.raw_ever.load(Relaxed)).sum(),
+            ..MmStat::default()
+        }
+    }
+
+    pub(crate) fn io_stat(&self) -> IoStat {
+        let sum = |of: fn(&Share) -> &AtomicU64| {
+            self.0.iter().map(|share| of(share).load(Relaxed)).sum::<u64>()
+        };
+        IoStat {
+            failed_reads: sum(|share| &share.failed_reads),
+            failed_writes: sum(|share| &share.failed_writes),
+            notify_free: sum(|share| &share.notify_free),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The device against a shadow array, and under eight threads.
+#![allow(clippy::unwrap_used)]
+
+use fastrand::Rng;
+use page::RefuseNth;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zram::{BLOCK, Config, Device, Error};
+
+/// 1 in `make test`, more in `make long`.
+fn scale() -> usize {
+    if std::env::var_os("UZRAM_LONG").is_some() { 50 } else { 1 }
+}
+
+/// A block of one of the kinds a device meets; the seed makes it differ from every other.
+fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let seed = rng.u64(..);
+    match rng.u32(..8) {
+        0 => vec![0; len],
+        1 => seed.to_ne_bytes().into_iter().cycle().take(len).collect(),
+        2 => vec![seed as u8; len],
+        3 => (0..len).map(|_| rng.u8(..)).collect(),
+        kind => {
+            // Runs of words: compressible to a degree that differs.
+            let mut bytes = Vec::with_capacity(len + 64);
+            while bytes.len() < len {
+                let run = rng.usize(1..=4 << kind);
+                bytes.resize(bytes.len() + run, rng.u8(..));
+                bytes.extend_from_slice(&rng.u32(..).to_ne_bytes());
+            }
+            bytes.truncate(len);
+            bytes
+        }
+    }
+}
+
+struct Shadow {
+    device: Device,
+    bytes: Vec<u8>,
+}
+
+impl Shadow {
+    fn new(config: Config) -> Result<Self, Error> {
+        let device = Device::new(config)?;
+        let bytes = vec![0; device.disksize() as usize];
+        Ok(Shadow { device, bytes })
+    }
+
+    fn range(&self, rng: &mut Rng) -> (usize, usize) {
+        let longest = [1, 16, BLOCK, 3 * BLOCK, 64 << 10][rng.usize(..5)];
+        let len = rng.usize(0..=longest);
+        let at = rng.usize(..=self.bytes.len() - len);
+        if rng.bool() {
+            (at / BLOCK * BLOCK, len.next_multiple_of(BLOCK).min(longest))
+        } else {
+            (at, len)
+        }
+    }
+
+    fn compare(&self, at: usize, len: usize) {
+        let mut back = vec![0xee; len];
+        self.device.read(at as u64, &mut back).unwrap();
+        let differs = back.iter().zip(&self.bytes[at..]).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{len} bytes at {at}");
+    }
+
+    /// One operation. After a refused write every slot holds its old or its new bytes.
+    fn step(&mut self, rng: &mut Rng) -> Result<(), Error> {
+        let (at, len) = self.range(rng);
+        let len = len.min(self.bytes.len() - at);
+        let range = at..at + len;
+        match rng.u32(..10) {
+            0..5 => {
+                let data = data(rng, len);
+                let written = self.device.write(at as u64, &data);
+                if written.is_ok() {
+                    self.bytes[range].copy_from_slice(&data);
+                } else {
+                    self.adopt(at, &data);
+                }
+                written
+            }
+            5..8 => {
+                self.compare(at, len);
+                Ok(())
+            }
+            _ => {
+                let zeros = vec![0; len];
+                let discarded = self.device.discard(at as u64, len as u64);
+                if discarded.is_ok() {
+                    self.bytes[range].fill(0);
+                } else {
+                    self.adopt(at, &zeros);
+                }
+                discarded
+            }
+        }
+    }
+
+    /// Takes over, slot by slot, which of a failed request's bytes were stored.
+    fn adopt(&mut self, at: usize, data: &[u8]) {
+        let end = at + data.len();
+        let mut start = at;
+        while start < end {
+            let next = (start / BLOCK * BLOCK + BLOCK).min(end);
+            let mut back = vec![0; next - start];
+            self.device.read(start as u64, &mut back).unwrap();
+            let new = &data[start - at..next - at];
+            assert!(back == new || back == self.bytes[start..next], "slot {}", start / BLOCK);
+            self.bytes[start..next].copy_from_slice(&back);
+            start = next;
+        }
+    }
+
+    fn check(&self) {
+        self.device.check();
+        self.compare(0, self.bytes.len());
+    }
+}
+
+fn config(algorithm: &str, disksize: u64) -> Config {
+    let algorithm = zcomp::by_name(algorithm).unwrap();
+    Config { algorithm, ..Config::new(disksize).unwrap() }
+}
+
+#[test]
+fn a_shadow_array_agrees() {
+    for (seed, algorithm, steps) in [(1, "lz4", 60_000), (2, "zstd", 25_000), (3, "lz4", 25_000)] {
+        println!("seed {seed}, {algorithm}");
+        let mut rng = Rng::with_seed(seed);
+        let mut shadow = Shadow::new(config(algorithm, 2 << 20)).unwrap();
+        for step in 0..steps * scale() {
+            shadow.step(&mut rng).unwrap();
+            if step < 2000 || step % 1000 == 0 {
+                shadow.check();
+            }
+        }
+        let whole = shadow.device.disksize();
+        shadow.device.discard(0, whole).unwrap();
+        shadow.bytes.fill(0);
+        shadow.check();
+        let stat = shadow.device.mm_stat();
+        assert_eq!((stat.orig_data_size, stat.compr_data_size, stat.same_pages), (0, 0, 0));
+        assert!(stat.mem_used_total <= 64 * page::page_size() as u64, "{stat:?}");
+    }
+}
+
+#[test]
+fn a_limit_that_swings_loses_nothing() {
+    let mut rng = Rng::with_seed(4);
+    let limit = 300 * page::page_size() as u64;
+    let config = Config { mem_limit: Some(limit), ..config("lz4", 4 << 20) };
+    let mut shadow = Shadow::new(config).unwrap();
+    let mut refused = 0;
+    for step in 0..20_000 * scale() {
+        if step % 300 == 0 {
+            shadow.device.set_mem_limit(Some(rng.u64(1..=limit)));
+        }
+        if let Err(error) = shadow.step(&mut rng) {
+            assert_eq!(error.errno(), 12, "{error}");
+            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+            refused += 1;
+        }
+        assert!(shadow.device.mm_stat().mem_used_total <= limit);
+        if step % 1000 == 0 {
+            shadow.check();
+        }
+    }
+    assert!(refused > 500, "the limit was reached {refused} times only");
+    assert_eq!(shadow.device.io_stat().failed_writes, refused);
+    shadow.device.discard(0, shadow.bytes.len() as u64).unwrap();
+    shadow.device.set_mem_limit(None);
+    shadow.device.write(0, &[7; 3 * BLOCK]).unwrap();
+}
+
+#[test]
+fn every_refusal_is_an_error_and_loses_nothing() {
+    for from_then_on in [false, true] {
+        for nth in 1.. {
+            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
+            let config = Config { supply: Some(supply.clone()), ..config("lz4", 1 << 20) };
+            if let Ok(mut shadow) = Shadow::new(config) {
+                let mut rng = Rng::with_seed(5);
+                for _ in 0..40 {
+                    let _ = shadow.step(&mut rng);
+                }
+                shadow.check();
+            }
+            if supply.requests() < nth {
+                break;
+            }
+        }
+    }
+}
+
+/// A block that says which slot, thread and version it is, and is filled with what follows from that.
+fn stamped(slot: u64, thread: u64, version: u64) -> Vec<u8> {
+    let seed = slot << 40 | thread << 32 | version;
+    let mut rng = Rng::with_seed(seed);
+    let mut block = Vec::with_capacity(BLOCK);
+    block.extend_from_slice(&seed.to_ne_bytes());
+    while block.len() < BLOCK {
+        let run = rng.usize(1..=200);
+        let byte = rng.u8(..);
+        block.resize((block.len() + run).min(BLOCK), byte);
+    }
+    block
+}
+
+fn expect_stamped(block: &[u8], slot: u64) {
+    let seed = u64::from_ne_bytes(*block.first_chunk().unwrap());
+    if seed == 0 {
+        assert!(block.iter().all(|&byte| byte == 0), "slot {slot} is torn");
+        return;
+    }
+    assert_eq!(seed >> 40, slot, "slot {slot} has another slot's bytes");
+    assert!(block == stamped(slot, seed >> 32 & 0xff, seed & 0xffff_ffff), "slot {slot} is torn");
+}
+
+#[test]
+fn stress_eight_threads_verify_every_read() {
+    const SLOTS: u64 = 512;
+    let device =
+        Device::new(Config { streams: Some(3), ..config("lz4", SLOTS * BLOCK as u64) }).unwrap();
+    let versions = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for thread in 1..=8u64 {
+            let (device, versions) = (&device, &versions);
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(thread);
+                let mut block = vec![0; 4 * BLOCK];
+                for _ in 0..12_000 * scale() {
+                    let slot = rng.u64(..SLOTS);
+                    let at = slot * BLOCK as u64;
+                    match rng.u32(..16) {
+                        0..6 => {
+                            let version = versions.fetch_add(1, Relaxed);
+                            device.write(at, &stamped(slot, thread, version)).unwrap();
+                        }
+                        6 => device.discard(at, BLOCK as u64).unwrap(),
+                        7 => drop(device.mm_stat()),
+                        _ => {
+                            let count = rng.u64(1..=4).min(SLOTS - slot) as usize;
+                            device.read(at, &mut block[..count * BLOCK]).unwrap();
+                            for nth in 0..count {
+                                expect_stamped(&block[nth * BLOCK..][..BLOCK], slot + nth as u64);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    device.check();
+    device.discard(0, SLOTS * BLOCK as u64).unwrap();
+    device.check();
+    assert_eq!(device.mm_stat().orig_data_size, 0);
+}
+
+/// Writers of different bytes of one slot all keep theirs, whatever the others do.
+#[test]
+fn stress_partial_writes_of_one_slot() {
+    let device = Device::new(config("lz4", 2 * BLOCK as u64)).unwrap();
+    const THREADS: usize = 8;
+    const SHARE: usize = 2 * BLOCK / THREADS;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let device = &device;
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(thread as u64);
+                let mut mine = vec![0; SHARE];
+                let start = thread * SHARE;
+                for _ in 0..2_000 * scale() {
+                    let at = rng.usize(..SHARE);
+                    let len = rng.usize(1..=SHARE - at);
+                    mine[at..at + len].fill(rng.u8(..));
+                    device.write((start + at) as u64, &mine[at..at + len]).unwrap();
+                    let mut back = vec![0; SHARE];
+                    device.read(start as u64, &mut back).unwrap();
+                    assert!(back == mine, "thread {thread} lost a write");
+                }
+            });
+        }
+    });
+    device.check();
+}
+
+#[test]
+fn slots_of_every_kind_are_counted() {
+    let device = Device::new(config("lz4", 1 << 20)).unwrap();
+    let mut rng = Rng::with_seed(6);
+    let random: Vec<u8> = (0..BLOCK).map(|_| rng.u8(..)).collect();
+    device.write(0, &random).unwrap();
+    device.write(4096, &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
+    device.write(8192, &[0; BLOCK]).unwrap();
+    device.write(12288, &b"compressible ".repeat(400)[..BLOCK]).unwrap();
+    let stat = device.mm_stat();
+    assert_eq!((stat.orig_data_size, stat.same_pages), (4 * 4096, 2));
+    assert_eq!((stat.huge_pages, stat.huge_pages_since), (1, 1));
+    assert!((4097..4400).contains(&stat.compr_data_size), "{stat:?}");
+    assert_eq!(stat.to_string().split_whitespace().count(), 9);
+    device.write(0, &[1; BLOCK]).unwrap();
+    assert_eq!(device.mm_stat().huge_pages, 0);
+    assert_eq!(device.mm_stat().huge_pages_since, 1);
+    device.discard(0, 3 * 4096).unwrap();
+    assert_eq!(
+        device.io_stat().to_string().split_whitespace().collect::<Vec<_>>(),
+        ["0", "0", "0", "3"]
+    );
+    device.check();
+    assert!(device.mem_total() > device.mm_stat().mem_used_total);
+}
+
+#[test]
+fn bad_requests_are_named_and_change_nothing() {
+    assert!(matches!(Device::new(Config::new(0).unwrap()), Err(Error::Disksize { bytes: 0 })));
+    assert!(matches!(Device::new(Config::new(1 << 44).unwrap()), Err(Error::Disksize { .. })));
+    assert!(Device::new(Config::new((1 << 44) - 4096).unwrap()).is_ok());
+    let device = Device::new(Config::new(10_000).unwrap()).unwrap();
+    assert_eq!(device.disksize(), 12288);
+    let disksize = 12288;
+    let past = Error::Range { offset: 12280, len: 9, disksize };
+    assert_eq!(device.write(12280, &[0; 9]), Err(past.clone()));
+    assert_eq!(past.errno(), 22);
+    let wrap = Error::Range { offset: u64::MAX, len: 2, disksize };
+    assert_eq!(device.discard(u64::MAX, 2), Err(wrap));
+    assert!(device.read(12289, &mut []).is_err());
+    device.read(12288, &mut []).unwrap();
+    device.write(12288, &[]).unwrap();
+    device.discard(12288, 0).unwrap();
+    let params = zcomp::Params { level: Some(1000) };
+    let bad = Config { params, ..config("zstd", 4096) };
+    assert!(matches!(Device::new(bad), Err(Error::Codec(_))));
+    device.check();
+}

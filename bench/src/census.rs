@@ -1,6 +1,7 @@
 //! What an input consists of, and C: the least a store can hold it in, by the raw codec.
 
-use crate::codec::RawLz4;
+use crate::Error;
+use crate::codec::RawCodec;
 use crate::page::{PAGE_SIZE, same_filled};
 
 /// What becomes of a page.
@@ -16,14 +17,14 @@ pub enum Kind {
 
 impl Kind {
     /// Of one page.
-    pub fn of(page: &[u8], codec: &mut RawLz4) -> Kind {
+    pub fn of(page: &[u8], codec: &mut RawCodec) -> Result<Kind, Error> {
         if same_filled(page).is_some() {
-            return Kind::SameFilled;
+            return Ok(Kind::SameFilled);
         }
-        match codec.compressed_len(page) {
+        Ok(match codec.compress(page)?.len() {
             len if len < page.len() => Kind::Compressible(len),
             _ => Kind::Incompressible,
-        }
+        })
     }
 }
 
@@ -42,13 +43,13 @@ pub struct Census {
 
 impl Census {
     /// Of whole pages.
-    pub fn of(pages: &[u8]) -> Census {
-        let mut codec = RawLz4::new();
+    pub fn of(pages: &[u8]) -> Result<Census, Error> {
+        let mut codec = RawCodec::lz4()?;
         let mut census = Census::default();
         for page in pages.chunks(PAGE_SIZE) {
-            census.add(Kind::of(page, &mut codec));
+            census.add(Kind::of(page, &mut codec)?);
         }
-        census
+        Ok(census)
     }
 
     /// Counts one page.
@@ -91,7 +92,7 @@ mod tests {
             word = word.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             *byte = (word >> 33) as u8;
         }
-        let census = Census::of(&pages);
+        let census = Census::of(&pages).unwrap();
         assert_eq!((census.same_filled, census.compressible, census.incompressible), (1, 1, 1));
         assert_eq!(census.page_count(), 3);
         assert!(census.stored_bytes > 4096 && census.stored_bytes < 4096 + 200);

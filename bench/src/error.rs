@@ -77,6 +77,12 @@ pub enum Error {
         /// How to set it up instead.
         remedy: &'static str,
     },
+    /// A codec refused its work.
+    #[error(transparent)]
+    Codec(#[from] zcomp::Error),
+    /// Our device refused a request.
+    #[error(transparent)]
+    Ours(#[from] zram::Error),
     /// A device that was being measured has been removed meanwhile.
     #[error("{device} has been removed (a signal ends this run); start the run again")]
     DeviceGone {

@@ -1,6 +1,8 @@
 //! The experiments, by name.
 
+mod fill;
 mod rivals;
+mod throughput;
 
 use clap::ValueEnum;
 
@@ -13,6 +15,12 @@ use crate::report::Report;
 pub enum Experiment {
     /// The kernel's zram on every input: overhead over the raw codec, write and read throughput.
     Rivals,
+    /// Every input stored on our device and on the kernel's: overhead, and whether memory agrees with what is counted.
+    Fill,
+    /// Our device's writes and reads over the raw codec's, on one thread and on two.
+    Throughput,
+    /// All of them.
+    All,
 }
 
 /// What a run was asked for.
@@ -46,6 +54,13 @@ impl Experiment {
     pub fn run(self, request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         match self {
             Experiment::Rivals => rivals::run(request, report),
+            Experiment::Fill => fill::run(request, report),
+            Experiment::Throughput => throughput::run(request, report),
+            Experiment::All => {
+                rivals::run(request, report)?;
+                fill::run(request, report)?;
+                throughput::run(request, report)
+            }
         }
     }
 }

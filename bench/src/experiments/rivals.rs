@@ -20,7 +20,7 @@ const ROUNDS: usize = 5;
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for &input in &request.inputs {
         let pages = request.pages(input)?.load()?;
-        let census = Census::of(&pages);
+        let census = Census::of(&pages)?;
         report_census(input, &census, report)?;
         match measure(&pages)? {
             Rival::Present(measured) => report_kernel(input, &census, &measured, report)?,

@@ -1,0 +1,99 @@
+//! What can go wrong with codecs.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Why a codec could not be had, or did not do its work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No algorithm has this name.
+    #[error("unknown algorithm '{}'; there are: {Names}", name.escape_debug())]
+    UnknownAlgorithm {
+        /// The name asked for.
+        name: String,
+    },
+    /// The kernel has an algorithm of this name, this library does not.
+    #[error("algorithm '{name}' is not supported; there are: {Names}")]
+    Unsupported {
+        /// The name asked for.
+        name: &'static str,
+    },
+    /// The level is none of the codec's.
+    #[error("level {level} is out of range for {codec}: {} to {}", range.start(), range.end())]
+    Level {
+        /// The codec's name.
+        codec: &'static str,
+        /// The level asked for.
+        level: i32,
+        /// The levels there are.
+        range: RangeInclusive<i32>,
+    },
+    /// No stream works on blocks of this size.
+    #[error("a block of {block} bytes can't be compressed; 1 to {max} bytes are possible")]
+    Block {
+        /// Bytes asked for.
+        block: usize,
+        /// The largest block there is.
+        max: usize,
+    },
+    /// The memory given for a stream is too small.
+    #[error("a stream of {codec} needs {needed} bytes of memory, {given} were given")]
+    Memory {
+        /// The codec's name.
+        codec: &'static str,
+        /// Bytes it takes.
+        needed: usize,
+        /// Bytes there were.
+        given: usize,
+    },
+    /// The system has no memory for a stream.
+    #[error(
+        "no memory for a stream of {bytes} bytes; free some, or take a lower level or fewer streams"
+    )]
+    NoMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// More was to be compressed at once than the stream was made for.
+    #[error("{bytes} bytes are too long for this stream, which was made for blocks of {block}")]
+    TooLong {
+        /// Bytes given.
+        bytes: usize,
+        /// Bytes possible.
+        block: usize,
+    },
+    /// The compressed data does not decompress to what it should.
+    #[error(
+        "{compressed} bytes of {codec} data do not decompress to {expected} bytes: they are damaged"
+    )]
+    Corrupt {
+        /// The codec's name.
+        codec: &'static str,
+        /// Bytes of compressed data.
+        compressed: usize,
+        /// Bytes that should come of them.
+        expected: usize,
+    },
+    /// The codec's library refused for a reason of its own; a bug here or there.
+    #[error("{codec} failed with its error {code}; please report this as a bug")]
+    Library {
+        /// The codec's name.
+        codec: &'static str,
+        /// The library's number for the reason.
+        code: usize,
+    },
+}
+
+/// The names of all codecs, for messages.
+struct Names;
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, codec) in crate::codecs().iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            f.write_str(codec.name())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! The memory of a stream: owned or given, and the one owner of it while C contexts point into it.
+//!
+//! ```text
+//!   Memory    | up to 56 bytes skipped | room, from a cache line on                  |
+//!                                      | context | to the next line | context | ... |
+//! ```
+//!
+//! # Safety
+//! A [`Region`] holds its memory as a raw pointer made once, and makes no reference to it again: the C
+//! contexts inside keep pointers of their own, which a second `&mut` or a moved `Box` would invalidate.
+//! It has the memory to itself: a `Box` is taken apart at the start and put together again in `drop`, a
+//! slice given stays borrowed for `'m`.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::Error;
+
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// Contexts start on cache lines; zstd asks for words, its tables run faster on lines.
+const LINE_BYTES: usize = 64;
+
+/// What is lost at most from a word to the next line.
+const SKIP_BYTES: usize = LINE_BYTES - WORD_BYTES;
+
+/// Memory for a stream, in words; [`Codec::stream_bytes`](crate::Codec::stream_bytes) says how much.
+#[derive(Debug)]
+pub enum Memory<'m> {
+    /// The stream's own, freed with it.
+    Owned(Box<[u64]>),
+    /// The caller's, who has it back when the stream is gone.
+    Given(&'m mut [u64]),
+}
+
+impl Memory<'static> {
+    /// At least `bytes` bytes from the heap, all zero.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]: the heap has not as much.
+    pub fn owned(bytes: usize) -> Result<Self, Error> {
+        let count = bytes.div_ceil(WORD_BYTES);
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).map_err(|_| Error::NoMemory { bytes })?;
+        words.resize(count, 0);
+        Ok(Memory::Owned(words.into_boxed_slice()))
+    }
+}
+
+impl Memory<'_> {
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Memory::Owned(words) => size_of_val(&**words),
+            Memory::Given(words) => size_of_val(&**words),
+        }
+    }
+}
+
+/// Bytes of memory for contexts of these sizes: each takes whole lines, and the first line is to be
+/// reached. `None`: more than there can be.
+pub(crate) fn bytes_for(contexts: &[usize]) -> Option<usize> {
+    contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?))
+}
+
+/// `bytes` rounded up to whole lines.
+fn lines(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(LINE_BYTES)
+}
+
+/// Memory that contexts lie in, from which they are taken one after the other.
+#[derive(Debug)]
+pub(crate) struct Region<'m> {
+    /// Where the next context goes, on a line.
+    next: NonNull<u8>,
+    /// Bytes left from there on.
+    left: usize,
+    /// What `drop` frees.
+    owned: Option<NonNull<[u64]>>,
+    borrowed: PhantomData<&'m mut [u64]>,
+}
+
+// SAFETY: a region is the only one to have its memory (see the head of this file), as a `Box` or a
+// `&mut` is, and both of those may be sent.
+unsafe impl Send for Region<'_> {}
+
+impl<'m> Region<'m> {
+    /// Takes `memory` over, which has to have `needed` bytes as from [`bytes_for`].
+    pub(crate) fn new(
+        memory: Memory<'m>,
+        codec: &'static str,
+        needed: usize,
+    ) -> Result<Self, Error> {
+        let given = memory.bytes();
+        if given < needed {
+            return Err(Error::Memory { codec, needed, given });
+        }
+        let (words, is_owned) = match memory {
+            Memory::Owned(words) => (NonNull::from(Box::leak(words)), true),
+            Memory::Given(words) => (NonNull::from(words), false),
+        };
+        let start = words.cast::<u8>();
+        let skip = start.addr().get().next_multiple_of(LINE_BYTES) - start.addr().get();
+        debug_assert!(skip <= SKIP_BYTES && SKIP_BYTES <= needed);
+        Ok(Region {
+            // SAFETY: the words start on a word, so `skip` is at most SKIP_BYTES; `bytes_for` counted
+            // that into `needed`, and `given >= needed` was checked above.
+            next: unsafe { start.add(skip) },
+            left: given - skip,
+            owned: is_owned.then_some(words),
+            borrowed: PhantomData,
+        })
+    }
+
+    /// The next `bytes` bytes: on a line, nobody else's, and valid as long as the region is.
+    ///
+    /// # Panics
+    /// If more is taken than `new` was told.
+    pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
+        let taken = self.next;
+        let step = lines(bytes).unwrap_or(usize::MAX);
+        assert!(step <= self.left, "more contexts taken than counted");
+        // SAFETY: `step <= left`, the bytes from `next` to the memory's end.
+        self.next = unsafe { taken.add(step) };
+        self.left -= step;
+        taken
+    }
+}
+
+impl Drop for Region<'_> {
+    fn drop(&mut self) {
+        if let Some(words) = self.owned {
+            // SAFETY: the pointer came from a leaked `Box` in `new` and goes back into one only here.
+            drop(unsafe { Box::from_raw(words.as_ptr()) });
+        }
+    }
+}

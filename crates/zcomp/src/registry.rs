@@ -1,0 +1,31 @@
+//! The codecs there are, by name.
+
+use crate::lz4::Lz4;
+use crate::zstd::Zstd;
+use crate::{Codec, Error};
+
+/// In the order they are listed to users; the first is the default of most.
+static CODECS: [&dyn Codec; 2] = [&Lz4, &Zstd];
+
+/// Names the kernel knows and this library does not: they get an error of their own.
+const RESERVED: [&str; 5] = ["lzo", "lzo-rle", "lz4hc", "deflate", "842"];
+
+/// The codecs there are, in the order they are listed to users.
+pub fn codecs() -> &'static [&'static dyn Codec] {
+    &CODECS
+}
+
+/// Finds a codec by the kernel's name for it.
+///
+/// # Errors
+/// [`Error::Unsupported`] for an algorithm that only the kernel has, [`Error::UnknownAlgorithm`] for any
+/// other name; both list those there are.
+pub fn by_name(name: &str) -> Result<&'static dyn Codec, Error> {
+    if let Some(codec) = CODECS.iter().find(|codec| codec.name() == name) {
+        return Ok(*codec);
+    }
+    if let Some(name) = RESERVED.iter().find(|reserved| **reserved == name) {
+        return Err(Error::Unsupported { name });
+    }
+    Err(Error::UnknownAlgorithm { name: name.to_owned() })
+}

@@ -1,0 +1,213 @@
+//! zstd: the densest that is fast. Blocks are frames without magic number, content size, checksum or
+//! dictionary id: two bytes of header, then zstd's own blocks.
+//!
+//! # Safety
+//! Both contexts are static: they lie in a [`Region`] that the stream owns, the library allocates nothing
+//! for them and refuses what does not fit there. Calls on slices read and write only the ranges they are
+//! told of, whatever the compressed data says.
+#![allow(unsafe_code)]
+
+use std::ops::RangeInclusive;
+use std::ptr::NonNull;
+
+use zstd_safe::zstd_sys::{
+    self as sys, ZSTD_CCtx, ZSTD_DCtx, ZSTD_ErrorCode, ZSTD_ParamSwitch_e, ZSTD_cParameter,
+    ZSTD_compressionParameters, ZSTD_dParameter, ZSTD_format_e,
+};
+
+use crate::codec::check_stream;
+use crate::memory::{Region, bytes_for};
+use crate::{Codec, Error, Memory, Params, Stream};
+
+/// Kernel and library agree on it.
+const NAME: &str = "zstd";
+
+/// The library's default, and the kernel's.
+const LEVEL_DEFAULT: i32 = 3;
+
+/// The codec; its level is the library's.
+#[derive(Debug)]
+pub(crate) struct Zstd;
+
+impl Codec for Zstd {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn levels(&self) -> RangeInclusive<i32> {
+        // SAFETY: both return constants.
+        unsafe { sys::ZSTD_minCLevel()..=sys::ZSTD_maxCLevel() }
+    }
+
+    fn default_level(&self) -> i32 {
+        LEVEL_DEFAULT
+    }
+
+    fn stream_bytes(&self, params: &Params, block: usize) -> Result<usize, Error> {
+        Plan::new(self, params, block)?.bytes()
+    }
+
+    fn stream<'m>(
+        &self,
+        params: &Params,
+        block: usize,
+        memory: Memory<'m>,
+    ) -> Result<Box<dyn Stream + 'm>, Error> {
+        let plan = Plan::new(self, params, block)?;
+        let mut region = Region::new(memory, NAME, plan.bytes()?)?;
+        let decoder = plan.decoder(&mut region)?;
+        let encoder = plan.encoder(&mut region)?;
+        Ok(Box::new(ZstdStream { encoder, decoder, block, _region: region }))
+    }
+}
+
+/// What a stream's contexts are to be like.
+struct Plan {
+    level: i32,
+    /// For blocks of the stream's size; a shorter one only ever takes less.
+    cparams: ZSTD_compressionParameters,
+    encoder_bytes: usize,
+    decoder_bytes: usize,
+}
+
+impl Plan {
+    fn new(codec: &Zstd, params: &Params, block: usize) -> Result<Self, Error> {
+        check_stream(codec, params, block)?;
+        let level = params.level_of(codec.default_level());
+        // SAFETY: these compute from their arguments; the estimate gets parameters that the library made.
+        let (cparams, encoder_bytes, decoder_bytes) = unsafe {
+            let cparams = sys::ZSTD_getCParams(level, block as u64, 0);
+            (
+                cparams,
+                sys::ZSTD_estimateCCtxSize_usingCParams(cparams),
+                sys::ZSTD_estimateDCtxSize(),
+            )
+        };
+        Ok(Plan { level, cparams, encoder_bytes: checked(encoder_bytes)?, decoder_bytes })
+    }
+
+    /// Memory for both contexts.
+    fn bytes(&self) -> Result<usize, Error> {
+        bytes_for(&[self.decoder_bytes, self.encoder_bytes])
+            .ok_or(Error::NoMemory { bytes: usize::MAX })
+    }
+
+    /// A context to decompress with.
+    fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
+        let room = region.take(self.decoder_bytes);
+        // SAFETY: `take` gives `decoder_bytes` bytes to this context alone.
+        let decoder = unsafe { sys::ZSTD_initStaticDCtx(room.as_ptr().cast(), self.decoder_bytes) };
+        let decoder = NonNull::new(decoder).ok_or(TOO_SMALL)?;
+        // SAFETY: the context was made on the line above.
+        checked(unsafe {
+            sys::ZSTD_DCtx_setParameter(
+                decoder.as_ptr(),
+                ZSTD_dParameter::ZSTD_d_experimentalParam1, // ZSTD_d_format
+                ZSTD_format_e::ZSTD_f_zstd1_magicless as i32,
+            )
+        })?;
+        Ok(decoder)
+    }
+
+    /// A context to compress with.
+    fn encoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_CCtx>, Error> {
+        let room = region.take(self.encoder_bytes);
+        // SAFETY: `take` gives `encoder_bytes` bytes to this context alone.
+        let encoder = unsafe { sys::ZSTD_initStaticCCtx(room.as_ptr().cast(), self.encoder_bytes) };
+        let encoder = NonNull::new(encoder).ok_or(TOO_SMALL)?;
+        for (parameter, value) in [
+            (ZSTD_cParameter::ZSTD_c_compressionLevel, self.level),
+            // ZSTD_c_format
+            (
+                ZSTD_cParameter::ZSTD_c_experimentalParam2,
+                ZSTD_format_e::ZSTD_f_zstd1_magicless as i32,
+            ),
+            (ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0),
+            (ZSTD_cParameter::ZSTD_c_checksumFlag, 0),
+            (ZSTD_cParameter::ZSTD_c_dictIDFlag, 0),
+            // Its tables are not in the estimate; by itself it turns on from windows of 128 MiB.
+            (
+                ZSTD_cParameter::ZSTD_c_enableLongDistanceMatching,
+                ZSTD_ParamSwitch_e::ZSTD_ps_disable as i32,
+            ),
+        ] {
+            // SAFETY: the context was made above; the library checks parameter and value.
+            checked(unsafe { sys::ZSTD_CCtx_setParameter(encoder.as_ptr(), parameter, value) })?;
+        }
+        // Else the library would choose anew for the length of each block, and other tables for a
+        // shorter one than the estimate was made for.
+        // SAFETY: as in the loop.
+        checked(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
+        Ok(encoder)
+    }
+}
+
+/// A static context did not fit in what its own estimate asked for.
+const TOO_SMALL: Error =
+    Error::Library { codec: NAME, code: ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize };
+
+/// Splits the library's results: sizes, and the negated numbers of errors.
+fn checked(result: usize) -> Result<usize, Error> {
+    // SAFETY: computes from its argument.
+    if unsafe { sys::ZSTD_isError(result) } == 0 {
+        return Ok(result);
+    }
+    Err(Error::Library { codec: NAME, code: result.wrapping_neg() })
+}
+
+/// A stream: both contexts, ready.
+struct ZstdStream<'m> {
+    encoder: NonNull<ZSTD_CCtx>,
+    decoder: NonNull<ZSTD_DCtx>,
+    block: usize,
+    /// What both lie in. They need no farewell: static contexts own nothing.
+    _region: Region<'m>,
+}
+
+// SAFETY: the contexts lie in the region, which may be sent; the library keeps nothing per thread.
+unsafe impl Send for ZstdStream<'_> {}
+
+impl Stream for ZstdStream<'_> {
+    fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
+        const NO_ROOM: usize = ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize;
+        if src.len() > self.block {
+            return Err(Error::TooLong { bytes: src.len(), block: self.block });
+        }
+        // SAFETY: both are slices, told with their lengths; the context was made in Plan::encoder, lives
+        // in the region, and is nobody else's (`&mut self`). The call starts a new session, whatever
+        // became of the last.
+        match checked(unsafe {
+            sys::ZSTD_compress2(
+                self.encoder.as_ptr(),
+                dst.as_mut_ptr().cast(),
+                dst.len(),
+                src.as_ptr().cast(),
+                src.len(),
+            )
+        }) {
+            Ok(written) => Ok(Some(written)),
+            Err(Error::Library { code: NO_ROOM, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+        let (compressed, expected) = (src.len(), dst.len());
+        // SAFETY: both are slices, told with their lengths; the context was made in Plan::decoder, lives
+        // in the region, and is nobody else's (`&mut self`). The call starts each frame anew.
+        let written = unsafe {
+            sys::ZSTD_decompressDCtx(
+                self.decoder.as_ptr(),
+                dst.as_mut_ptr().cast(),
+                expected,
+                src.as_ptr().cast(),
+                compressed,
+            )
+        };
+        // An error is a number far above any length. No input at all would pass for no output.
+        if written == expected && compressed > 0 {
+            return Ok(());
+        }
+        Err(Error::Corrupt { codec: NAME, compressed, expected })
+    }
+}

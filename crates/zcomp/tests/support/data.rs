@@ -1,0 +1,112 @@
+//! Data to compress: made up from a seed, and found in files.
+
+use std::fs;
+use std::path::Path;
+
+/// Numbers from a seed.
+pub struct Xorshift(u64);
+
+impl Xorshift {
+    pub fn new(seed: u64) -> Self {
+        Xorshift(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        ((self.next() >> 32) as usize * end) >> 32
+    }
+}
+
+/// Bytes without any order.
+pub fn random(length: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Xorshift::new(seed);
+    (0..length).map(|_| numbers.next() as u8).collect()
+}
+
+/// Copies of earlier bytes, with `percent` of the runs random instead: from nothing to do but copy (0)
+/// to nothing to gain (100).
+pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Xorshift::new(seed);
+    let mut bytes = vec![numbers.next() as u8];
+    while bytes.len() < length {
+        let run = 1 + numbers.below(24);
+        let is_random = numbers.below(100) < percent;
+        let from = numbers.below(bytes.len());
+        for step in 0..run {
+            bytes.push(if is_random { numbers.next() as u8 } else { bytes[from + step] });
+        }
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Words of a small vocabulary.
+pub fn text(length: usize, seed: u64) -> Vec<u8> {
+    const WORDS: [&str; 12] = [
+        "page",
+        "of",
+        "the",
+        "pool",
+        "slot",
+        "and",
+        "compressed",
+        "reader",
+        "waits",
+        "never",
+        "mover",
+        "a",
+    ];
+    let mut numbers = Xorshift::new(seed);
+    let mut bytes = Vec::new();
+    while bytes.len() < length {
+        bytes.extend(WORDS[numbers.below(WORDS.len())].bytes());
+        bytes.push(if numbers.below(9) == 0 { b'\n' } else { b' ' });
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// One block of each made-up kind.
+pub fn kinds(length: usize, seed: u64) -> Vec<Vec<u8>> {
+    let mut kinds = vec![
+        vec![0; length],
+        vec![0xff; length],
+        (0..length).map(|index| index as u8).collect(),
+        (0..length)
+            .map(|index| (index >> 3) as u8 & (0u8.wrapping_sub((index & 1) as u8)))
+            .collect(),
+        text(length, seed),
+        random(length, seed),
+    ];
+    kinds.extend([0, 10, 30, 60, 90].map(|percent| graded(length, percent, seed)));
+    kinds
+}
+
+/// Blocks of real files: this program, and what lies in /usr/lib; from each file the first, the middle
+/// and the last whole block.
+pub fn real(length: usize) -> Vec<Vec<u8>> {
+    let mut paths = vec!["/proc/self/exe".into()];
+    for folder in ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"] {
+        let Ok(entries) = fs::read_dir(Path::new(folder)) else { continue };
+        let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        found.sort();
+        paths.extend(found.into_iter().filter(|path| path.is_file()).take(12));
+    }
+    let files = paths.iter().filter_map(|path| fs::read(path).ok());
+    let blocks = files.flat_map(|bytes| {
+        let count = bytes.len() / length;
+        let mut chosen = vec![0, count / 2, count.saturating_sub(1)];
+        chosen.dedup();
+        chosen.retain(|index| *index < count);
+        let block = |index: usize| bytes[index * length..][..length].to_vec();
+        chosen.into_iter().map(block).collect::<Vec<_>>()
+    });
+    blocks.collect()
+}

@@ -97,6 +97,15 @@ impl Cells {
         }
     }
 
+    /// Number and generation of the cells whose words name objects.
+    pub(crate) fn live_cells(&self) -> impl Iterator<Item = (u32, u32)> {
+        let used = self.free.lock().used as u32;
+        (0..used).filter_map(|index| {
+            let word = sealed::Owner::word(self, index)?;
+            word.peek().decode().ok().and_then(|_| Some((index, self.generation(index)?)))
+        })
+    }
+
     /// Cells given out.
     pub(crate) fn live(&self) -> u64 {
         self.free.lock().live

@@ -13,8 +13,10 @@ pub(crate) const FULL: usize = GROUPS - 1;
 #[derive(Debug)]
 pub(crate) struct Class {
     /// Position in the pool's table, and tag of the class's extents.
-    pub(crate) index: u32,
+    pub(crate) position: u32,
     pub(crate) shape: ClassShape,
+    /// Whether zspages are committed whole, as the kernel's, or page by page.
+    pub(crate) whole: bool,
     pub(crate) state: Mutex<ClassState>,
 }
 
@@ -32,8 +34,8 @@ pub(crate) struct ClassState {
 }
 
 impl Class {
-    pub(crate) fn new(index: u32, shape: ClassShape) -> Self {
-        Class { index, shape, state: Mutex::default() }
+    pub(crate) fn new(position: u32, shape: ClassShape, whole: bool) -> Self {
+        Class { position, shape, whole, state: Mutex::default() }
     }
 
     /// The slot that begins `at` bytes into its zspage.
@@ -52,6 +54,11 @@ impl Class {
         let start = slot as usize * self.shape.size;
         let last = start + self.shape.size - 1;
         (start >> page_shift()) as u32..(last >> page_shift()) as u32 + 1
+    }
+
+    /// The pages that must be committed while slot `slot` is taken.
+    pub(crate) fn pages_for(&self, slot: u32) -> Range<u32> {
+        if self.whole { 0..self.shape.pages as u32 } else { self.pages_of(slot) }
     }
 
     /// The slots that lie in `pages`, whole or in part.
@@ -78,8 +85,8 @@ mod tests {
 
     #[test]
     fn slots_and_pages_agree() {
-        for (index, shape) in Geometry::native().classes().into_iter().enumerate() {
-            let class = Class::new(index as u32, shape);
+        for &shape in Geometry::default().table().unwrap().classes() {
+            let class = Class::new(0, shape, false);
             for slot in 0..shape.objects as u32 {
                 assert_eq!(class.slot_at(class.offset(slot)), slot);
                 assert!(class.pages_of(slot).end as usize <= shape.pages);
@@ -97,14 +104,16 @@ mod tests {
 
     #[test]
     fn groups_are_the_kernels() {
-        let shape = ClassShape { size: 32, pages: 1, objects: 127 };
-        let class = Class::new(0, shape);
+        let with = |objects| {
+            let shape = Geometry::default().table().unwrap().classes()[0];
+            Class::new(0, ClassShape { objects, ..shape }, false)
+        };
+        let class = with(127);
         let groups = [(0, 0), (1, 1), (12, 1), (13, 2), (126, 10), (127, 11)];
         for (inuse, group) in groups {
             assert_eq!(class.group(inuse), group, "{inuse} of 127");
         }
         // Exactly 10% belongs to the column of 20%.
-        let class = Class::new(0, ClassShape { size: 32, pages: 1, objects: 10 });
-        assert_eq!(class.group(1), 2);
+        assert_eq!(with(10).group(1), 2);
     }
 }

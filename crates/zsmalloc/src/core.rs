@@ -4,16 +4,18 @@
 //! after: a new object is whole before the word names it, the old one is freed after it no longer does.
 
 use crate::class::Class;
+use crate::geometry::GRAIN;
 use crate::locked::{Locked, Search};
 use crate::memory::Memory;
 use crate::stat::{ClassStat, Classes};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use crate::word::{PAYLOAD_BITS, Place, Value, Word};
-use crate::{Config, Error};
+use crate::{ClassTable, Config, Error, Geometry};
 use page::{Budget, page_size};
 use slab::Arena;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Who has words. Sealed: an object's safety rests on its word, so only this crate's owners exist.
 pub trait Owner: sealed::Owner {}
@@ -47,43 +49,49 @@ const READY_MIN: usize = 64;
 pub(crate) struct Parts {
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
-    /// Class of the sizes up to 8 bytes times the position.
+    table: ClassTable,
+    /// Position of the class for sizes up to 8 bytes times the place here.
     by_size: Box<[u16]>,
     /// Pages committed that no live object touches.
     pub(crate) ready: AtomicUsize,
+    /// Pages that compaction freed so far.
+    pub(crate) compacted: AtomicU64,
+    /// Whether a thread compacts.
+    pub(crate) compacting: AtomicBool,
 }
 
 impl Parts {
     fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        let shapes = config.geometry.classes();
-        let grain = crate::geometry::GRAIN;
-        let largest = shapes.last().map_or(0, |shape| shape.size);
-        let class_of = |size| shapes.partition_point(|shape| shape.size < size) as u16;
-        let by_size = (0..=largest / grain).map(|nth| class_of(nth * grain)).collect();
-        let class = |(index, &shape)| Class::new(index as u32, shape);
+        let table = config.geometry.table()?;
+        let places = 0..=table.largest() / GRAIN;
+        // All capacities are multiples of the grain, so the place of a size tells its class.
+        let by_size =
+            places.map(|place| table.position((place * GRAIN).max(1)).unwrap_or(0) as u16);
+        let whole = matches!(config.geometry, Geometry::Kernel(_));
+        let classes = table.classes().iter().enumerate();
         Ok(Parts {
             memory: Memory::new(config.pages, arena)?,
-            classes: shapes.iter().enumerate().map(class).collect(),
-            by_size,
+            classes: classes.map(|(nth, &shape)| Class::new(nth as u32, shape, whole)).collect(),
+            by_size: by_size.collect(),
+            table,
             ready: AtomicUsize::new(0),
+            compacted: AtomicU64::new(0),
+            compacting: AtomicBool::new(false),
         })
     }
 
     fn class_of(&self, len: usize) -> Result<&Class, Error> {
-        let nth = len.div_ceil(crate::geometry::GRAIN);
-        match self.by_size.get(nth).filter(|_| len > 0) {
+        match self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) {
             Some(&class) => Ok(&self.classes[class as usize]),
-            None => Err(Error::Size { size: len, max: self.largest() }),
+            None => Err(Error::Size { size: len, max: self.table.largest() }),
         }
     }
 
-    fn largest(&self) -> usize {
-        self.classes.last().map_or(0, |class| class.shape.size)
-    }
-
-    /// Whether more pages are ready than the pool may keep: 64, or 0.1% of what is committed.
-    pub(crate) fn ready_excess(&self) -> bool {
+    /// Whether more pages are ready than the pool may keep: 64, or 0.1% of what is committed; none in the
+    /// kernel's geometry, which gives an empty zspage back at once.
+    pub(crate) fn ready_excess(&self, class: &Class) -> bool {
         let kept = READY_MIN.max(self.memory.space.budget().used() / 1000);
+        let kept = if class.whole { 0 } else { kept };
         self.ready.load(Relaxed) > kept
     }
 
@@ -113,11 +121,19 @@ impl Parts {
     }
 
     fn free(&self, offset: u64) {
-        let Some(id) = self.memory.space.find(offset) else {
-            unreachable!("a word named offset {offset:#x}, where no zspage is");
-        };
-        let class = &self.classes[self.memory.space.extent(id).tag() as usize];
-        Locked::new(self, class).give(id, offset);
+        let class = self.class_at(offset);
+        match self.memory.space.find(offset) {
+            Some(id) => Locked::new(self, class).give(id, offset),
+            None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
+        }
+    }
+
+    /// The class of the object at `offset`.
+    fn class_at(&self, offset: u64) -> &Class {
+        match self.memory.space.find(offset) {
+            Some(id) => &self.classes[self.memory.space.extent(id).tag() as usize],
+            None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
+        }
     }
 
     /// Gives every ready page back; how many pages.
@@ -197,6 +213,10 @@ impl<O: Owner> Core<O> {
         Ok(Core { parts: Parts::new(config, arena)?, owner })
     }
 
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     pub(crate) fn owner(&self) -> &O {
         &self.owner
     }
@@ -238,9 +258,14 @@ impl<O: Owner> Core<O> {
         pages + memory.arena.bytes() + tables + self.owner.bytes()
     }
 
+    /// The size classes.
+    pub fn table(&self) -> &ClassTable {
+        &self.parts.table
+    }
+
     /// The largest object there is.
     pub fn largest(&self) -> usize {
-        self.parts.largest()
+        self.parts.table.largest()
     }
 
     /// Gives back the pages that are kept ready for the next objects; how many.
@@ -267,7 +292,7 @@ impl<O: Owner> Core<O> {
                     panic!("the object at {offset:#x} is of word {index}, which holds {word:?}")
                 };
                 assert_eq!(place.offset, offset, "word {index} names another object (I1)");
-                assert!(place.len <= class.shape.size, "word {index}: {place:?} in {class:?}");
+                assert!(place.len <= class.shape.capacity, "word {index}: {place:?} in {class:?}");
             });
         }
         for id in self.parts.memory.space.live() {
@@ -383,17 +408,32 @@ impl<'p> Exclusive<'p> {
     /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing changed.
     pub fn overwrite(self, bytes: &[u8], mark: u8) -> Result<Old, Self> {
         let Ok(place) = self.value.decode() else { return Err(self) };
-        let extent = self.parts.memory.space.find(place.offset);
-        let class = extent.map(|id| self.parts.memory.space.extent(id).tag() as usize);
-        let room = class.map_or(0, |class| self.parts.classes[class].shape.size);
-        if bytes.is_empty() || bytes.len() > room {
+        let class = self.parts.class_at(place.offset);
+        if bytes.is_empty() || bytes.len() > class.shape.capacity {
             return Err(self);
         }
+        // A mover copies under the class's lock what it found whole.
+        let locked = Locked::new(self.parts, class);
         self.parts.memory.write(place.offset, bytes);
+        drop(locked);
         let new = Place { offset: place.offset, len: bytes.len(), mark };
         self.word.unlock_exclusive(Value::object(new));
         std::mem::forget(self);
         Ok(Old::Object { len: place.len, mark: place.mark })
+    }
+
+    /// Writes `bytes` over the first of the object the word holds, which keeps its length, and unlocks it.
+    pub fn patch(self, bytes: &[u8]) -> Result<(), Error> {
+        let object = self.value.decode().map_or(0, |place| place.len);
+        match self.value.decode() {
+            Ok(place) if bytes.len() <= object => {
+                let locked = Locked::new(self.parts, self.parts.class_at(place.offset));
+                self.parts.memory.write(place.offset, bytes);
+                drop(locked);
+                Ok(())
+            }
+            _ => Err(Error::Length { len: bytes.len(), object }),
+        }
     }
 
     fn finish(self, value: Value) -> Old {

@@ -1,5 +1,7 @@
 //! What can go wrong with objects.
 
+use crate::GeometryError;
+
 /// Why an object could not be stored, read or freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +14,9 @@ pub enum Error {
         /// The largest object there is.
         max: usize,
     },
+    /// The size classes asked for can't be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
     /// The pool's pages are used up, or the system gives no more.
     #[error(transparent)]
     Pages(#[from] page::Error),
@@ -25,6 +30,14 @@ pub enum Error {
         index: u64,
         /// Numbers there are.
         len: u64,
+    },
+    /// More bytes than the object has.
+    #[error("{len} bytes can't be written to an object of {object} bytes")]
+    Length {
+        /// Bytes that were to be written.
+        len: usize,
+        /// Bytes of the object.
+        object: usize,
     },
     /// The handle was freed already, or never given out by this pool.
     #[error("handle {raw:#x} is stale, or of another pool")]

@@ -3,76 +3,295 @@
 //! Native zspages are long, since only pages that objects touch are committed: what a long one costs is
 //! address space, and what it saves is the tail behind the last object. Waste of a full zspage of k
 //! pages and objects of s bytes: `k * P mod s`; of an object of n bytes: `s - n`, below the step.
+//!
+//! The kernel's geometry stays selectable, for comparison: every formula is that of its size classes, and
+//! the 8 bytes by which it grows a request are left unused at the end of the slot.
 
-use page::page_size;
+use page::{EXTENT_PAGES_MAX, page_size};
 use std::ops::RangeInclusive;
 
-/// Classes are a multiple of this apart, and objects so aligned.
+/// Offsets of objects, and native classes, are multiples of this.
 pub(crate) const GRAIN: usize = 8;
 /// The smallest class.
 const SIZE_MIN: usize = 32;
-/// The largest class, a block of zram stored raw.
-const SIZE_MAX: usize = 4096;
+/// The block of a device: the largest class of order 0, in which it is stored raw.
+const BLOCK: usize = 4096;
+/// The largest order: blocks of 64 KiB.
+pub const ORDER_MAX: u32 = 4;
+/// What the kernel adds to every request: the handle it keeps in the object.
+const HEADER: usize = 8;
+/// Most objects of a native zspage, which bounds what manages it.
+const NATIVE_OBJECTS_MAX: usize = 1024;
+/// Bytes of the longest native zspage of order 0.
+const NATIVE_BYTES: usize = 256 << 10;
 
-/// How the class table is calculated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    /// Bytes from one size to the next.
-    step: usize,
-    /// Shortest and longest zspage, in pages.
-    chain: RangeInclusive<usize>,
-    /// Most objects in a zspage, which bounds what manages it.
-    objects_max: usize,
+/// How class tables are calculated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Geometry {
+    /// Classes 8 bytes apart (8 << order above 4 KiB), zspages of 128 KiB and more, committed page by page.
+    Native {
+        /// Objects of up to 4096 << order bytes.
+        order: u32,
+    },
+    /// The kernel's, whole zspages committed.
+    Kernel(KernelGeometry),
+}
+
+/// The choices the kernel's geometry leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelGeometry {
+    /// Longest zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for classes above a page).
+    pub chain: usize,
+    /// Which of the lengths up to that.
+    pub rule: ChainRule,
+    /// Whether sizes with equal zspages share a class.
+    pub merge: bool,
+    /// Objects of up to 4096 << order bytes.
+    pub order: u32,
+}
+
+/// How the kernel chose the length of a class's zspages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainRule {
+    /// The shortest with the most percent used, in whole numbers: until 6.2, and in the document.
+    UsedPercent,
+    /// The shortest with the fewest bytes wasted: today's.
+    LeastWaste,
+}
+
+/// A geometry that can't be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// Chains are bounded by the longest extent.
+    #[error("chains of {chain} pages can't be; 1 to {max} are possible at order {order}")]
+    Chain {
+        /// Pages asked for.
+        chain: usize,
+        /// The most there are.
+        max: usize,
+        /// The order asked for.
+        order: u32,
+    },
+    /// Blocks have 4 to 64 KiB.
+    #[error("order {order} can't be; 0 to 4 are possible (4 to 64 KiB)")]
+    Order {
+        /// The order asked for.
+        order: u32,
+    },
+}
+
+impl Default for KernelGeometry {
+    /// Today's kernel: chains of up to 8 pages, least waste, merged.
+    fn default() -> Self {
+        KernelGeometry { chain: 8, rule: ChainRule::LeastWaste, merge: true, order: 0 }
+    }
+}
+
+impl Default for Geometry {
+    fn default() -> Self {
+        Geometry::Native { order: 0 }
+    }
 }
 
 impl Geometry {
-    /// Classes 8 bytes apart, zspages of 128 to 256 KiB, committed page by page.
-    pub fn native() -> Self {
-        let longest = ((256 << 10) / page_size()).max(1);
-        Geometry { step: GRAIN, chain: longest.div_ceil(2)..=longest, objects_max: 1024 }
+    /// The table of all classes.
+    pub fn table(&self) -> Result<ClassTable, GeometryError> {
+        let order = self.order();
+        if order > ORDER_MAX {
+            return Err(GeometryError::Order { order });
+        }
+        let classes = match self {
+            Geometry::Native { .. } => native_classes(order),
+            Geometry::Kernel(kernel) => {
+                let max = EXTENT_PAGES_MAX as usize >> order;
+                if kernel.chain == 0 || kernel.chain > max {
+                    return Err(GeometryError::Chain { chain: kernel.chain, max, order });
+                }
+                kernel.classes()
+            }
+        };
+        Ok(ClassTable { classes, geometry: *self })
     }
 
-    /// All classes, smallest first. Sizes whose zspages would look the same share the largest one's.
-    pub fn classes(&self) -> Vec<ClassShape> {
-        let mut classes: Vec<ClassShape> = Vec::new();
-        for size in (SIZE_MIN..=SIZE_MAX).rev().step_by(self.step) {
-            let shape = self.shape(size);
-            let same =
-                |last: &ClassShape| (last.pages, last.objects) == (shape.pages, shape.objects);
-            if !classes.last().is_some_and(same) {
-                classes.push(shape);
-            }
+    fn order(&self) -> u32 {
+        match self {
+            Geometry::Native { order } => *order,
+            Geometry::Kernel(kernel) => kernel.order,
         }
-        classes.reverse();
-        classes
-    }
-
-    /// The shortest chain with the smallest wasted share of its bytes.
-    fn shape(&self, size: usize) -> ClassShape {
-        let page = page_size();
-        let longest =
-            (self.objects_max * size / page).clamp(size.div_ceil(page), *self.chain.end());
-        let shortest = longest.min(*self.chain.start());
-        let mut best = shortest;
-        for pages in shortest..=longest {
-            // wasted / pages < wasted(best) / best, without division
-            if (pages * page % size) * best < (best * page % size) * pages {
-                best = pages;
-            }
-        }
-        ClassShape { size, pages: best, objects: best * page / size }
     }
 }
 
 /// What the zspages of a class look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassShape {
-    /// Bytes of a slot: the largest object of the class.
+    /// Number of the class; merged sizes share the number of the largest.
+    pub index: u32,
+    /// Bytes from one slot to the next.
     pub size: usize,
+    /// The smallest of the sizes that share the class; `size` if none do.
+    pub size_min: usize,
+    /// The largest object.
+    pub capacity: usize,
     /// Pages of a zspage.
     pub pages: usize,
     /// Slots of a zspage.
     pub objects: usize,
+}
+
+impl ClassShape {
+    /// Bytes of a zspage that no slot covers.
+    pub fn waste(&self) -> usize {
+        self.pages * page_size() - self.objects * self.size
+    }
+
+    /// Whether a zspage is one block (of pages) with one object.
+    fn is_huge(&self) -> bool {
+        self.objects == 1
+    }
+}
+
+/// All classes of a geometry, smallest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassTable {
+    classes: Vec<ClassShape>,
+    geometry: Geometry,
+}
+
+impl ClassTable {
+    /// The classes, smallest first.
+    pub fn classes(&self) -> &[ClassShape] {
+        &self.classes
+    }
+
+    /// The geometry the table is of.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The largest object.
+    pub fn largest(&self) -> usize {
+        self.classes.last().map_or(0, |class| class.capacity)
+    }
+
+    /// Position of the class for objects of `len` bytes.
+    pub fn position(&self, len: usize) -> Option<usize> {
+        let position = self.classes.partition_point(|class| class.capacity < len);
+        (len > 0 && position < self.classes.len()).then_some(position)
+    }
+
+    /// The largest size whose zspages hold more than one object, up to blocks of `order`.
+    pub fn watermark(&self, order: u32) -> usize {
+        let within = |class: &&ClassShape| class.size <= BLOCK << order && !class.is_huge();
+        self.classes.iter().rev().find(within).map_or(0, |class| class.size)
+    }
+
+    /// Objects of this length or more, of blocks of `order`, are stored whole: nothing is gained by less.
+    pub fn huge_size(&self, order: u32) -> usize {
+        match self.geometry {
+            Geometry::Kernel(_) => (self.watermark(order) + 1).saturating_sub(HEADER),
+            // A raw block is read by a copy; a 64th is the least that is worth a codec's time.
+            Geometry::Native { .. } => (BLOCK << order) - ((BLOCK << order) >> 6) + 1,
+        }
+    }
+}
+
+fn native_classes(order: u32) -> Vec<ClassShape> {
+    let mut sizes: Vec<(usize, usize)> =
+        (SIZE_MIN..=BLOCK).step_by(GRAIN).map(|size| (size, 0)).collect();
+    for above in 1..=order as usize {
+        let (from, to) = (BLOCK << (above - 1), BLOCK << above);
+        let step = GRAIN << above;
+        sizes.extend((from + step..=to).step_by(step).map(|size| (size, above)));
+    }
+    let shapes = sizes.into_iter().enumerate().map(|(index, (size, above))| {
+        let pages = native_chain(size, above);
+        shape(index as u32, size, size, pages)
+    });
+    merged(shapes.collect())
+}
+
+/// Pages of a native zspage: of the upper half of the lengths there may be, the shortest with the smallest
+/// wasted share of its bytes.
+fn native_chain(size: usize, order: usize) -> usize {
+    let page = page_size();
+    let most = ((NATIVE_BYTES << order) / page).clamp(1, EXTENT_PAGES_MAX as usize);
+    let longest = (NATIVE_OBJECTS_MAX * size / page).clamp(size.div_ceil(page), most);
+    let shortest = longest.min(most.div_ceil(2)).max(size.div_ceil(page));
+    let mut best = shortest;
+    for pages in shortest..=longest {
+        // wasted / pages < wasted(best) / best, without division
+        if (pages * page % size) * best < (best * page % size) * pages {
+            best = pages;
+        }
+    }
+    best
+}
+
+impl KernelGeometry {
+    /// Classes of up to a page, and behind them those of up to a block of `order`.
+    fn classes(&self) -> Vec<ClassShape> {
+        let page = page_size();
+        let mut classes = self.run(page, SIZE_MIN..=page, 0);
+        if self.order > 0 {
+            let block = page << self.order;
+            let step = block >> 8;
+            classes.extend(self.run(block, page + step..=block, 256));
+        }
+        classes
+    }
+
+    /// The classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of `unit` bytes.
+    fn run(&self, unit: usize, sizes: RangeInclusive<usize>, first: u32) -> Vec<ClassShape> {
+        let (step, top) = (unit >> 8, *sizes.end());
+        let count = (top - sizes.start()).div_ceil(step) + 1;
+        let shapes = (0..count).map(|nth| {
+            let size = (sizes.start() + nth * step).min(top);
+            // Only the largest is never grown: its requests are taken as they come.
+            let capacity = if size == top { size } else { size - HEADER };
+            let pages = self.chain(unit, size) * (unit / page_size());
+            shape(first + nth as u32, size, capacity, pages)
+        });
+        let shapes = shapes.collect();
+        if self.merge { merged(shapes) } else { shapes }
+    }
+
+    /// Blocks of `unit` bytes in a zspage.
+    fn chain(&self, unit: usize, size: usize) -> usize {
+        let score = |blocks: usize| {
+            let (bytes, waste) = (blocks * unit, blocks * unit % size);
+            match self.rule {
+                ChainRule::UsedPercent => 100 - (bytes - waste) * 100 / bytes,
+                ChainRule::LeastWaste => waste,
+            }
+        };
+        // Of equal ones the first, which is the shortest.
+        (1..=self.chain)
+            .filter(|blocks| blocks * unit >= size)
+            .min_by_key(|&blocks| score(blocks))
+            .unwrap_or(1)
+    }
+}
+
+fn shape(index: u32, size: usize, capacity: usize, pages: usize) -> ClassShape {
+    let objects = pages * page_size() / size;
+    ClassShape { index, size, size_min: size, capacity, pages, objects }
+}
+
+/// Sizes whose zspages look the same share the largest one's class; walked from the largest down, as each
+/// is held against the class made last.
+fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
+    let mut classes: Vec<ClassShape> = Vec::new();
+    for shape in shapes.into_iter().rev() {
+        match classes.last_mut() {
+            Some(last) if (last.pages, last.objects) == (shape.pages, shape.objects) => {
+                last.size_min = shape.size;
+            }
+            _ => classes.push(shape),
+        }
+    }
+    classes.reverse();
+    classes
 }
 
 #[cfg(test)]
@@ -81,18 +300,45 @@ mod tests {
 
     #[test]
     fn native_classes_waste_little() {
-        let classes = Geometry::native().classes();
-        assert_eq!((classes[0].size, classes.last().unwrap().size), (SIZE_MIN, SIZE_MAX));
-        assert!(classes.is_sorted_by(|a, b| a.size < b.size));
-        for class in &classes {
-            let bytes = class.pages * page_size();
-            assert!(class.objects * class.size <= bytes && class.objects <= 1024);
-            assert!(class.size % GRAIN == 0);
-            let tail = bytes - class.objects * class.size;
-            assert!(tail * 250 < bytes, "{class:?} wastes {tail}");
+        for order in 0..=ORDER_MAX {
+            let table = Geometry::Native { order }.table().unwrap();
+            let classes = table.classes();
+            assert_eq!((classes[0].size, table.largest()), (SIZE_MIN, BLOCK << order));
+            assert!(classes.is_sorted_by(|a, b| a.size < b.size));
+            for class in classes {
+                let bytes = class.pages * page_size();
+                assert!(class.objects * class.size <= bytes && class.objects <= NATIVE_OBJECTS_MAX);
+                assert!(
+                    class.size.is_multiple_of(GRAIN) && class.pages <= EXTENT_PAGES_MAX as usize
+                );
+                assert!(class.waste() * 100 < bytes, "{class:?} wastes {}", class.waste());
+            }
         }
-        // No size is merged far up: rounding stays near the step.
-        let far = classes.windows(2).filter(|pair| pair[1].size - pair[0].size > 3 * GRAIN).count();
-        assert!(far < classes.len() / 10, "{far} of {} classes are far apart", classes.len());
+    }
+
+    #[test]
+    fn every_length_finds_the_smallest_class_that_holds_it() {
+        let kernel = KernelGeometry { order: 2, ..KernelGeometry::default() };
+        for geometry in [Geometry::Native { order: 2 }, Geometry::Kernel(kernel)] {
+            let table = geometry.table().unwrap();
+            assert_eq!(table.position(0), None);
+            assert_eq!(table.position(table.largest() + 1), None);
+            for len in 1..=table.largest() {
+                let position = table.position(len).unwrap();
+                assert!(table.classes()[position].capacity >= len);
+                assert!(position == 0 || table.classes()[position - 1].capacity < len);
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_geometries_are_refused() {
+        let kernel = |chain, order| {
+            Geometry::Kernel(KernelGeometry { chain, order, ..KernelGeometry::default() }).table()
+        };
+        assert_eq!(kernel(0, 0), Err(GeometryError::Chain { chain: 0, max: 256, order: 0 }));
+        assert_eq!(kernel(17, 4), Err(GeometryError::Chain { chain: 17, max: 16, order: 4 }));
+        assert_eq!(kernel(8, 5), Err(GeometryError::Order { order: 5 }));
+        assert!(kernel(256, 0).is_ok() && kernel(16, 4).is_ok());
     }
 }

@@ -17,6 +17,7 @@
 mod body;
 mod cells;
 mod class;
+mod compact;
 mod core;
 mod error;
 mod geometry;
@@ -32,22 +33,18 @@ mod zspage;
 
 pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};
 pub use error::Error;
-pub use geometry::{ClassShape, Geometry};
+pub use geometry::{
+    ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
+};
 pub use pool::{Handle, Pool, ReadGuard};
 pub use slots::Slots;
 pub use stat::{ClassStat, Classes};
 
 /// How a pool is made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Size classes and zspages.
     pub geometry: Geometry,
     /// The pool's pages: their limit, and who may refuse them.
     pub pages: page::Config,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config { geometry: Geometry::native(), pages: page::Config::default() }
-    }
 }

@@ -10,7 +10,6 @@ use crate::core::Parts;
 use crate::sync::{MutexGuard, Ordering::Relaxed};
 use crate::zspage::Zspage;
 use page::{ExtentId, PageSet};
-use std::ops::Range;
 
 /// A class with its lock held.
 #[derive(Debug)]
@@ -18,6 +17,15 @@ pub(crate) struct Locked<'p> {
     parts: &'p Parts,
     class: &'p Class,
     pub(crate) state: MutexGuard<'p, ClassState>,
+}
+
+/// How the words of moved objects are changed.
+pub(crate) trait Movable {
+    /// Length of the object that word `index` names, if it is at `offset` and no one has the word locked.
+    fn len_at(&self, index: u32, offset: u64) -> Option<usize>;
+
+    /// Makes word `index` name `to`, if it still names `from` and no one has it locked.
+    fn swing(&self, index: u32, from: u64, to: u64) -> bool;
 }
 
 /// Which free slots will do.
@@ -55,15 +63,49 @@ impl<'p> Locked<'p> {
     /// Takes a slot for `owner` in the fullest zspage with room; its offset. `None` when none will do.
     pub(crate) fn take(&mut self, owner: u32, search: Search) -> Result<Option<u64>, Error> {
         let Some((id, slot)) = self.find(search) else { return Ok(None) };
-        let pages = self.class.pages_of(slot);
-        let space = &self.parts.memory.space;
-        let committed = space.commit(id, pages.clone())?;
+        self.occupy(id, slot, owner)?;
+        self.state.inuse += 1;
+        Ok(Some(self.offset(id, slot)))
+    }
+
+    /// Offset of a slot in the pool's space.
+    fn offset(&self, id: ExtentId, slot: u32) -> u64 {
+        self.parts.memory.space.extent(id).start() + self.class.offset(slot)
+    }
+
+    /// Commits what a free slot needs, and takes it.
+    fn occupy(&mut self, id: ExtentId, slot: u32, owner: u32) -> Result<(), Error> {
+        let pages = self.class.pages_for(slot);
+        let committed = self.parts.memory.space.commit(id, pages.clone())?;
         self.state.committed += committed as u64;
         self.body(id).take(slot, owner);
-        self.no_longer_ready(id, pages);
+        let no_longer_ready = self.zspage(id).ready.remove(pages);
+        if no_longer_ready > 0 {
+            self.parts.ready.fetch_sub(no_longer_ready as usize, Relaxed);
+        }
         self.set_inuse(id, self.zspage(id).inuse() + 1);
-        self.state.inuse += 1;
-        Ok(Some(space.extent(id).start() + self.class.offset(slot)))
+        Ok(())
+    }
+
+    /// Makes a live slot free; whether that left pages on which nothing lives.
+    fn vacate(&mut self, id: ExtentId, slot: u32) -> bool {
+        self.body(id).give(slot);
+        let left = self.zspage(id).inuse() - 1;
+        let mut emptied = 0;
+        for page in self.class.pages_for(slot) {
+            if !self.is_live(id, page, left) {
+                emptied += self.zspage(id).ready.insert(page..page + 1);
+            }
+        }
+        self.set_inuse(id, left);
+        self.parts.ready.fetch_add(emptied as usize, Relaxed);
+        emptied > 0
+    }
+
+    /// Whether a page is needed by a zspage with `inuse` objects.
+    fn is_live(&self, id: ExtentId, page: u32, inuse: u32) -> bool {
+        inuse > 0
+            && (self.class.whole || self.body(id).any_live(self.class.slots_of(page..page + 1)))
     }
 
     /// A free slot: fullest group first, head of its list first, lowest slot first.
@@ -73,7 +115,7 @@ impl<'p> Locked<'p> {
             let mut slot = body.lowest_free()?;
             if search == Search::Committed {
                 let committed = self.parts.memory.space.extent(id).committed();
-                while !committed.contains_all(self.class.pages_of(slot)) {
+                while !committed.contains_all(self.class.pages_for(slot)) {
                     slot = body.free_from(slot + 1)?;
                 }
             }
@@ -84,24 +126,58 @@ impl<'p> Locked<'p> {
     /// Gives the slot at `offset` of zspage `id` back, and the pages on which nothing lives any more,
     /// but for those the pool keeps ready.
     pub(crate) fn give(mut self, id: ExtentId, offset: u64) {
-        let at = offset - self.parts.memory.space.extent(id).start();
-        let slot = self.class.slot_at(at);
-        let body = self.body(id);
-        body.give(slot);
-        let mut emptied = 0;
-        for page in self.class.pages_of(slot) {
-            if !body.any_live(self.class.slots_of(page..page + 1)) {
-                emptied += self.zspage(id).ready.insert(page..page + 1);
-            }
-        }
-        self.set_inuse(id, self.zspage(id).inuse() - 1);
+        let slot = self.class.slot_at(offset - self.parts.memory.space.extent(id).start());
+        let emptied = self.vacate(id, slot);
         self.state.inuse -= 1;
-        if emptied > 0 {
-            self.parts.ready.fetch_add(emptied as usize, Relaxed);
-            if self.parts.ready_excess() {
-                self.release(id);
+        if emptied && self.parts.ready_excess(self.class) {
+            self.release(id);
+        }
+    }
+
+    /// The zspages to move objects from and to: the emptiest and the fullest that are neither empty nor
+    /// full, if moving can free any.
+    pub(crate) fn ends(&self) -> Option<(ExtentId, ExtentId)> {
+        let partial = || (1..FULL).flat_map(|group| self.group(group));
+        let source = partial().next()?;
+        let target =
+            (1..FULL).rev().flat_map(|group| self.group(group)).find(|&id| id != source)?;
+        (self.freeable() > 0).then_some((source, target))
+    }
+
+    /// Zspages' worth of free slots: how many zspages moving objects together would empty.
+    fn freeable(&self) -> u64 {
+        let zspages: u32 = self.state.counts.iter().sum();
+        let slots = zspages as u64 * self.class.shape.objects as u64;
+        (slots - self.state.inuse) / self.class.shape.objects as u64
+    }
+
+    /// Moves objects of `source` to `target` until one is empty or the other full; how many. Objects whose
+    /// words are locked, or do not name them yet, stay.
+    pub(crate) fn migrate(
+        &mut self,
+        source: ExtentId,
+        target: ExtentId,
+        owner: &dyn Movable,
+    ) -> u32 {
+        let mut moved = 0;
+        for slot in 0..self.class.shape.objects as u32 {
+            let Some(index) = self.body(source).owner(slot) else { continue };
+            let Some(free) = self.body(target).lowest_free() else { break };
+            let from = self.offset(source, slot);
+            let Some(len) = owner.len_at(index, from) else { continue };
+            if self.occupy(target, free, index).is_err() {
+                break;
+            }
+            let to = self.offset(target, free);
+            self.parts.memory.copy(self, from, to, len);
+            if owner.swing(index, from, to) {
+                self.vacate(source, slot);
+                moved += 1;
+            } else {
+                self.vacate(target, free);
             }
         }
+        moved
     }
 
     /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
@@ -125,7 +201,7 @@ impl<'p> Locked<'p> {
             self = Locked::new(parts, class);
             self.settle(id, &going, released);
             total += released;
-            if released == 0 || !parts.ready_excess() {
+            if released == 0 || !parts.ready_excess(class) {
                 break;
             }
         }
@@ -145,13 +221,6 @@ impl<'p> Locked<'p> {
         }
         self.parts.ready.fetch_sub(released as usize, Relaxed);
         self.state.committed -= released as u64;
-    }
-
-    fn no_longer_ready(&self, id: ExtentId, pages: Range<u32>) {
-        let taken = self.zspage(id).ready.remove(pages);
-        if taken > 0 {
-            self.parts.ready.fetch_sub(taken as usize, Relaxed);
-        }
     }
 
     /// Destroys a zspage without objects and without committed pages.
@@ -227,13 +296,13 @@ impl<'p> Locked<'p> {
     fn check_zspage(&self, id: ExtentId, group: usize, visit: &mut impl FnMut(u64, u32)) {
         let extent = self.parts.memory.space.extent(id);
         let body = self.body(id);
-        assert_eq!(extent.tag(), self.class.index);
+        assert_eq!(extent.tag(), self.class.position);
         assert_eq!(extent.pages() as usize, self.class.shape.pages);
         assert_eq!(body.check(), extent.data.inuse(), "live slots of {id:?}");
         assert_eq!(self.class.group(extent.data.inuse()), group, "group of {id:?}");
         for page in 0..extent.pages() {
             // I5: committed for a live object, or ready; never neither.
-            let live = body.any_live(self.class.slots_of(page..page + 1));
+            let live = self.is_live(id, page, extent.data.inuse());
             let ready = extent.data.ready.contains(page);
             assert!(!(live && ready), "page {page} of {id:?} is ready under a live object");
             assert_eq!(extent.committed().contains(page), live || ready, "page {page} of {id:?}");

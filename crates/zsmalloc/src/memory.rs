@@ -4,8 +4,8 @@
 //! Everything here rests on three facts, which the rest of the crate establishes:
 //! - M1: a slot is given to one taker at a time (`Locked::take`, under the class's lock), and its pages
 //!   are committed before it is given out and until it is given back.
-//! - M2: bytes are written only by the taker of a slot before its owner's word names it (`Staged`), or
-//!   by the holder of that word's exclusive lock (`Exclusive`).
+//! - M2: bytes are written only by the taker of a slot before its owner's word names it (`Staged`, or a
+//!   move), or by the holder of that word's exclusive lock and its class's (`Exclusive`).
 //! - M3: bytes are read only under the word's shared or exclusive lock, and a slot is given back only
 //!   after a new value was put in the word under its exclusive lock.
 #![allow(unsafe_code)]
@@ -52,7 +52,7 @@ impl Memory {
         // SAFETY: the cache's objects have at least Body::bytes(objects) bytes, this one is ours alone,
         // and zeros are valid for what lies in it.
         unsafe { body.write_bytes(0, Body::bytes(objects)) };
-        match self.space.alloc(class.shape.pages as u32, class.index) {
+        match self.space.alloc(class.shape.pages as u32, class.position) {
             Ok(id) => {
                 let zspage = &self.space.extent(id).data;
                 zspage.reset();
@@ -88,7 +88,10 @@ impl Memory {
     pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
         let extent = self.space.extent(id);
         let body = extent.data.body.load(Relaxed);
-        assert!(extent.tag() == locked.class().index && !body.is_null(), "{id:?} is not a zspage");
+        assert!(
+            extent.tag() == locked.class().position && !body.is_null(),
+            "{id:?} is not a zspage"
+        );
         let objects = locked.class().shape.objects;
         let words = Body::words(objects);
         // SAFETY: `create` made the body for this many slots and zeroed it; it is freed only by
@@ -106,6 +109,14 @@ impl Memory {
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
         // SAFETY: by M1 the slot is committed and the caller's alone, by M2 and M3 no one reads it.
         unsafe { self.space.write(offset, bytes) }
+    }
+
+    /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an object
+    /// is written again only under its class's lock (`Exclusive`), and no word names the new place yet.
+    pub(crate) fn copy(&self, _locked: &Locked<'_>, from: u64, to: u64, len: usize) {
+        // SAFETY: by M1 both slots are committed and stay so; `from` is whole, since a word names it
+        // (M2), and not written meanwhile, as said above; `to` is read by no one.
+        unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
     /// The object at `offset`. The caller holds the lock of the word that names it for as long as the

@@ -90,6 +90,24 @@ impl Pool {
         }
     }
 
+    /// An object of `len` zero bytes, to be written with [`write`](Self::write).
+    pub fn malloc(&self, len: usize) -> Result<Handle, Error> {
+        static ZEROS: [u8; 4096 << crate::ORDER_MAX] = [0; 4096 << crate::ORDER_MAX];
+        match ZEROS.get(..len) {
+            Some(zeros) => self.store(zeros),
+            None => Err(Error::Size { size: len, max: self.largest() }),
+        }
+    }
+
+    /// Writes `bytes` over the first of the object, which keeps its length. Waits for its readers.
+    #[doc(alias = "zs_obj_write")]
+    pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
+        let stale = Error::Handle { raw: handle.0.get() };
+        let word = self.core.lock_existing(handle.index()).ok_or(stale)?;
+        self.check_handle(handle)?;
+        word.patch(bytes)
+    }
+
     /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
     pub fn read(&self, handle: &Handle) -> Result<ReadGuard<'_>, Error> {
@@ -151,6 +169,35 @@ impl Pool {
         self.core.largest()
     }
 
+    /// The size classes, and with them the class of a size and the size of huge objects.
+    #[doc(alias = "zs_lookup_class_index")]
+    #[doc(alias = "zs_huge_class_size")]
+    pub fn table(&self) -> &crate::ClassTable {
+        self.core.table()
+    }
+
+    /// Moves objects together; pages freed. Returns 0 at once while another thread compacts.
+    #[doc(alias = "zs_compact")]
+    pub fn compact(&self) -> usize {
+        self.core.compact()
+    }
+
+    /// As [`compact`](Self::compact), until `bytes` bytes were freed.
+    pub fn shrink(&self, bytes: usize) -> usize {
+        self.core.shrink(bytes)
+    }
+
+    /// Bytes of pages that compaction could free, were nothing pinned.
+    pub fn freeable(&self) -> usize {
+        self.core.freeable()
+    }
+
+    /// Pages that compaction freed so far.
+    #[doc(alias = "zs_pool_stats")]
+    pub fn pages_compacted(&self) -> u64 {
+        self.core.pages_compacted()
+    }
+
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
         self.core.trim()
@@ -164,6 +211,21 @@ impl Pool {
     /// Asserts the whole state. Nothing else may use the pool meanwhile.
     pub fn check(&self) {
         self.core.check();
+    }
+}
+
+/// A debug build names the objects whose handles were never freed; their memory goes with the pool.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if cfg!(debug_assertions) && !self.is_empty() && !std::thread::panicking() {
+            let shown = 8;
+            let live = self.core.owner().live_cells();
+            let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
+            let raw: Vec<_> =
+                handles.take(shown).map(|handle| format!("{:#x}", handle.0)).collect();
+            let (count, more) = (self.len(), if self.len() > shown as u64 { " ..." } else { "" });
+            eprintln!("zsmalloc: a pool is dropped with {count} objects: {}{more}", raw.join(" "));
+        }
     }
 }
 

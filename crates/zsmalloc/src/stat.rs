@@ -2,14 +2,13 @@
 
 use crate::class::{Class, ClassState, FULL, GROUPS};
 use crate::geometry::ClassShape;
+use page::page_size;
 use std::fmt;
 
 /// What a class holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassStat {
-    /// Position of the class, smallest size first.
-    pub class: u32,
-    /// Its zspages' shape.
+    /// The class and its zspages.
     pub shape: ClassShape,
     /// Zspages per fullness group: empty, 10% .. 90%, 99%, 100%.
     pub groups: [u32; GROUPS],
@@ -25,7 +24,6 @@ impl ClassStat {
     pub(crate) fn new(class: &Class, state: &ClassState) -> Self {
         let zspages: u32 = state.counts.iter().sum();
         ClassStat {
-            class: class.index,
             shape: class.shape,
             groups: state.counts,
             obj_allocated: zspages as u64 * class.shape.objects as u64,
@@ -39,10 +37,13 @@ impl ClassStat {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Pages that moving objects together would free: whole zspages' worth of free slots.
+    /// Pages that moving objects together would free: whole zspages' worth of free slots, as far as their
+    /// pages are committed at all.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
-        free / self.shape.objects as u64 * self.shape.pages as u64
+        let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
+        let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
+        zspages.min(self.committed.saturating_sub(packed))
     }
 }
 
@@ -79,7 +80,7 @@ impl fmt::Display for Classes {
         write!(f, " {:>13} {:>10} {:>10}", "obj_allocated", "obj_used", "pages_used")?;
         writeln!(f, " {:>16} {:>8} {:>9}", "pages_per_zspage", "freeable", "committed")?;
         for stat in &self.0 {
-            write!(f, " {:>5} {:>5}", stat.class, stat.shape.size)?;
+            write!(f, " {:>5} {:>5}", stat.shape.index, stat.shape.size)?;
             for group in 1..=FULL {
                 write!(f, " {:>9}", stat.groups[group])?;
             }

@@ -5,7 +5,9 @@ use fastrand::Rng;
 use page::RefuseNth;
 use std::collections::HashMap;
 use std::sync::Arc;
-use zsmalloc::{Config, Content, Core, Error, Handle, Old, Pool, Slots};
+use zsmalloc::{
+    ChainRule, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Old, Pool, Slots,
+};
 
 /// Bytes that differ per object and version.
 fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
@@ -48,8 +50,34 @@ impl Handles {
         assert_eq!(self.pool.free(stale()), Err(Error::Handle { raw }));
     }
 
+    fn compact(&mut self, rng: &mut Rng) {
+        let before = self.pool.pages().used();
+        let freeable = self.pool.freeable();
+        let freed = if rng.bool() { self.pool.compact() } else { self.pool.shrink(1 << 20) };
+        assert_eq!(self.pool.pages().used(), before - freed);
+        if let Geometry::Kernel(_) = self.pool.table().geometry() {
+            assert!(freed > 0 || freeable == 0, "{freeable} bytes were freeable");
+        }
+    }
+
+    /// Writes over the first bytes of an object.
+    fn write(&mut self, rng: &mut Rng) {
+        let nth = rng.usize(..self.live.len());
+        let (handle, data) = &mut self.live[nth];
+        let len = rng.usize(..=data.len());
+        let new = bytes(rng, len);
+        self.pool.write(handle, &new).unwrap();
+        data[..len].copy_from_slice(&new);
+        let object = data.len();
+        let long = vec![1; object + 1];
+        let refused = Error::Length { len: object + 1, object };
+        assert_eq!(self.pool.write(handle, &long), Err(refused));
+    }
+
     fn step(&mut self, rng: &mut Rng, filling: bool) -> Result<(), Error> {
-        match rng.u32(0..8) {
+        match rng.u32(0..9) {
+            8 if rng.u32(..40) == 0 => self.compact(rng),
+            8 if !self.live.is_empty() => self.write(rng),
             0..5 if filling => self.store(rng)?,
             0..2 => self.store(rng)?,
             _ if self.live.is_empty() => {}
@@ -75,12 +103,29 @@ fn handles(config: Config) -> Result<Handles, Error> {
     Ok(Handles { pool: Pool::new(config)?, live: Vec::new() })
 }
 
+/// The native geometry, the kernel's, and one with few long zspages.
+fn geometries() -> [Geometry; 4] {
+    let kernel = KernelGeometry::default();
+    let document = KernelGeometry { chain: 16, rule: ChainRule::UsedPercent, ..kernel };
+    let unmerged = KernelGeometry { chain: 1, merge: false, ..kernel };
+    [
+        Geometry::default(),
+        Geometry::Kernel(kernel),
+        Geometry::Kernel(document),
+        Geometry::Kernel(unmerged),
+    ]
+}
+
+fn config(geometry: Geometry) -> Config {
+    Config { geometry, ..Config::default() }
+}
+
 #[test]
 fn random_operations_match_the_model() {
-    for seed in 1..=4 {
-        println!("seed {seed}");
-        let mut rng = Rng::with_seed(seed);
-        let mut subject = handles(Config::default()).unwrap();
+    for (seed, geometry) in geometries().into_iter().enumerate() {
+        println!("seed {seed}, {geometry:?}");
+        let mut rng = Rng::with_seed(seed as u64);
+        let mut subject = handles(config(geometry)).unwrap();
         for step in 0..30_000 {
             subject.step(&mut rng, step / 6000 % 2 == 0).unwrap();
             if step < 2000 || step % 1000 == 0 {
@@ -161,6 +206,7 @@ impl Device {
     fn step(&mut self, rng: &mut Rng, filling: bool) -> Result<(), Error> {
         let index = rng.u32(..SLOTS);
         match rng.u32(..10) {
+            9 if rng.u32(..40) == 0 => drop(self.core.compact()),
             0..6 if filling => self.write(rng, index)?,
             0..2 => self.write(rng, index)?,
             2..8 => self.clear(rng, index)?,
@@ -180,15 +226,17 @@ impl Device {
 
 #[test]
 fn slots_match_the_model() {
-    let mut rng = Rng::with_seed(11);
-    let mut device = Device::new(Config::default()).unwrap();
-    for step in 0..40_000 {
-        device.step(&mut rng, step / 8000 % 2 == 0).unwrap();
-        if step < 2000 || step % 1000 == 0 {
-            device.check();
+    for geometry in [geometries()[0], geometries()[1]] {
+        let mut rng = Rng::with_seed(11);
+        let mut device = Device::new(config(geometry)).unwrap();
+        for step in 0..30_000 {
+            device.step(&mut rng, step / 6000 % 2 == 0).unwrap();
+            if step < 2000 || step % 1000 == 0 {
+                device.check();
+            }
         }
+        assert!(device.core.lock(SLOTS).is_err());
     }
-    assert!(device.core.lock(SLOTS).is_err());
 }
 
 #[test]

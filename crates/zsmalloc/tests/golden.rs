@@ -1,0 +1,173 @@
+//! Class tables against the public figures: the kernel's document (one chain rule), today's kernel (the
+//! other), the patches of 2014 and 2016, and the multi-page series of 2024.
+#![allow(clippy::unwrap_used)]
+
+use zsmalloc::{ChainRule, ClassTable, Geometry, KernelGeometry};
+
+fn table(chain: usize, rule: ChainRule) -> ClassTable {
+    let kernel = KernelGeometry { chain, rule, ..KernelGeometry::default() };
+    Geometry::Kernel(kernel).table().unwrap()
+}
+
+/// Chain, classes by used percent (the document), by least waste (kernel 7.3), watermark of both.
+const COUNTS: [(usize, usize, usize, usize); 13] = [
+    (4, 69, 69, 3264),
+    (5, 86, 86, 3408),
+    (6, 93, 94, 3504),
+    (7, 112, 110, 3584),
+    (8, 123, 119, 3632),
+    (9, 140, 136, 3680),
+    (10, 143, 141, 3712),
+    (11, 159, 153, 3744),
+    (12, 164, 159, 3776),
+    (13, 180, 173, 3792),
+    (14, 183, 179, 3808),
+    (15, 188, 186, 3840),
+    (16, 191, 192, 3840),
+];
+
+#[test]
+fn class_counts_and_watermarks() {
+    for (chain, used_percent, least_waste, watermark) in COUNTS {
+        for (rule, count) in
+            [(ChainRule::UsedPercent, used_percent), (ChainRule::LeastWaste, least_waste)]
+        {
+            let table = table(chain, rule);
+            assert_eq!(table.classes().len(), count, "chain {chain}, {rule:?}");
+            assert_eq!(table.watermark(0), watermark, "chain {chain}, {rule:?}");
+            assert_eq!(table.huge_size(0), watermark - 7);
+        }
+    }
+}
+
+#[test]
+fn unmerged_there_are_255_sizes() {
+    for chain in [1, 4, 8, 16, 64, 256] {
+        let kernel = KernelGeometry { chain, merge: false, ..KernelGeometry::default() };
+        let table = Geometry::Kernel(kernel).table().unwrap();
+        let classes = table.classes();
+        assert_eq!(classes.len(), 255);
+        assert!(classes.iter().enumerate().all(|(nth, class)| {
+            class.index as usize == nth && class.size == 32 + 16 * nth && class.pages <= chain
+        }));
+    }
+}
+
+/// Rows from class 202 up: index, size, pages per zspage.
+fn upper_rows(chain: usize, rule: ChainRule) -> Vec<(u32, usize, usize)> {
+    let rows = table(chain, rule);
+    let upper = rows.classes().iter().filter(|class| class.index >= 202);
+    upper.map(|class| (class.index, class.size, class.pages)).collect()
+}
+
+#[test]
+fn the_documents_listings() {
+    let eight = [
+        (202, 3264, 4),
+        (211, 3408, 5),
+        (217, 3504, 6),
+        (222, 3584, 7),
+        (225, 3632, 8),
+        (254, 4096, 1),
+    ];
+    assert_eq!(upper_rows(8, ChainRule::UsedPercent), eight);
+    assert_eq!(upper_rows(8, ChainRule::LeastWaste), eight);
+    let mut sixteen = vec![
+        (202, 3264, 4),
+        (206, 3328, 13),
+        (207, 3344, 9),
+        (208, 3360, 14),
+        (211, 3408, 5),
+        (212, 3424, 16),
+        (214, 3456, 11),
+        (217, 3504, 6),
+        (219, 3536, 13),
+        (222, 3584, 7),
+        (223, 3600, 15),
+        (225, 3632, 8),
+        (228, 3680, 9),
+        (230, 3712, 10),
+        (232, 3744, 11),
+        (234, 3776, 12),
+        (235, 3792, 13),
+        (236, 3808, 14),
+        (238, 3840, 15),
+        (254, 4096, 1),
+    ];
+    assert_eq!(upper_rows(16, ChainRule::UsedPercent), sixteen);
+    // Today's rule differs in one row.
+    sixteen[5] = (213, 3440, 16);
+    assert_eq!(upper_rows(16, ChainRule::LeastWaste), sixteen);
+}
+
+/// The document's example: pages, bytes wasted and percent used by objects of 1568 bytes.
+#[test]
+fn zspages_of_1568_bytes() {
+    let rows = [(1, 960, 76), (2, 352, 95), (3, 1312, 89), (4, 704, 95), (5, 96, 99)];
+    for (pages, waste, percent) in rows {
+        let bytes = pages * 4096;
+        assert_eq!((bytes % 1568, (bytes - bytes % 1568) * 100 / bytes), (waste, percent));
+    }
+    for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
+        // With chains of 4 the sizes #95 to #99 merge into #100; with 5 the class is its own.
+        let class = |chain| {
+            let table = table(chain, rule);
+            table.classes()[table.position(1568 - 8).unwrap()]
+        };
+        let (four, five) = (class(4), class(5));
+        assert_eq!((four.index, four.size, four.pages, four.objects), (100, 1632, 2, 5));
+        assert_eq!((four.size_min - 32) / 16, 95);
+        assert_eq!((five.index, five.size, five.pages, five.objects), (96, 1568, 5, 13));
+    }
+}
+
+/// The patch of 2014: eight sizes share zspages of 4 pages and 11 objects.
+#[test]
+fn eight_sizes_share_eleven_objects() {
+    for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
+        let table = table(4, rule);
+        let class = table.classes().iter().find(|class| class.size == 1488).unwrap();
+        assert_eq!((class.pages, class.objects, class.size_min), (4, 11, 1376));
+        assert_eq!((class.size - class.size_min) / 16 + 1, 8);
+    }
+}
+
+/// The patch of 2016: the first size of the huge class at chains of 4, 5 and 6 pages.
+#[test]
+fn first_huge_sizes_of_2016() {
+    for (chain, first_huge) in [(4, 3280), (5, 3424), (6, 3520)] {
+        for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
+            assert_eq!(table(chain, rule).watermark(0) + 16, first_huge);
+        }
+    }
+    let class = |chain| {
+        let kernel = KernelGeometry { chain, merge: false, ..KernelGeometry::default() };
+        let table = Geometry::Kernel(kernel).table().unwrap();
+        *table.classes().iter().find(|class| class.size == 3328).unwrap()
+    };
+    assert_eq!((class(5).pages, class(5).objects, class(4).pages), (5, 6, 1));
+}
+
+/// Order, sizes, classes, watermark, first huge object (chain 8, least waste).
+#[test]
+fn multi_page_classes_of_2024() {
+    for (order, sizes, classes, watermark, huge) in [
+        (1, 129, 22, 7264, 7257),
+        (2, 193, 58, 14528, 14521),
+        (3, 225, 88, 29056, 29049),
+        (4, 241, 104, 58112, 58105),
+    ] {
+        let kernel = KernelGeometry { order, ..KernelGeometry::default() };
+        let table = Geometry::Kernel(kernel).table().unwrap();
+        let above = table.classes().iter().filter(|class| class.size > 4096).count();
+        assert_eq!(
+            (above, table.watermark(order), table.huge_size(order)),
+            (classes, watermark, huge)
+        );
+        assert_eq!((table.watermark(0), table.largest()), (3632, 4096 << order));
+        let unmerged = KernelGeometry { merge: false, ..kernel };
+        let table = Geometry::Kernel(unmerged).table().unwrap();
+        // The page itself counts among the sizes, though it is the last of the run below.
+        assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
+    }
+}

@@ -3,6 +3,7 @@
 use crate::Error;
 use std::fmt;
 use zcomp::{Codec, Params};
+use zsmalloc::Geometry;
 
 /// Bytes of a slot, whatever the system's page size.
 pub const BLOCK: usize = 4096;
@@ -20,6 +21,8 @@ pub struct Config {
     pub mem_limit: Option<u64>,
     /// Streams, which is how many threads compress at a time; `None` is one per processor.
     pub streams: Option<usize>,
+    /// Size classes and zspages; the native ones by default.
+    pub geometry: Geometry,
     /// Who may refuse pages before the system does; `None` grants all.
     pub supply: Option<std::sync::Arc<dyn page::Supply>>,
 }
@@ -33,6 +36,7 @@ impl Config {
             params: Params::default(),
             mem_limit: None,
             streams: None,
+            geometry: Geometry::default(),
             supply: None,
         })
     }
@@ -55,6 +59,7 @@ impl fmt::Debug for Config {
             .field("params", &self.params)
             .field("mem_limit", &self.mem_limit)
             .field("streams", &self.streams)
+            .field("geometry", &self.geometry)
             .finish_non_exhaustive()
     }
 }

@@ -30,6 +30,8 @@ pub struct Device {
     counters: Counters,
     slots: u64,
     disksize: u64,
+    /// A block that compresses to this or more is stored raw.
+    huge_size: usize,
 }
 
 /// The part of a request that lies in one slot.
@@ -72,9 +74,11 @@ impl Device {
         let streams = Streams::new(&config)?;
         let pages =
             page::Config { limit: config.mem_limit.map(pages_of), supply: config.supply.clone() };
-        let pool = zsmalloc::Config { pages, ..zsmalloc::Config::default() };
+        let pool = zsmalloc::Config { geometry: config.geometry, pages };
+        let pool = Core::with_slots(pool, slots)?;
         Ok(Device {
-            pool: Core::with_slots(pool, slots)?,
+            huge_size: pool.table().huge_size(0),
+            pool,
             counters: Counters::new(streams.len()),
             streams,
             slots,
@@ -122,7 +126,8 @@ impl Device {
         workspace: &mut Workspace,
         share: &Share,
     ) -> Result<(), Error> {
-        let encoded = slot::encode(block, &mut *workspace.codec, &mut *workspace.scratch)?;
+        let Workspace { codec, scratch, .. } = workspace;
+        let encoded = slot::encode(block, &mut **codec, &mut **scratch, self.huge_size)?;
         let full = |source| Error::OutOfMemory { slot: index as u64, source };
         let old = match encoded {
             Encoded::Inline(payload) => self.pool.lock(index).map_err(full)?.set_inline(payload),
@@ -152,7 +157,8 @@ impl Device {
             Some(data) => block[part.within.clone()].copy_from_slice(data),
             None => block[part.within.clone()].fill(0),
         }
-        let encoded = slot::encode(&block, &mut *workspace.codec, &mut *workspace.scratch)?;
+        let Workspace { codec, scratch, .. } = workspace;
+        let encoded = slot::encode(&block, &mut **codec, &mut **scratch, self.huge_size)?;
         let old = match encoded {
             Encoded::Inline(payload) => word.set_inline(payload),
             Encoded::Object(bytes, mark) => match word.stage(bytes) {
@@ -222,6 +228,11 @@ impl Device {
         self.pool.pages().reset_peak();
     }
 
+    /// Moves objects together so that pages become free; how many did. Readers never wait for it.
+    pub fn compact(&self) -> usize {
+        self.pool.compact()
+    }
+
     /// The kernel's `mm_stat`.
     pub fn mm_stat(&self) -> MmStat {
         let pages = self.pool.pages();
@@ -230,6 +241,7 @@ impl Device {
             mem_used_total: bytes(pages.used()),
             mem_limit: pages.limit().map_or(0, bytes),
             mem_used_max: bytes(pages.peak()),
+            pages_compacted: self.pool.pages_compacted(),
             ..self.counters.mm_stat()
         }
     }

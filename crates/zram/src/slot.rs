@@ -13,9 +13,6 @@ const RAW: u8 = 1;
 /// The object is a fill pattern of 8 bytes.
 const SAME: u8 = 2;
 
-/// Compressed to more than this, a block is stored raw: reading it costs a copy only.
-const WORTH_MAX: usize = BLOCK - BLOCK / 64;
-
 /// A block as it is to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Encoded<'a> {
@@ -25,11 +22,13 @@ pub(crate) enum Encoded<'a> {
     Object(&'a [u8], u8),
 }
 
-/// What a block is stored as. `scratch` and `pattern` hold the bytes of an object.
+/// What a block is stored as: raw if it compresses to `huge_size` bytes or more. `scratch` holds the bytes
+/// of a compressed object.
 pub(crate) fn encode<'a>(
     block: &'a [u8],
     codec: &mut dyn zcomp::Stream,
     scratch: &'a mut [u8],
+    huge_size: usize,
 ) -> Result<Encoded<'a>, Error> {
     if let Some(pattern) = fill::pattern_of(block) {
         return Ok(match fill::to_payload(pattern) {
@@ -38,7 +37,7 @@ pub(crate) fn encode<'a>(
         });
     }
     match codec.compress(block, scratch)? {
-        Some(len) if len <= WORTH_MAX => Ok(Encoded::Object(&scratch[..len], COMPRESSED)),
+        Some(len) if len < huge_size => Ok(Encoded::Object(&scratch[..len], COMPRESSED)),
         _ => Ok(Encoded::Object(block, RAW)),
     }
 }

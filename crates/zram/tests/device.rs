@@ -6,6 +6,7 @@ use page::RefuseNth;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zram::{BLOCK, Config, Device, Error};
+use zsmalloc::{Geometry, KernelGeometry};
 
 /// 1 in `make test`, more in `make long`.
 fn scale() -> usize {
@@ -70,6 +71,10 @@ impl Shadow {
         let len = len.min(self.bytes.len() - at);
         let range = at..at + len;
         match rng.u32(..10) {
+            9 if rng.u32(..50) == 0 => {
+                self.device.compact();
+                Ok(())
+            }
             0..5 => {
                 let data = data(rng, len);
                 let written = self.device.write(at as u64, &data);
@@ -125,10 +130,16 @@ fn config(algorithm: &str, disksize: u64) -> Config {
 
 #[test]
 fn a_shadow_array_agrees() {
-    for (seed, algorithm, steps) in [(1, "lz4", 60_000), (2, "zstd", 25_000), (3, "lz4", 25_000)] {
-        println!("seed {seed}, {algorithm}");
+    let kernel = Geometry::Kernel(KernelGeometry::default());
+    for (seed, algorithm, geometry, steps) in [
+        (1, "lz4", Geometry::default(), 60_000),
+        (2, "zstd", Geometry::default(), 25_000),
+        (3, "lz4", kernel, 25_000),
+    ] {
+        println!("seed {seed}, {algorithm}, {geometry:?}");
         let mut rng = Rng::with_seed(seed);
-        let mut shadow = Shadow::new(config(algorithm, 2 << 20)).unwrap();
+        let config = Config { geometry, ..config(algorithm, 2 << 20) };
+        let mut shadow = Shadow::new(config).unwrap();
         for step in 0..steps * scale() {
             shadow.step(&mut rng).unwrap();
             if step < 2000 || step % 1000 == 0 {
@@ -238,6 +249,7 @@ fn stress_eight_threads_verify_every_read() {
                             device.write(at, &stamped(slot, thread, version)).unwrap();
                         }
                         6 => device.discard(at, BLOCK as u64).unwrap(),
+                        7 if rng.u32(..32) == 0 => drop(device.compact()),
                         7 => drop(device.mm_stat()),
                         _ => {
                             let count = rng.u64(1..=4).min(SLOTS - slot) as usize;

@@ -41,6 +41,7 @@ asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/asan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p zcomp --tests
 
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests -- threads stress

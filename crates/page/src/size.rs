@@ -1,15 +1,20 @@
 //! The system's page size P, read once.
 
-use std::sync::OnceLock;
+use crate::sync::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
 pub fn page_size() -> usize {
-    static SIZE: OnceLock<usize> = OnceLock::new();
-    *SIZE.get_or_init(|| {
-        let size = rustix::param::page_size();
-        assert!(size.is_power_of_two(), "page size {size} is no power of two");
-        size
-    })
+    /// 0 until it was read; all who read it find the same.
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Relaxed) {
+        0 => {
+            let size = rustix::param::page_size();
+            assert!(size.is_power_of_two(), "page size {size} is no power of two");
+            SIZE.store(size, Relaxed);
+            size
+        }
+        size => size,
+    }
 }
 
 /// Binary logarithm of [`page_size`].

@@ -71,7 +71,7 @@ impl Shadow {
         let len = len.min(self.bytes.len() - at);
         let range = at..at + len;
         match rng.u32(..10) {
-            9 if rng.u32(..50) == 0 => {
+            _ if rng.u32(..500) == 0 => {
                 self.device.compact();
                 Ok(())
             }

@@ -1,7 +1,8 @@
-//! A count of committed pages with a hard limit. `used <= limit` at all times.
+//! A count of committed pages with a hard limit and a soft one. `used <= limit` at all times.
 
 use crate::Error;
-use crate::sync::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// Counts pages in use against a limit that may change at any time.
 ///
@@ -11,6 +12,10 @@ pub struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
+    soft: AtomicUsize,
+    /// Held by waiters between their look at `used` and their sleep, so that no wake-up is missed.
+    waiters: Mutex<()>,
+    woken: Condvar,
 }
 
 impl Budget {
@@ -20,6 +25,9 @@ impl Budget {
             limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            soft: AtomicUsize::new(usize::MAX),
+            waiters: Mutex::new(()),
+            woken: Condvar::new(),
         }
     }
 
@@ -48,10 +56,42 @@ impl Budget {
         self.peak.store(self.used(), Relaxed);
     }
 
+    /// The soft limit in pages, if there is one.
+    pub fn soft_limit(&self) -> Option<usize> {
+        Some(self.soft.load(Relaxed)).filter(|&soft| soft != usize::MAX)
+    }
+
+    /// Sets or lifts the soft limit: it refuses nothing, but whoever waits is told when it is reached.
+    pub fn set_soft_limit(&self, soft: Option<usize>) {
+        self.soft.store(soft.unwrap_or(usize::MAX), SeqCst);
+        self.wake();
+    }
+
+    /// Whether the soft limit is reached.
+    pub fn is_near(&self) -> bool {
+        self.used.load(SeqCst) >= self.soft.load(SeqCst)
+    }
+
+    /// Waits until the soft limit is reached, `timeout` at most; whether it is.
+    pub fn wait_near(&self, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout;
+        let mut waiting = self.waiters.lock();
+        while !self.is_near() {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            waiting = self.woken.wait_timeout(waiting, left).0;
+        }
+        true
+    }
+
+    fn wake(&self) {
+        drop(self.waiters.lock());
+        self.woken.notify_all();
+    }
+
     /// Takes `pages`, or nothing and an error where that would pass the limit.
     pub(crate) fn take(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
-        let taken = self.used.fetch_update(Relaxed, Relaxed, |used| {
+        let taken = self.used.fetch_update(SeqCst, Relaxed, |used| {
             used.checked_add(pages).filter(|&sum| sum <= limit)
         });
         match taken {
@@ -59,6 +99,10 @@ impl Budget {
                 let now = before + pages;
                 if now > self.peak.load(Relaxed) {
                     self.peak.fetch_max(now, Relaxed);
+                }
+                let soft = self.soft.load(SeqCst);
+                if before < soft && now >= soft {
+                    self.wake();
                 }
                 Ok(())
             }
@@ -98,6 +142,25 @@ mod tests {
         budget.take(1).unwrap();
         budget.reset_peak();
         assert_eq!((budget.used(), budget.peak(), budget.limit()), (4, 4, Some(4)));
+    }
+
+    #[test]
+    fn waiters_are_told_of_the_soft_limit() {
+        let budget = Budget::new(Some(10));
+        budget.set_soft_limit(Some(8));
+        assert!(!budget.wait_near(Duration::from_millis(1)));
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| budget.wait_near(Duration::from_secs(60)));
+            for _ in 0..8 {
+                assert!(!budget.is_near());
+                budget.take(1).unwrap();
+            }
+            assert!(waiter.join().unwrap());
+        });
+        budget.give(1);
+        assert!(!budget.is_near());
+        budget.set_soft_limit(Some(7));
+        assert!(budget.wait_near(Duration::ZERO));
     }
 
     #[test]

@@ -1,4 +1,4 @@
 //! All synchronisation of this crate comes from here.
 
-pub(crate) use parking_lot::Mutex;
+pub(crate) use rustix_futex_sync::{Condvar, Mutex};
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
 use crate::{BLOCK, Config, Error};
-use parking_lot::{Mutex, MutexGuard};
+use rustix_futex_sync::{Mutex, MutexGuard};
 use std::fmt;
 use zcomp::{Memory, Stream};
 

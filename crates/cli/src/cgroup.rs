@@ -1,0 +1,126 @@
+//! The memory limit of this process's cgroup, version 1 or 2.
+//!
+//! A limit binds all groups below, so the least one on the way up to the mount counts. In a container the
+//! mount may show only a part of the tree: its root is then cut off the process's path, and where that
+//! does not fit either, the mount's top is taken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The directories whose limits bind this process, and the file that holds each limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    /// Where the hierarchy is mounted.
+    mount: PathBuf,
+    /// The process's group.
+    group: PathBuf,
+    /// Name of the file with the limit.
+    file: &'static str,
+}
+
+/// The least memory limit that binds this process, in bytes; `None` if there is none.
+pub(crate) fn memory_limit() -> Option<u64> {
+    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    places(&membership, &mounts).iter().filter_map(least_limit).min()
+}
+
+/// Where to look for limits.
+fn places(membership: &str, mounts: &str) -> Vec<Place> {
+    membership.lines().filter_map(|line| place(line, mounts)).collect()
+}
+
+/// The place that one line of `/proc/self/cgroup` speaks of, if it is about memory:
+/// `4:memory:/group` in version 1, `0::/group` in version 2.
+fn place(line: &str, mounts: &str) -> Option<Place> {
+    let mut fields = line.splitn(3, ':');
+    let (number, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_v2 = number == "0" && controllers.is_empty();
+    if !is_v2 && !controllers.split(',').any(|name| name == "memory") {
+        return None;
+    }
+    let (root, mount) = mounts.lines().find_map(|line| mount_of(line, is_v2))?;
+    let inside = Path::new(group).strip_prefix(&root).unwrap_or(Path::new(""));
+    let file = if is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
+    Some(Place { group: mount.join(inside), mount, file })
+}
+
+/// Root and mount point of a line of `/proc/self/mountinfo`, if it mounts what is looked for:
+/// `36 35 0:30 /root /mount/point rw,relatime - cgroup source rw,memory`.
+fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut after = after.split(' ');
+    let (kind, options) = (after.next()?, after.nth(1)?);
+    let found = match is_v2 {
+        true => kind == "cgroup2",
+        false => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
+    };
+    let mut before = before.split(' ').skip(3);
+    let (root, mount) = (before.next()?, before.next()?);
+    found.then(|| (PathBuf::from(root), PathBuf::from(mount)))
+}
+
+/// The least limit from the group up to the mount.
+fn least_limit(place: &Place) -> Option<u64> {
+    let group = if place.group.is_dir() { &place.group } else { &place.mount };
+    group
+        .ancestors()
+        .take_while(|dir| dir.starts_with(&place.mount))
+        .filter_map(|dir| fs::read_to_string(dir.join(place.file)).ok())
+        .filter_map(|text| text.trim().parse().ok())
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "9:name=systemd:/\n4:cpu,memory:/jobs/a:b\n1:cpuset:/x\n0::/\n";
+    const V2: &str = "0::/user.slice/one\n";
+    const MOUNTS_V1: &str = "\
+        31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n\
+        35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:5 - cgroup cgroup rw,memory\n";
+    const MOUNTS_V2: &str =
+        "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    fn expected(mount: &str, group: &str, file: &'static str) -> Vec<Place> {
+        vec![Place { mount: mount.into(), group: group.into(), file }]
+    }
+
+    #[test]
+    fn both_versions_are_found() {
+        let mount = "/sys/fs/cgroup/memory";
+        let group = "/sys/fs/cgroup/memory/jobs/a:b";
+        assert_eq!(places(V1, MOUNTS_V1), expected(mount, group, "memory.limit_in_bytes"));
+        let (mount, group) = ("/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/one");
+        assert_eq!(places(V2, MOUNTS_V2), expected(mount, group, "memory.max"));
+        assert_eq!(places(V2, MOUNTS_V1), []);
+        assert_eq!(places("", MOUNTS_V1), []);
+        assert_eq!(places("nonsense\n4:memory\n", "more - nonsense\n\n"), []);
+    }
+
+    #[test]
+    fn the_root_of_a_mount_is_cut_off() {
+        let mounts = "9 8 0:1 /user.slice /cg rw - cgroup2 none rw\n";
+        assert_eq!(places(V2, mounts), expected("/cg", "/cg/one", "memory.max"));
+        let elsewhere = "9 8 0:1 /machine.slice /cg rw - cgroup2 none rw\n";
+        assert_eq!(places(V2, elsewhere), expected("/cg", "/cg/", "memory.max"));
+    }
+
+    #[test]
+    fn the_least_limit_on_the_way_up_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mount, group) = (dir.path().join("m"), dir.path().join("m/a/b"));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(dir.path().join("memory.max"), "1\n").unwrap();
+        let mut place = Place { mount: mount.clone(), group: group.clone(), file: "memory.max" };
+        assert_eq!(least_limit(&place), None);
+        fs::write(group.join("memory.max"), "max\n").unwrap();
+        fs::write(mount.join("a/memory.max"), "4096\n").unwrap();
+        fs::write(mount.join("memory.max"), "8192\n").unwrap();
+        assert_eq!(least_limit(&place), Some(4096));
+        place.group = mount.join("gone");
+        assert_eq!(least_limit(&place), Some(8192));
+    }
+}

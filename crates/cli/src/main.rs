@@ -1,0 +1,75 @@
+//! The command `uzram`: arguments to typed calls, their results to tables and exit codes.
+//!
+//! ```text
+//!   args -> input: walk -> plan of files -> fill: workers
+//!             worker: source reads a batch -> raw codec and device, timed -> tally
+//!   tallies + device statistics + memory -> report: table or JSON
+//! ```
+//!
+//! Exit codes: 0 done; 1 not all was stored, or not all came back; 2 wrong use; 130 interrupted.
+#![forbid(unsafe_code)]
+
+mod args;
+mod cgroup;
+mod crew;
+mod error;
+mod fill;
+mod input;
+mod interrupt;
+mod job;
+mod memory;
+mod memparse;
+mod notices;
+mod plan;
+mod progress;
+mod raw;
+mod report;
+mod source;
+mod sums;
+mod table;
+mod tally;
+mod worker;
+
+use args::{Command, FillArgs, Form};
+use error::Error;
+use interrupt::Interrupt;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = match args::parse() {
+        Ok(command) => command,
+        Err(exit) => return exit,
+    };
+    let done = match command {
+        Command::Fill(args) => fill(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("uzram: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+/// Runs `uzram fill`: the report goes to standard output, warnings to standard error.
+fn fill(args: &FillArgs) -> Result<(), Error> {
+    let interrupt = Interrupt::install()?;
+    let outcome = fill::run(args, &interrupt)?;
+    print(&match args.form {
+        Form::Json => outcome.report.json(),
+        Form::Table => table::render(&outcome.report),
+    })?;
+    outcome.warnings.iter().for_each(|warning| eprintln!("uzram: warning: {warning}"));
+    outcome.failure.map_or(Ok(()), Err)
+}
+
+/// Writes to standard output. A reader that has gone away wants no more, and that is no error.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        _ => Ok(()),
+    }
+}

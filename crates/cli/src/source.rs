@@ -1,0 +1,225 @@
+//! Pages as the files have them, read in batches.
+
+use crate::notices::{Notice, Notices};
+use crate::plan::{FileIndex, PAGE, Part, Plan, Stamp};
+use rustix::fs::OFlags;
+use std::fmt::Display;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+/// What the pages are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be stored: whatever can be read is of use.
+    Store,
+    /// To be compared: a file that is not as it was planned is left out.
+    Compare,
+}
+
+/// Reads what a plan names. What can't be read, or has changed, goes to the notices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) notices: &'a Notices,
+}
+
+impl Source<'_> {
+    /// Reads these pages of the plan into `buf`; the rest of a file's last page is zeros. `runs` are the
+    /// pages, counted from the first, that are to be stored or compared.
+    pub(crate) fn read(
+        &self,
+        pages: Range<u32>,
+        purpose: Purpose,
+        buf: &mut [u8],
+        runs: &mut Vec<Range<usize>>,
+    ) {
+        runs.clear();
+        for part in self.plan.parts(pages) {
+            if self.plan.is_excluded(part.file) {
+                continue;
+            }
+            let part_buf = &mut buf[part.pages.start * PAGE..part.pages.end * PAGE];
+            let pages = match purpose {
+                Purpose::Store => self.store(&part, part_buf),
+                Purpose::Compare => self.compare(&part, part_buf),
+            };
+            let (start, end) = (part.pages.start, part.pages.start + pages);
+            match runs.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ if pages > 0 => runs.push(start..end),
+                _ => {}
+            }
+        }
+    }
+
+    /// How many pages of the part are to be stored: up to an error.
+    fn store(&self, part: &Part, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        let read =
+            open(self.plan, part.file).and_then(|(file, _)| fill(&file, part, buf, &mut done));
+        match read {
+            Ok(()) => part.pages.len(),
+            Err(error) => {
+                self.exclude(part.file, Notice::Skipped, &error);
+                done.div_ceil(PAGE)
+            }
+        }
+    }
+
+    /// How many pages of the part are to be compared: all or none.
+    fn compare(&self, part: &Part, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        let read = open(self.plan, part.file).and_then(|(file, _)| {
+            fill(&file, part, buf, &mut done)?;
+            // After reading, so that no change before it goes unseen.
+            stamp(&file)
+        });
+        match read {
+            Ok(stamp) if stamp == self.plan.stamp(part.file) => part.pages.len(),
+            Ok(_) => {
+                self.exclude(part.file, Notice::Changed, &"it was changed meanwhile");
+                0
+            }
+            Err(error) => {
+                self.exclude(part.file, Notice::Changed, &error);
+                0
+            }
+        }
+    }
+
+    /// Leaves a file out of the comparison, and says why once.
+    pub(crate) fn exclude(&self, file: FileIndex, notice: Notice, reason: &dyn Display) {
+        if self.plan.exclude(file) {
+            self.notices.add(notice, &self.plan.path(file), reason);
+        }
+    }
+}
+
+/// Opens a file without ever waiting for it, should there be something else by now.
+fn open(plan: &Plan, file: FileIndex) -> io::Result<(File, Stamp)> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
+    let stamp = stamp(&file)?;
+    Ok((file, stamp))
+}
+
+/// What an open file is like now.
+fn stamp(file: &File) -> io::Result<Stamp> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file any more"));
+    }
+    Ok(Stamp::from(&metadata))
+}
+
+/// Reads a part; zeros are behind the end of the file and behind `done` bytes, where an error was.
+fn fill(file: &File, part: &Part, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
+    let mut read = Ok(());
+    while *done < part.bytes {
+        match file.read_at(&mut buf[*done..part.bytes], part.offset + *done as u64) {
+            Ok(0) => break,
+            Ok(bytes) => *done += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                read = Err(error);
+                break;
+            }
+        }
+    }
+    buf[*done..].fill(0);
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input;
+    use crate::interrupt::Interrupt;
+    use std::fs;
+    use std::path::Path;
+
+    /// Four files of 5000 bytes, two pages each.
+    fn files() -> (tempfile::TempDir, Plan) {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c", "d"] {
+            fs::write(dir.path().join(name), name.repeat(5000)).unwrap();
+        }
+        let paths = [dir.path().to_owned()];
+        let plan = input::plan(&paths, None, &Notices::default(), &Interrupt::default()).unwrap();
+        (dir, plan)
+    }
+
+    fn lines(notices: &Notices, dir: &Path) -> String {
+        notices.lines().join("\n").replace(dir.to_str().unwrap(), "")
+    }
+
+    /// A source, and what it last read.
+    struct Reader<'a> {
+        source: Source<'a>,
+        buf: Vec<u8>,
+        runs: Vec<Range<usize>>,
+    }
+
+    impl<'a> Reader<'a> {
+        fn new(plan: &'a Plan, notices: &'a Notices) -> Self {
+            Reader { source: Source { plan, notices }, buf: vec![0xee; 8 * PAGE], runs: Vec::new() }
+        }
+
+        /// The runs as pairs.
+        fn read(&mut self, pages: Range<u32>, purpose: Purpose) -> Vec<(usize, usize)> {
+            self.source.read(pages, purpose, &mut self.buf, &mut self.runs);
+            self.runs.iter().map(|run| (run.start, run.end)).collect()
+        }
+    }
+
+    #[test]
+    fn pages_are_padded_and_runs_joined() {
+        let (_dir, plan) = files();
+        let notices = Notices::default();
+        let mut reader = Reader::new(&plan, &notices);
+        assert_eq!(reader.read(1..7, Purpose::Store), [(0, 6)]);
+        let (buf, tail) = (&reader.buf, 5000 - PAGE);
+        assert!(buf[..tail].iter().all(|&byte| byte == b'a'));
+        assert!(buf[tail..PAGE].iter().all(|&byte| byte == 0));
+        assert!(buf[PAGE..][..5000].iter().all(|&byte| byte == b'b'));
+        assert!(buf[6 * PAGE..].iter().all(|&byte| byte == 0xee));
+        assert_eq!(reader.read(1..7, Purpose::Compare), [(0, 6)]);
+        assert_eq!(notices.lines().len(), 0);
+    }
+
+    #[test]
+    fn files_that_vanish_change_or_turn_to_something_else_are_left_out() {
+        let (dir, plan) = files();
+        let notices = Notices::default();
+        let mut reader = Reader::new(&plan, &notices);
+        fs::remove_file(dir.path().join("b")).unwrap();
+        assert_eq!(reader.read(0..8, Purpose::Store), [(0, 2), (4, 8)]);
+        fs::write(dir.path().join("c"), "short").unwrap();
+        fs::remove_file(dir.path().join("d")).unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        assert_eq!(reader.read(0..8, Purpose::Compare), [(0, 2)]);
+        assert_eq!(reader.read(4..8, Purpose::Compare), []);
+        let told = lines(&notices, dir.path());
+        assert!(told.starts_with("skipped '/b': No such file"), "{told}");
+        assert!(told.contains("not compared '/c': it was changed"), "{told}");
+        assert!(told.contains("not compared '/d': "), "{told}");
+        assert_eq!((notices.count(Notice::Skipped), notices.count(Notice::Changed)), (1, 2));
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let (dir, plan) = files();
+        let path = dir.path().join("a");
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("a_fifo_is_not_waited_for: skipped, mkfifo (coreutils) is missing");
+            return;
+        }
+        let notices = Notices::default();
+        assert_eq!(Reader::new(&plan, &notices).read(0..2, Purpose::Store), []);
+        assert_eq!(lines(&notices, dir.path()), "skipped '/a': it is no regular file any more");
+    }
+}

@@ -1,0 +1,106 @@
+//! What a worker has counted and timed.
+
+use crate::plan::{FileIndex, PAGE};
+use crate::raw::{RawFigures, is_same_filled};
+use std::time::Duration;
+
+/// Bytes, and the time they took one thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meter {
+    bytes: u64,
+    time: Duration,
+}
+
+impl Meter {
+    /// `bytes` more took `time` more.
+    pub(crate) fn add(&mut self, bytes: usize, time: Duration) {
+        self.bytes += bytes as u64;
+        self.time += time;
+    }
+
+    /// In 10^6 bytes per second.
+    fn mb_s(&self) -> f64 {
+        let micros = self.time.as_secs_f64() * 1e6;
+        if micros > 0.0 { self.bytes as f64 / micros } else { 0.0 }
+    }
+}
+
+/// What is timed. Device and raw codec do the same pages in turn, 64 KiB at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meters {
+    pub(crate) write: Meter,
+    pub(crate) read: Meter,
+    pub(crate) compress: Meter,
+    pub(crate) decompress: Meter,
+}
+
+/// One worker's figures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// Over all pages; the codec's leave same-filled ones out.
+    pub(crate) all: Meters,
+    /// Over requests without a same-filled page, where device and codec do the same.
+    pub(crate) alike: Meters,
+    /// C: the sum over stored pages of min(page, length from the raw codec), same-filled ones left out.
+    pub(crate) codec_bytes: u64,
+    pub(crate) pages_stored: u64,
+    pub(crate) pages_compared: u64,
+    pub(crate) mismatches: u64,
+    /// A file with a mismatch.
+    pub(crate) mismatch: Option<FileIndex>,
+}
+
+impl Tally {
+    /// A request of `bytes` that is stored, and the raw codec's work on the same pages.
+    pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
+        let is_alike = figures.bytes == bytes;
+        for meters in
+            [Some(&mut self.all), is_alike.then_some(&mut self.alike)].into_iter().flatten()
+        {
+            meters.write.add(bytes, time);
+            meters.compress.add(figures.bytes, figures.compress_time);
+            meters.decompress.add(figures.bytes, figures.decompress_time);
+        }
+    }
+
+    /// A request that was read back for these data.
+    pub(crate) fn count_compared(&mut self, data: &[u8], time: Duration) {
+        self.pages_compared += (data.len() / PAGE) as u64;
+        self.all.read.add(data.len(), time);
+        if !data.chunks_exact(PAGE).any(is_same_filled) {
+            self.alike.read.add(data.len(), time);
+        }
+    }
+}
+
+/// What all workers together did per second: the sum of what each did in its own time.
+pub(crate) fn mb_s(tallies: &[Tally], meter: impl Fn(&Tally) -> Meter) -> f64 {
+    tallies.iter().map(|tally| meter(tally).mb_s()).sum()
+}
+
+/// One rate as a part of another, if both are known.
+pub(crate) fn quotient(part: f64, whole: f64) -> Option<f64> {
+    (part > 0.0 && whole > 0.0).then(|| part / whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_threads_add_up() {
+        let mut tallies = vec![Tally::default(); 3];
+        for (tally, millis) in tallies.iter_mut().zip([1, 2]) {
+            tally.all.write.add(1000, Duration::from_micros(10));
+            tally
+                .all
+                .write
+                .add(1_000_000 - 1000, Duration::from_millis(millis) - Duration::from_micros(10));
+        }
+        let rate = mb_s(&tallies, |tally| tally.all.write);
+        assert!((rate - 1500.0).abs() < 1e-6, "{rate}");
+        assert_eq!(mb_s(&tallies, |tally| tally.all.read), 0.0);
+        assert_eq!(quotient(1.0, 2.0), Some(0.5));
+        assert_eq!(quotient(1.0, 0.0), None);
+    }
+}

@@ -1,0 +1,271 @@
+//! One thread's work: batches of pages to the device, and back to be compared.
+//!
+//! A batch is read from the files first; then each request is timed on the device, and in the first phase
+//! on the raw codec too, which of them first taking turns. Only the device's and the codec's own time
+//! counts.
+
+use crate::error::Error;
+use crate::job::{BATCH_PAGES, Batch, Job, Order};
+use crate::notices::Notice;
+use crate::plan::PAGE;
+use crate::raw::{REQUEST_PAGES, RawCodec};
+use crate::source::Purpose;
+use crate::tally::Tally;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use zcomp::{Codec, Params};
+use zram::Device;
+
+/// Bytes of buffers a worker has, beside the codec's.
+pub(crate) const WORKER_BYTES: usize = BATCH_PAGES as usize * PAGE + 3 * REQUEST_PAGES * PAGE;
+
+/// Why a file is left out whose stored pages came back right.
+const UNSEEN: &str = "it was changed meanwhile, though its time and size were not";
+
+/// A thread's buffers and figures.
+pub(crate) struct Worker {
+    raw: RawCodec,
+    /// A batch, as the files have it.
+    data: Box<[u8]>,
+    /// A request, as it came back.
+    back: Box<[u8]>,
+    /// Who goes first next time.
+    codec_first: bool,
+    tally: Tally,
+}
+
+impl Worker {
+    /// All memory it needs is made here, and touched.
+    pub(crate) fn new(codec: &dyn Codec, params: &Params) -> Result<Self, zcomp::Error> {
+        Ok(Worker {
+            raw: RawCodec::new(codec, params)?,
+            data: vec![1; BATCH_PAGES as usize * PAGE].into(),
+            back: vec![1; REQUEST_PAGES * PAGE].into(),
+            codec_first: false,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Its figures.
+    pub(crate) fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    /// Does its share of a phase.
+    pub(crate) fn obey(&mut self, job: &Job<'_>, order: Order) {
+        let (purpose, progress) = match order {
+            Order::Store(progress) => (Purpose::Store, progress),
+            Order::Compare(progress) => (Purpose::Compare, progress),
+        };
+        let Some(device) = job.device.get() else { return };
+        let mut runs = Vec::with_capacity(BATCH_PAGES as usize);
+        while let Some(batch) = job.take_batch() {
+            job.source.read(batch.pages.clone(), purpose, &mut self.data, &mut runs);
+            let done = match purpose {
+                Purpose::Store => self.store(job, device, &batch, &runs),
+                Purpose::Compare => self.compare(job, device, &batch, &runs),
+            };
+            if let Err(error) = done {
+                job.fail(error);
+            }
+            progress.advance(batch.pages.len() as u64 * PAGE as u64);
+        }
+    }
+
+    /// Writes the runs of a batch.
+    fn store(
+        &mut self,
+        job: &Job<'_>,
+        device: &Device,
+        batch: &Batch,
+        runs: &[Range<usize>],
+    ) -> Result<(), Error> {
+        let first = batch.pages.start;
+        for request in requests(runs) {
+            let data = &self.data[request.start * PAGE..request.end * PAGE];
+            job.sums.set(first + request.start as u32, data);
+            let start = request.start;
+            let (pages, result) = self.store_request(device, first, request);
+            if result.is_err() {
+                job.set_stored(batch, start + pages);
+                return result;
+            }
+        }
+        job.set_stored(batch, batch.pages.len());
+        Ok(())
+    }
+
+    /// Writes a request and has the raw codec do the same pages, in turn. The pages that are stored come
+    /// back, all of them unless there is an error.
+    fn store_request(
+        &mut self,
+        device: &Device,
+        first: u32,
+        pages: Range<usize>,
+    ) -> (usize, Result<(), Error>) {
+        let data = &self.data[pages.start * PAGE..pages.end * PAGE];
+        let offset = offset_of(first, pages.start);
+        let write = || timed(|| device.write(offset, data));
+        self.codec_first = !self.codec_first;
+        let ((written, time), figures) = if self.codec_first {
+            let figures = self.raw.run(data, &mut self.back);
+            (write(), figures)
+        } else {
+            (write(), self.raw.run(data, &mut self.back))
+        };
+        let figures = match figures {
+            Ok(figures) => figures,
+            Err(error) => return (0, Err(error.into())),
+        };
+        if written.is_ok() {
+            self.tally.count_stored(&figures, data.len(), time);
+        }
+        let stored = match &written {
+            Ok(()) => pages.len(),
+            // The slots before the one it names are written.
+            Err(zram::Error::OutOfMemory { slot, .. }) => {
+                slot.saturating_sub(offset / PAGE as u64).min(pages.len() as u64) as usize
+            }
+            Err(_) => 0,
+        };
+        self.tally.codec_bytes += figures.lens[..stored].iter().sum::<usize>() as u64;
+        self.tally.pages_stored += stored as u64;
+        (stored, written.map_err(Error::from))
+    }
+
+    /// Reads the runs of a batch back, as far as they were stored, and compares them.
+    fn compare(
+        &mut self,
+        job: &Job<'_>,
+        device: &Device,
+        batch: &Batch,
+        runs: &[Range<usize>],
+    ) -> Result<(), Error> {
+        let (first, stored) = (batch.pages.start, job.stored(batch));
+        for request in requests(runs) {
+            let request = request.start.min(stored)..request.end.min(stored);
+            if request.is_empty() {
+                break;
+            }
+            let data = &self.data[request.start * PAGE..request.end * PAGE];
+            let back = &mut self.back[..data.len()];
+            let (read, time) = timed(|| device.read(offset_of(first, request.start), back));
+            read?;
+            self.tally.count_compared(data, time);
+            for nth in differences(data, back) {
+                let page = first + (request.start + nth) as u32;
+                let file = job.source.plan.parts(page..page + 1).next().map(|part| part.file);
+                if job.sums.is_stored(page, &back[nth * PAGE..][..PAGE]) {
+                    file.inspect(|file| job.source.exclude(*file, Notice::Changed, &UNSEEN));
+                } else {
+                    self.tally.mismatches += 1;
+                    self.tally.mismatch = self.tally.mismatch.or(file);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a page of a batch lies on the device.
+fn offset_of(first: u32, page: usize) -> u64 {
+    (u64::from(first) + page as u64) * PAGE as u64
+}
+
+/// The runs, in pieces no longer than a request.
+fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
+    runs.iter().flat_map(|run| {
+        run.clone().step_by(REQUEST_PAGES).map(move |at| at..run.end.min(at + REQUEST_PAGES))
+    })
+}
+
+/// The pages in which two pieces of data differ.
+fn differences(one: &[u8], other: &[u8]) -> impl Iterator<Item = usize> {
+    let pairs = one.chunks_exact(PAGE).zip(other.chunks_exact(PAGE)).enumerate();
+    pairs.filter(|(_, (one, other))| one != other).map(|(nth, _)| nth)
+}
+
+/// What a call returns, and the time it took.
+fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = call();
+    (result, start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input;
+    use crate::interrupt::Interrupt;
+    use crate::notices::Notices;
+    use crate::plan::Plan;
+    use crate::progress::Progress;
+    use std::fs::{self, File};
+    use zram::Config;
+
+    /// Files a and b of 600 and 3 pages, and what is between storing and comparing them.
+    fn stored_and(meanwhile: impl FnOnce(&Device, &std::path::Path)) -> (Tally, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let numbers = |from: u32, count: u32| (from..from + count).flat_map(u32::to_le_bytes);
+        fs::write(dir.path().join("a"), numbers(1, 600 * 1024).collect::<Vec<u8>>()).unwrap();
+        fs::write(dir.path().join("b"), numbers(7, 3 * 1024 - 9).collect::<Vec<u8>>()).unwrap();
+        let (notices, interrupt) = (Notices::default(), Interrupt::default());
+        let plan: Plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
+        let job = Job::new(&plan, &notices, &interrupt);
+        let device = Device::new(Config::new(603 * PAGE as u64).unwrap()).unwrap();
+        let device = job.device.get_or_init(|| device);
+        let codec = zcomp::by_name("lz4").unwrap();
+        let mut worker = Worker::new(codec, &Params::default()).unwrap();
+        worker.obey(&job, Order::Store(Progress::new("storing", 0)));
+        assert!(job.next_phase().is_none());
+        meanwhile(device, dir.path());
+        worker.obey(&job, Order::Compare(Progress::new("comparing", 0)));
+        assert!(job.next_phase().is_none());
+        assert_eq!(worker.tally.pages_stored, 603);
+        if let Some(file) = worker.tally.mismatch {
+            assert_eq!(plan.path(file), dir.path().join("a"));
+        }
+        (worker.into_tally(), notices.lines())
+    }
+
+    #[test]
+    fn a_device_that_loses_data_is_found_out() {
+        let (tally, warnings) = stored_and(|_, _| {});
+        assert_eq!((tally.mismatches, tally.pages_compared, warnings.len()), (0, 603, 0));
+        let (tally, warnings) = stored_and(|device, _| {
+            device.write(555 * PAGE as u64 + 1, &[0xff]).unwrap();
+            device.discard(3 * PAGE as u64, 2 * PAGE as u64).unwrap();
+        });
+        assert_eq!((tally.mismatches, warnings.len()), (3, 0));
+        assert!(tally.mismatch.is_some());
+    }
+
+    #[test]
+    fn a_file_that_changes_unseen_is_not_held_against_the_device() {
+        let (tally, warnings) = stored_and(|_, dir| {
+            let path = dir.join("b");
+            let time = fs::metadata(&path).unwrap().modified().unwrap();
+            let len = fs::metadata(&path).unwrap().len() as usize;
+            fs::write(&path, vec![9; len]).unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        });
+        assert_eq!((tally.mismatches, warnings.len()), (0, 1));
+        assert!(warnings[0].contains("/b': it was changed meanwhile, though"), "{warnings:?}");
+    }
+
+    #[test]
+    fn runs_are_cut_into_requests() {
+        let cut: Vec<_> = requests(&[0..3, 5..37, 40..40]).collect();
+        assert_eq!(cut, [0..3, 5..21, 21..37]);
+    }
+
+    #[test]
+    fn differing_pages_are_found() {
+        let one = vec![1; 4 * PAGE];
+        let mut other = one.clone();
+        assert_eq!(differences(&one, &other).count(), 0);
+        other[0] = 0;
+        other[4 * PAGE - 1] = 0;
+        assert_eq!(differences(&one, &other).collect::<Vec<_>>(), [0, 3]);
+    }
+}

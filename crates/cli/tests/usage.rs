@@ -1,0 +1,74 @@
+//! Help, the version, and wrong use: exit code 2 and one line that names the thing.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::process::Command;
+use support::{UZRAM, end, fill, write_all};
+
+#[test]
+fn wrong_use_is_told_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path(), &[("file", vec![1; 5000]), ("none/sub/.keep", Vec::new())]);
+    std::fs::remove_file(dir.path().join("none/sub/.keep")).unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (file, missing, empty) = (path("file"), path("no\nsuch"), path("none"));
+    let cases: [(&[&str], &[&str]); 18] = [
+        (&[&missing], &["no\\nsuch", "give a file"]),
+        (&[&file, &missing], &["no\\nsuch"]),
+        (&[&empty], &["none", "regular file"]),
+        (&["/dev/null"], &["/dev/null", "regular file"]),
+        (&[""], &["<PATH>"]),
+        (&[], &["<PATH>"]),
+        (&["--algorithm", "nosuch", &file], &["nosuch", "lz4", "zstd"]),
+        (&["--algorithm", "deflate", &file], &["deflate", "lz4", "zstd"]),
+        (&["--level", "0", &file], &["--level", "lz4", "1 to"]),
+        (&["--algorithm", "zstd", "--level", "23", &file], &["23", "zstd", "to 22"]),
+        (&["--level", "99999999999", &file], &["--level"]),
+        (&["--threads", "0", &file], &["--threads", "1 to"]),
+        (&["--mem-limit", "5X", &file], &["5X", "--mem-limit"]),
+        (&["--mem-limit", "-1", &file], &["-1"]),
+        (&["--mem-limit", "16777216T", &file], &["too large"]),
+        (&["--input-limit", "4095", &file], &["--input-limit", "4096"]),
+        (&["--input-limit", "1.5G", &file], &["1.5G"]),
+        (&["--nosuch", &file], &["--nosuch"]),
+    ];
+    for (args, parts) in cases {
+        let ended = end(fill().args(args));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{args:?}: {ended:?}");
+        assert!(ended.err.starts_with("uzram: "), "{args:?}: {ended:?}");
+        assert!(parts.iter().all(|part| ended.err.contains(part)), "{args:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn help_and_version_read_well() {
+    for (args, parts) in [
+        (&["--help"][..], &["Usage: uzram", "fill"][..]),
+        (
+            &["fill", "--help"],
+            &[
+                "Usage: uzram fill",
+                "<PATH>",
+                "--algorithm <NAME>",
+                "--level <N>",
+                "--threads <N>",
+                "--mem-limit <SIZE>",
+                "--input-limit <SIZE>",
+                "--classes",
+                "--json",
+                "Exit codes",
+                "Examples",
+            ],
+        ),
+        (&["--version"], &[concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n")]),
+    ] {
+        let ended = end(Command::new(UZRAM).args(args));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        assert!(parts.iter().all(|part| ended.out.contains(part)), "{}", ended.out);
+        assert!(!ended.out.contains(|c: char| c.is_control() && c != '\n'), "{}", ended.out);
+    }
+    assert_eq!(end(&mut Command::new(UZRAM)).code, Some(2));
+}

@@ -83,6 +83,20 @@ impl Budget {
         true
     }
 
+    /// Makes the count what was found to be in use: after a fork, in a child that lost other threads.
+    pub(crate) fn recount(&self, used: usize) {
+        self.used.store(used, SeqCst);
+    }
+
+    /// Holds the lock of those who wait, over a fork.
+    pub(crate) fn hold(&self) {
+        self.waiters.hold();
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.waiters.let_go();
+    }
+
     fn wake(&self) {
         drop(self.waiters.lock());
         self.woken.notify_all();

@@ -14,6 +14,7 @@
 mod budget;
 mod error;
 mod extent;
+pub mod fork;
 mod mapping;
 mod pageset;
 mod size;

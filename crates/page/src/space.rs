@@ -363,6 +363,24 @@ impl<D: Default + Send + Sync> Space<D> {
         released
     }
 
+    /// Holds the space still over a fork: its lock is taken until [`let_go`](Self::let_go).
+    pub fn hold(&self) {
+        self.state.hold();
+        self.budget.hold();
+    }
+
+    /// Releases what [`hold`](Self::hold) took.
+    pub fn let_go(&self) {
+        self.budget.let_go();
+        self.state.let_go();
+    }
+
+    /// Counts the committed pages anew: a thread that a child lost may have died between the two counts.
+    pub fn recount(&self) {
+        let committed = self.live().map(|id| self.extent(id).committed.len() as usize);
+        self.budget.recount(committed.sum());
+    }
+
     /// Asserts every relation between units, extents and the budget; see the module's picture.
     pub fn check(&self) {
         let state = self.state.lock();

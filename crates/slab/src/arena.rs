@@ -40,6 +40,21 @@ impl Arena {
         self.space.find(offset).map(|_| self.space.pointer(offset))
     }
 
+    /// Holds the arena still over a fork, after all its caches; see [`page::fork`].
+    pub fn hold(&self) {
+        self.space.hold();
+    }
+
+    /// Releases what [`hold`](Self::hold) took.
+    pub fn let_go(&self) {
+        self.space.let_go();
+    }
+
+    /// Counts the committed pages anew, in a child, after its caches were mended.
+    pub fn recount(&self) {
+        self.space.recount();
+    }
+
     /// Asserts that units, extents and the page budget agree.
     pub fn check(&self) {
         self.space.check();

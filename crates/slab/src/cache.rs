@@ -44,6 +44,21 @@ impl<T> Cache<T> {
         self.raw.stat()
     }
 
+    /// Holds the cache still over a fork; see [`RawCache::hold`].
+    pub fn hold(&self) {
+        self.raw.hold();
+    }
+
+    /// Releases what [`hold`](Self::hold) took.
+    pub fn let_go(&self) {
+        self.raw.let_go();
+    }
+
+    /// Mends what lost threads left, in a child; see [`RawCache::mend`].
+    pub fn mend(&self) {
+        self.raw.mend();
+    }
+
     /// Asserts the cache's whole state.
     pub fn check(&self) {
         self.raw.check();

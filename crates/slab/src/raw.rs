@@ -117,6 +117,29 @@ impl RawCache {
         }
     }
 
+    /// Holds the cache still over a fork: its lock is taken until [`let_go`](Self::let_go).
+    pub fn hold(&self) {
+        self.state.hold();
+    }
+
+    /// Releases what [`hold`](Self::hold) took.
+    pub fn let_go(&self) {
+        self.state.let_go();
+    }
+
+    /// Destroys, in a child, the empty slabs that lost threads were about to destroy.
+    pub fn mend(&self) {
+        let spare = self.state.lock().spare;
+        let space = &self.arena.space;
+        let lost = space.live().filter(|&id| {
+            let slab = self.slab(id);
+            slab.tag() == self.tag && slab.data.active() == 0 && id.to_raw() != spare
+        });
+        for id in lost.collect::<Vec<_>>() {
+            self.give_back(id);
+        }
+    }
+
     fn slab(&self, id: ExtentId) -> &Extent<Slab> {
         self.arena.space.extent(id)
     }
@@ -204,10 +227,15 @@ impl RawCache {
         state.stat.slabs -= 1;
         state.stat.objects -= self.geometry.objects;
         drop(state);
+        self.give_back(id)
+    }
+
+    /// Gives a slab back that no one finds any more; pages freed.
+    fn give_back(&self, id: ExtentId) -> usize {
         let pages = PageSet::default();
         pages.copy_from(self.slab(id).committed());
-        // SAFETY: the slab has no object and was taken out of the list and of `spare` under the lock,
-        // so no one finds it until `free` below.
+        // SAFETY: the slab has no object and is in no list: `destroy`'s caller unlinked it under the lock,
+        // or a thread did that is lost (`mend`). No one finds it until `free` below.
         let released = unsafe { self.arena.space.release(id, &pages) };
         self.arena.space.free(id);
         released as usize

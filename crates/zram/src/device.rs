@@ -8,9 +8,11 @@ use crate::slot::{self, Encoded};
 use crate::stat::{Counters, Held, IoStat, MmStat, Share};
 use crate::streams::{Streams, Workspace};
 use crate::{BLOCK, Config, Error};
+use page::fork::Forks;
 use page::page_size;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use zsmalloc::{Classes, Core, Exclusive, Old, Slots};
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
@@ -25,13 +27,36 @@ use zsmalloc::{Classes, Core, Exclusive, Old, Slots};
 /// ```
 #[derive(Debug)]
 pub struct Device {
-    pool: Core<Slots>,
-    streams: Streams,
+    shared: Arc<Shared>,
     counters: Counters,
     slots: u64,
     disksize: u64,
     /// A block that compresses to this or more is stored raw.
     huge_size: usize,
+}
+
+/// What is held still over a fork: while no thread has a stream, no request is under way.
+#[derive(Debug)]
+struct Shared {
+    streams: Streams,
+    pool: Core<Slots>,
+}
+
+impl Forks for Shared {
+    fn hold(&self) {
+        self.streams.hold();
+        self.pool.hold();
+    }
+
+    fn let_go(&self) {
+        self.pool.let_go();
+        self.streams.let_go();
+    }
+
+    fn let_go_in_child(&self) {
+        self.pool.let_go_in_child();
+        self.streams.let_go();
+    }
 }
 
 /// The part of a request that lies in one slot.
@@ -76,14 +101,12 @@ impl Device {
             page::Config { limit: config.mem_limit.map(pages_of), supply: config.supply.clone() };
         let pool = zsmalloc::Config { geometry: config.geometry, pages };
         let pool = Core::with_slots(pool, slots)?;
-        Ok(Device {
-            huge_size: pool.table().huge_size(0),
-            pool,
-            counters: Counters::new(streams.len()),
-            streams,
-            slots,
-            disksize: slots * BLOCK as u64,
-        })
+        let huge_size = pool.table().huge_size(0);
+        let counters = Counters::new(streams.len());
+        let shared = Arc::new(Shared { streams, pool });
+        let weak: Weak<Shared> = Arc::downgrade(&shared);
+        page::fork::register(weak);
+        Ok(Device { shared, counters, huge_size, slots, disksize: slots * BLOCK as u64 })
     }
 
     /// Bytes of the device.
@@ -102,7 +125,7 @@ impl Device {
     /// and those after it are as they were.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.check_range(offset, bytes.len() as u64)?;
-        let mut workspace = self.streams.get();
+        let mut workspace = self.shared.streams.get();
         let share = self.counters.share(workspace.nth);
         for part in parts(offset, bytes.len()) {
             let data = &bytes[part.request.clone()];
@@ -130,11 +153,15 @@ impl Device {
         let encoded = slot::encode(block, &mut **codec, &mut **scratch, self.huge_size)?;
         let full = |source| Error::OutOfMemory { slot: index as u64, source };
         let old = match encoded {
-            Encoded::Inline(payload) => self.pool.lock(index).map_err(full)?.set_inline(payload),
-            Encoded::Object(bytes, mark) => match self.pool.stage(index, bytes) {
-                Ok(staged) => self.pool.lock(index).map_err(full)?.replace(staged, mark),
-                Err(error) => overwrite(self.pool.lock(index).map_err(full)?, bytes, mark, error)
-                    .map_err(full)?,
+            Encoded::Inline(payload) => {
+                self.shared.pool.lock(index).map_err(full)?.set_inline(payload)
+            }
+            Encoded::Object(bytes, mark) => match self.shared.pool.stage(index, bytes) {
+                Ok(staged) => self.shared.pool.lock(index).map_err(full)?.replace(staged, mark),
+                Err(error) => {
+                    overwrite(self.shared.pool.lock(index).map_err(full)?, bytes, mark, error)
+                        .map_err(full)?
+                }
             },
         };
         share.changed(slot::held_before(old), encoded.held());
@@ -150,7 +177,7 @@ impl Device {
         share: &Share,
     ) -> Result<(), Error> {
         let full = |source| Error::OutOfMemory { slot: part.slot as u64, source };
-        let word = self.pool.lock(part.slot).map_err(full)?;
+        let word = self.shared.pool.lock(part.slot).map_err(full)?;
         let mut block = [0; BLOCK];
         slot::decode(word.content(), 0, &mut block, workspace, part.slot as u64)?;
         match data {
@@ -173,9 +200,9 @@ impl Device {
     /// Reads `buf.len()` bytes at `offset`. What was never written, or discarded, reads as zeros.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.check_range(offset, buf.len() as u64)?;
-        let mut workspace = self.streams.get();
+        let mut workspace = self.shared.streams.get();
         for part in parts(offset, buf.len()) {
-            let pin = self.pool.pin(part.slot);
+            let pin = self.shared.pool.pin(part.slot);
             let buf = &mut buf[part.request];
             let slot = part.slot as u64;
             let read = slot::decode(pin.content(), part.within.start, buf, &mut workspace, slot);
@@ -196,19 +223,22 @@ impl Device {
         let first = offset.next_multiple_of(block).min(end);
         let last = (end / block * block).max(first);
         self.zero_part(offset, first)?;
-        let share = self.counters.share(0);
+        // Not to compress with: no fork comes between a slot and its count while a stream is taken.
+        let workspace = self.shared.streams.get();
+        let share = self.counters.share(workspace.nth);
         for slot in first / block..last / block {
             share.notify_free.fetch_add(1, Relaxed);
-            if let Some(word) = self.pool.lock_existing(slot as u32) {
+            if let Some(word) = self.shared.pool.lock_existing(slot as u32) {
                 share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
             }
         }
+        drop(workspace);
         self.zero_part(last, end)
     }
 
     /// Writes zeros to a range within one slot.
     fn zero_part(&self, start: u64, end: u64) -> Result<(), Error> {
-        let mut workspace = self.streams.get();
+        let mut workspace = self.shared.streams.get();
         let share = self.counters.share(workspace.nth);
         for part in parts(start, (end - start) as usize) {
             self.write_part(&part, None, &mut workspace, share).inspect_err(|_| {
@@ -220,28 +250,28 @@ impl Device {
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
-        self.pool.pages().set_limit(bytes.map(pages_of));
+        self.shared.pool.pages().set_limit(bytes.map(pages_of));
     }
 
     /// Makes `mem_used_max` what is used now.
     pub fn reset_mem_used_max(&self) {
-        self.pool.pages().reset_peak();
+        self.shared.pool.pages().reset_peak();
     }
 
     /// Moves objects together so that pages become free; how many did. Readers never wait for it.
     pub fn compact(&self) -> usize {
-        self.pool.compact()
+        self.shared.pool.compact()
     }
 
     /// The kernel's `mm_stat`.
     pub fn mm_stat(&self) -> MmStat {
-        let pages = self.pool.pages();
+        let pages = self.shared.pool.pages();
         let bytes = |pages: usize| (pages * page_size()) as u64;
         MmStat {
             mem_used_total: bytes(pages.used()),
             mem_limit: pages.limit().map_or(0, bytes),
             mem_used_max: bytes(pages.peak()),
-            pages_compacted: self.pool.pages_compacted(),
+            pages_compacted: self.shared.pool.pages_compacted(),
             ..self.counters.mm_stat()
         }
     }
@@ -253,22 +283,25 @@ impl Device {
 
     /// All memory of the device in bytes: pool, slot table, streams and counters.
     pub fn mem_total(&self) -> u64 {
-        let own = size_of::<Self>() + self.streams.bytes() + self.counters.bytes();
-        (self.pool.bytes() + own) as u64
+        let own = size_of::<Self>()
+            + size_of::<Shared>()
+            + self.shared.streams.bytes()
+            + self.counters.bytes();
+        (self.shared.pool.bytes() + own) as u64
     }
 
     /// Statistics per size class; they print as the kernel's `classes` file.
     pub fn classes(&self) -> Classes {
-        self.pool.classes()
+        self.shared.pool.classes()
     }
 
     /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4). Nothing
     /// else may use the device meanwhile.
     pub fn check(&self) {
-        self.pool.check();
+        self.shared.pool.check();
         let sums = Counters::new(1);
         for slot in 0..self.slots as u32 {
-            let held = slot::held_now(self.pool.pin(slot).content());
+            let held = slot::held_now(self.shared.pool.pin(slot).content());
             sums.share(0).changed(Held::Nothing, held);
         }
         let (now, sum) = (self.counters.mm_stat(), sums.mm_stat());

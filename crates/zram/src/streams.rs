@@ -1,7 +1,8 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
 use crate::{BLOCK, Config, Error};
-use rustix_futex_sync::{Mutex, MutexGuard};
+use page::fork::Mutex;
+use rustix_futex_sync::MutexGuard;
 use std::fmt;
 use zcomp::{Memory, Stream};
 
@@ -53,6 +54,15 @@ impl Streams {
             .collect::<Result<Box<[_]>, Error>>()?;
         let bytes = size_of_val(&*workspaces) + count * (context + 3 * BLOCK);
         Ok(Streams { workspaces, bytes })
+    }
+
+    /// Waits for every stream, and keeps it, over a fork.
+    pub(crate) fn hold(&self) {
+        self.workspaces.iter().for_each(|workspace| workspace.0.hold());
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.workspaces.iter().for_each(|workspace| workspace.0.let_go());
     }
 
     pub(crate) fn len(&self) -> usize {

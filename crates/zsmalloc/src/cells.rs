@@ -78,6 +78,11 @@ impl Cells {
         Some(leaf.generations[(index as u64 % LEAF) as usize].load(Ordering::Relaxed))
     }
 
+    /// Whether a cell's generations are used up.
+    fn is_retired(&self, index: u32) -> bool {
+        self.generation(index).is_none_or(|now| now > GENERATION_MAX)
+    }
+
     /// Ends a cell's generation: its handle is stale from now on. The caller holds its word exclusively.
     pub(crate) fn retire_generation(&self, index: u32) {
         if let Some(leaf) = self.leaves.get(index as u64 / LEAF) {
@@ -89,7 +94,7 @@ impl Cells {
     pub(crate) fn give(&self, index: u32) {
         let mut free = self.free.lock();
         free.live -= 1;
-        let retired = self.generation(index).is_none_or(|now| now > GENERATION_MAX);
+        let retired = self.is_retired(index);
         if let Some(word) = sealed::Owner::word(self, index).filter(|_| !retired) {
             word.lock_exclusive();
             word.unlock_exclusive(Value::inline(free.head));
@@ -129,6 +134,34 @@ impl sealed::Owner for Cells {
         Ok(&leaf.words[(index as u64 % LEAF) as usize])
     }
 
+    fn hold(&self) {
+        self.free.hold();
+        self.leaves.hold();
+    }
+
+    fn let_go(&self) {
+        self.leaves.let_go();
+        self.free.let_go();
+    }
+
+    fn mend(&self) {
+        self.leaves.iter().flat_map(|leaf| &leaf.words).for_each(Word::unlock_lost);
+        self.leaves.mend();
+        // Cells without an object are free, whatever a lost thread had them for.
+        let mut free = self.free.lock();
+        (free.head, free.live) = (0, 0);
+        for index in (0..free.used as u32).rev() {
+            let Some(word) = sealed::Owner::word(self, index) else { continue };
+            if word.peek().decode().is_ok() {
+                free.live += 1;
+            } else if !self.is_retired(index) {
+                word.lock_exclusive();
+                word.unlock_exclusive(Value::inline(free.head));
+                free.head = index as u64 + 1;
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.leaves.bytes()
     }
@@ -144,9 +177,7 @@ impl sealed::Owner for Cells {
             let Some(Err(after)) = value else { panic!("free cell {index} holds {value:?}") };
             next = after;
         }
-        let is_retired =
-            |&index: &u64| self.generation(index as u32).is_none_or(|now| now > GENERATION_MAX);
-        let retired = (0..free.used).filter(is_retired).count() as u64;
+        let retired = (0..free.used as u32).filter(|&index| self.is_retired(index)).count() as u64;
         assert_eq!(free.live + count + retired, free.used, "cells are live, free or retired");
     }
 }

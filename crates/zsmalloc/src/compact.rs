@@ -41,6 +41,7 @@ impl<O: Owner> Core<O> {
 
     /// As [`compact`](Self::compact), until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
+        self.whole();
         let wanted = bytes.div_ceil(page_size());
         let parts = self.parts();
         if parts.compacting.swap(true, Acquire) {

@@ -8,7 +8,7 @@ use crate::geometry::GRAIN;
 use crate::locked::{Locked, Search};
 use crate::memory::Memory;
 use crate::stat::{ClassStat, Classes};
-use crate::sync::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 use crate::word::{PAYLOAD_BITS, Place, Value, Word};
 use crate::{ClassTable, Config, Error, Geometry};
 use page::{Budget, page_size};
@@ -32,6 +32,15 @@ pub(crate) mod sealed {
         /// The word `index`, made if need be.
         #[allow(private_interfaces)]
         fn make_word(&self, index: u32) -> Result<&Word, Error>;
+
+        /// Holds the owner still over a fork: its locks are taken until `let_go`.
+        fn hold(&self);
+
+        /// Releases what `hold` took.
+        fn let_go(&self);
+
+        /// Unlocks all words and mends what else lost threads left, in a child.
+        fn mend(&self);
 
         /// Bytes of memory the owner uses outside the pool's arena.
         fn bytes(&self) -> usize;
@@ -58,6 +67,10 @@ pub(crate) struct Parts {
     pub(crate) compacted: AtomicU64,
     /// Whether a thread compacts.
     pub(crate) compacting: AtomicBool,
+    /// Whether this is a child that has not mended what lost threads left.
+    pub(crate) lost_threads: AtomicBool,
+    /// Held while it does.
+    pub(crate) mending: Mutex<()>,
 }
 
 impl Parts {
@@ -77,6 +90,8 @@ impl Parts {
             ready: AtomicUsize::new(0),
             compacted: AtomicU64::new(0),
             compacting: AtomicBool::new(false),
+            lost_threads: AtomicBool::new(false),
+            mending: Mutex::default(),
         })
     }
 
@@ -223,6 +238,7 @@ impl<O: Owner> Core<O> {
 
     /// Locks word `index` for reading. What it holds stays and does not change until the pin is dropped.
     pub fn pin(&self, index: u32) -> Pin<'_> {
+        self.whole();
         let word = self.owner.word(index);
         let value = word.map_or(Value::EMPTY, Word::lock_shared);
         Pin { memory: &self.parts.memory, word, value }
@@ -230,23 +246,27 @@ impl<O: Owner> Core<O> {
 
     /// Locks word `index` for a change.
     pub fn lock(&self, index: u32) -> Result<Exclusive<'_>, Error> {
+        self.whole();
         let word = self.owner.make_word(index)?;
         Ok(Exclusive { parts: &self.parts, index, word, value: word.lock_exclusive() })
     }
 
     /// As [`lock`](Self::lock), but `None` for a word that was never made and so holds nothing.
     pub fn lock_existing(&self, index: u32) -> Option<Exclusive<'_>> {
+        self.whole();
         let word = self.owner.word(index)?;
         Some(Exclusive { parts: &self.parts, index, word, value: word.lock_exclusive() })
     }
 
     /// Stores `bytes` for word `index`, which does not name them yet: see [`Exclusive::replace`].
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<Staged<'_>, Error> {
+        self.whole();
         Staged::new(&self.parts, index, bytes)
     }
 
     /// The count of the pool's pages (`mem_used`) and its limit.
     pub fn pages(&self) -> &Budget {
+        self.whole();
         self.parts.memory.space.budget()
     }
 
@@ -270,11 +290,13 @@ impl<O: Owner> Core<O> {
 
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
+        self.whole();
         self.parts.trim()
     }
 
     /// Statistics per class.
     pub fn classes(&self) -> Classes {
+        self.whole();
         Classes::new(self.parts.classes.iter().map(|class| {
             let locked = Locked::new(&self.parts, class);
             ClassStat::new(class, &locked.state)
@@ -283,6 +305,7 @@ impl<O: Owner> Core<O> {
 
     /// Asserts the state of every class, zspage and word. Nothing else may use the pool meanwhile.
     pub fn check(&self) {
+        self.whole();
         let (mut ready, mut live) = (0, 0);
         for class in &self.parts.classes {
             Locked::new(&self.parts, class).check(|offset, index| {

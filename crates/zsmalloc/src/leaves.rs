@@ -6,6 +6,7 @@
 //! Leaves stay until the table goes; looking one up takes no lock.
 
 use crate::Error;
+use crate::sync::Mutex;
 use slab::{Arena, Cache, CacheBox};
 use std::sync::{Arc, OnceLock};
 
@@ -18,11 +19,17 @@ type Shelf<L> = Box<[OnceLock<CacheBox<L>>]>;
 pub(crate) struct Leaves<L> {
     cache: Cache<L>,
     shelves: [OnceLock<Shelf<L>>; SHELVES],
+    /// Held while a leaf is made, so that no fork meets one half made.
+    making: Mutex<()>,
 }
 
 impl<L> Leaves<L> {
     pub(crate) fn new(arena: &Arc<Arena>) -> Result<Self, Error> {
-        Ok(Leaves { cache: Cache::new(arena)?, shelves: [const { OnceLock::new() }; SHELVES] })
+        Ok(Leaves {
+            cache: Cache::new(arena)?,
+            shelves: [const { OnceLock::new() }; SHELVES],
+            making: Mutex::default(),
+        })
     }
 
     /// Shelf of leaf `index`, and its place there: shelf k starts at FIRST * (2^k - 1).
@@ -42,6 +49,7 @@ impl<L> Leaves<L> {
         if let Some(leaf) = self.get(index) {
             return Ok(leaf);
         }
+        let _making = self.making.lock();
         let (shelf, at) = Self::place(index);
         let shelf = match self.shelves[shelf].get() {
             Some(shelf) => shelf,
@@ -50,7 +58,9 @@ impl<L> Leaves<L> {
                 self.shelves[shelf].get_or_init(|| new)
             }
         };
-        // Of two threads that make the same leaf, one's is dropped again.
+        if let Some(leaf) = shelf[at].get() {
+            return Ok(leaf);
+        }
         let made = self.cache.alloc(leaf())?;
         Ok(shelf[at].get_or_init(|| made))
     }
@@ -64,6 +74,28 @@ impl<L> Leaves<L> {
         Ok(shelf.into_boxed_slice())
     }
 
+    /// The leaves that were made.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &L> {
+        let made = self.shelves.iter().filter_map(OnceLock::get).flatten();
+        made.filter_map(|leaf| leaf.get().map(|leaf| &**leaf))
+    }
+
+    /// Holds the table still over a fork.
+    pub(crate) fn hold(&self) {
+        self.making.hold();
+        self.cache.hold();
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.cache.let_go();
+        self.making.let_go();
+    }
+
+    /// Mends, in a child, what lost threads left.
+    pub(crate) fn mend(&self) {
+        self.cache.mend();
+    }
+
     /// Bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         self.shelves.iter().filter_map(OnceLock::get).map(|shelf| size_of_val(&**shelf)).sum()
@@ -71,8 +103,6 @@ impl<L> Leaves<L> {
 
     pub(crate) fn check(&self) {
         self.cache.check();
-        let made = self.shelves.iter().filter_map(OnceLock::get).flatten();
-        let made = made.filter(|leaf| leaf.get().is_some()).count();
-        assert_eq!(made, self.cache.stat().active_objects, "leaves");
+        assert_eq!(self.iter().count(), self.cache.stat().active_objects, "leaves");
     }
 }

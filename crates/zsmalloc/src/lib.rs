@@ -20,6 +20,7 @@ mod class;
 mod compact;
 mod core;
 mod error;
+mod fork;
 mod geometry;
 mod leaves;
 mod locked;

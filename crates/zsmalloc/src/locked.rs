@@ -46,6 +46,10 @@ impl<'p> Locked<'p> {
         self.class
     }
 
+    pub(crate) fn parts(&self) -> &'p Parts {
+        self.parts
+    }
+
     fn zspage(&self, id: ExtentId) -> &'p Zspage {
         &self.parts.memory.space.extent(id).data
     }
@@ -69,7 +73,7 @@ impl<'p> Locked<'p> {
     }
 
     /// Offset of a slot in the pool's space.
-    fn offset(&self, id: ExtentId, slot: u32) -> u64 {
+    pub(crate) fn offset(&self, id: ExtentId, slot: u32) -> u64 {
         self.parts.memory.space.extent(id).start() + self.class.offset(slot)
     }
 
@@ -103,7 +107,7 @@ impl<'p> Locked<'p> {
     }
 
     /// Whether a page is needed by a zspage with `inuse` objects.
-    fn is_live(&self, id: ExtentId, page: u32, inuse: u32) -> bool {
+    pub(crate) fn is_live(&self, id: ExtentId, page: u32, inuse: u32) -> bool {
         inuse > 0
             && (self.class.whole || self.body(id).any_live(self.class.slots_of(page..page + 1)))
     }
@@ -250,7 +254,7 @@ impl<'p> Locked<'p> {
         }
     }
 
-    fn link(&mut self, id: ExtentId, group: usize) {
+    pub(crate) fn link(&mut self, id: ExtentId, group: usize) {
         let head = self.state.heads[group];
         let zspage = self.zspage(id);
         zspage.previous.store(0, Relaxed);

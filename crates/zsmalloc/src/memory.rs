@@ -84,6 +84,26 @@ impl Memory {
         debug_assert_eq!(freed, Ok(()), "a body is freed once, to its own cache");
     }
 
+    /// Holds the memory still over a fork: its locks are taken until [`let_go`](Self::let_go).
+    pub(crate) fn hold(&self) {
+        self.bodies.iter().for_each(RawCache::hold);
+        self.arena.hold();
+        self.space.hold();
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.space.let_go();
+        self.arena.let_go();
+        self.bodies.iter().for_each(RawCache::let_go);
+    }
+
+    /// Mends, in a child, what lost threads left of the memory.
+    pub(crate) fn mend(&self) {
+        self.bodies.iter().for_each(RawCache::mend);
+        self.arena.recount();
+        self.space.recount();
+    }
+
     /// The body of a zspage of the class whose lock is held.
     pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
         let extent = self.space.extent(id);

@@ -5,6 +5,7 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::{Classes, Config, Content, Core, Error, Pin};
 use std::num::NonZeroU64;
 use std::ops::Deref;
+use std::sync::{Arc, Weak};
 
 /// A stored object: it must be freed with [`Pool::free`], and can't be used after.
 ///
@@ -60,7 +61,7 @@ impl Handle {
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    core: Core<Cells>,
+    core: Arc<Core<Cells>>,
     id: u32,
 }
 
@@ -70,12 +71,16 @@ impl Pool {
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let id = POOLS.fetch_add(1, Relaxed) & 0xfff;
-        Ok(Pool { core: Core::new(config, Cells::new)?, id })
+        let core = Arc::new(Core::new(config, Cells::new)?);
+        let weak: Weak<Core<Cells>> = Arc::downgrade(&core);
+        page::fork::register(weak);
+        Ok(Pool { core, id })
     }
 
     /// Stores `bytes`, 1 up to the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
+        self.core.whole();
         let (index, generation) = self.core.owner().take()?;
         let stored = self.core.stage(index, bytes).and_then(|staged| {
             self.core.lock(index)?.replace(staged, 0);
@@ -145,6 +150,7 @@ impl Pool {
 
     /// Objects stored.
     pub fn len(&self) -> u64 {
+        self.core.whole();
         self.core.owner().live()
     }
 

@@ -46,6 +46,19 @@ impl sealed::Owner for Slots {
         Ok(&leaf[(index % LEAF) as usize])
     }
 
+    fn hold(&self) {
+        self.leaves.hold();
+    }
+
+    fn let_go(&self) {
+        self.leaves.let_go();
+    }
+
+    fn mend(&self) {
+        self.leaves.iter().flatten().for_each(Word::unlock_lost);
+        self.leaves.mend();
+    }
+
     fn bytes(&self) -> usize {
         self.leaves.bytes()
     }

@@ -10,7 +10,8 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(loom)]
 use loom::thread;
 
-pub(crate) use rustix_futex_sync::{Mutex, MutexGuard};
+pub(crate) use page::fork::Mutex;
+pub(crate) use rustix_futex_sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
 /// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was preempted.

@@ -96,6 +96,13 @@ impl Word {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Unlocks the word, in a child that lost the threads that had locked it.
+    pub(crate) fn unlock_lost(&self) {
+        if self.0.load(Ordering::Relaxed) & LOCK != 0 {
+            self.0.fetch_and(!LOCK, Ordering::Relaxed);
+        }
+    }
+
     /// Enters as a reader: the pin. The object named stays where it is until `unlock_shared`.
     pub(crate) fn lock_shared(&self) -> Value {
         let mut backoff = Backoff::default();

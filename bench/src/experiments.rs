@@ -1,6 +1,7 @@
 //! The experiments, by name.
 
 mod fill;
+mod parity;
 mod rivals;
 mod throughput;
 
@@ -17,6 +18,8 @@ pub enum Experiment {
     Rivals,
     /// Every input stored on our device and on the kernel's: overhead, and whether memory agrees with what is counted.
     Fill,
+    /// The kernel's geometry in our allocator against the kernel's own.
+    Parity,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
     Throughput,
     /// All of them.
@@ -55,10 +58,12 @@ impl Experiment {
         match self {
             Experiment::Rivals => rivals::run(request, report),
             Experiment::Fill => fill::run(request, report),
+            Experiment::Parity => parity::run(request, report),
             Experiment::Throughput => throughput::run(request, report),
             Experiment::All => {
                 rivals::run(request, report)?;
                 fill::run(request, report)?;
+                parity::run(request, report)?;
                 throughput::run(request, report)
             }
         }

@@ -56,3 +56,24 @@ fn an_input_without_a_page_is_an_error_with_a_remedy() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--limit"));
 }
+
+/// The kernel's geometry in our allocator comes to the kernel's own figures, within half a percent.
+#[test]
+fn parity_with_the_kernel() {
+    let output = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["parity", "--input", "system", "--limit", "96M", "--json"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut judged = 0;
+    for line in lines {
+        if line["rival"].as_str().is_some_and(|rival| rival.starts_with("absent")) {
+            println!("skipped: parity_with_the_kernel: {}", line["rival"]);
+            return;
+        }
+        assert_ne!(line["pass"], false, "{line}");
+        judged += usize::from(line["pass"] == true);
+    }
+    assert_eq!(judged, 2, "{text}{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -8,6 +8,18 @@ use zsmalloc::Geometry;
 /// Bytes of a slot, whatever the system's page size.
 pub const BLOCK: usize = 4096;
 
+/// When objects are moved together so that pages become free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compaction {
+    /// In the background, when enough could be freed, and on demand.
+    #[default]
+    Auto,
+    /// On demand: [`Device::compact`](crate::Device::compact).
+    Manual,
+    /// Never; on demand nothing is freed.
+    Off,
+}
+
 /// What a device is made of. [`Config::new`] has the defaults; change what should differ.
 #[derive(Clone)]
 pub struct Config {
@@ -23,6 +35,8 @@ pub struct Config {
     pub streams: Option<usize>,
     /// Size classes and zspages; the native ones by default.
     pub geometry: Geometry,
+    /// When the pool is compacted.
+    pub compaction: Compaction,
     /// Who may refuse pages before the system does; `None` grants all.
     pub supply: Option<std::sync::Arc<dyn page::Supply>>,
 }
@@ -37,6 +51,7 @@ impl Config {
             mem_limit: None,
             streams: None,
             geometry: Geometry::default(),
+            compaction: Compaction::default(),
             supply: None,
         })
     }
@@ -60,6 +75,7 @@ impl fmt::Debug for Config {
             .field("mem_limit", &self.mem_limit)
             .field("streams", &self.streams)
             .field("geometry", &self.geometry)
+            .field("compaction", &self.compaction)
             .finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ mod slot;
 mod stat;
 mod streams;
 
-pub use config::{BLOCK, Config};
+pub use config::{BLOCK, Compaction, Config};
 pub use device::Device;
 pub use error::Error;
 pub use stat::{IoStat, MmStat};

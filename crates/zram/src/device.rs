@@ -7,7 +7,7 @@
 use crate::slot::{self, Encoded};
 use crate::stat::{Counters, Held, IoStat, MmStat, Share};
 use crate::streams::{Streams, Workspace};
-use crate::{BLOCK, Config, Error};
+use crate::{BLOCK, Compaction, Config, Error};
 use page::fork::Forks;
 use page::page_size;
 use std::ops::Range;
@@ -33,13 +33,14 @@ pub struct Device {
     disksize: u64,
     /// A block that compresses to this or more is stored raw.
     huge_size: usize,
+    compaction: Compaction,
 }
 
 /// What is held still over a fork: while no thread has a stream, no request is under way.
 #[derive(Debug)]
 struct Shared {
     streams: Streams,
-    pool: Core<Slots>,
+    pool: Arc<Core<Slots>>,
 }
 
 impl Forks for Shared {
@@ -100,13 +101,24 @@ impl Device {
         let pages =
             page::Config { limit: config.mem_limit.map(pages_of), supply: config.supply.clone() };
         let pool = zsmalloc::Config { geometry: config.geometry, pages };
-        let pool = Core::with_slots(pool, slots)?;
+        let pool = Arc::new(Core::with_slots(pool, slots)?);
+        if config.compaction == Compaction::Auto {
+            pool.compact_in_background();
+        }
         let huge_size = pool.table().huge_size(0);
         let counters = Counters::new(streams.len());
         let shared = Arc::new(Shared { streams, pool });
         let weak: Weak<Shared> = Arc::downgrade(&shared);
         page::fork::register(weak);
-        Ok(Device { shared, counters, huge_size, slots, disksize: slots * BLOCK as u64 })
+        let compaction = config.compaction;
+        Ok(Device {
+            compaction,
+            shared,
+            counters,
+            huge_size,
+            slots,
+            disksize: slots * BLOCK as u64,
+        })
     }
 
     /// Bytes of the device.
@@ -258,9 +270,10 @@ impl Device {
         self.shared.pool.pages().reset_peak();
     }
 
-    /// Moves objects together so that pages become free; how many did. Readers never wait for it.
+    /// Moves objects together so that pages become free; how many did. Readers never wait for it. Does
+    /// nothing where compaction is off, or is under way already.
     pub fn compact(&self) -> usize {
-        self.shared.pool.compact()
+        if self.compaction == Compaction::Off { 0 } else { self.shared.pool.compact() }
     }
 
     /// The kernel's `mm_stat`.
@@ -306,6 +319,13 @@ impl Device {
         }
         let (now, sum) = (self.counters.mm_stat(), sums.mm_stat());
         assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
+    }
+}
+
+/// No thread is left behind.
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.shared.pool.stop_background();
     }
 }
 

@@ -3,13 +3,27 @@
 //! A move copies first and then swings the owner's word by compare-and-swap, all under the class's lock: a
 //! word that is locked is left alone, so no reader waits for a move and none moves under a reader (I3).
 
-use crate::class::Class;
+use crate::class::{Class, ClassState};
 use crate::core::Owner;
 use crate::locked::{Locked, Movable};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::{Place, Value};
 use crate::{Core, core::sealed};
 use page::page_size;
+
+/// Objects moved at most before the class's lock is dropped.
+const STEP: usize = 64;
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Step {
+    /// Objects moved; 0 when there was nothing to do, or all that was is pinned.
+    pub(crate) moved: usize,
+    /// Pages freed.
+    pub(crate) freed: usize,
+    /// Pages committed for it.
+    pub(crate) spent: usize,
+}
 
 /// An owner's words, for a mover.
 struct Words<'o, O>(&'o O);
@@ -33,10 +47,10 @@ impl<O: sealed::Owner> Movable for Words<'_, O> {
 }
 
 impl<O: Owner> Core<O> {
-    /// Moves objects together in every class, the largest first; pages freed. Returns 0 at once while
-    /// another thread compacts.
+    /// Moves objects together in every class, the largest first, and gives back the pages kept ready;
+    /// pages freed. Returns 0 at once while another thread compacts.
     pub fn compact(&self) -> usize {
-        self.shrink(usize::MAX)
+        self.shrink(usize::MAX) + self.trim()
     }
 
     /// As [`compact`](Self::compact), until `bytes` bytes were freed.
@@ -47,35 +61,38 @@ impl<O: Owner> Core<O> {
         if parts.compacting.swap(true, Acquire) {
             return 0;
         }
-        let mut freed = 0;
+        let mut total = 0;
         for class in parts.classes.iter().rev() {
-            if freed >= wanted {
-                break;
+            let (mut freed, mut spent) = (0, 0);
+            while total + freed < wanted.saturating_add(spent) {
+                let step = self.compact_step(class, |_, _| true);
+                (freed, spent) = (freed + step.freed, spent + step.spent);
+                if step.moved == 0 {
+                    break;
+                }
             }
-            freed += self.compact_class(class, wanted - freed);
+            total += freed.saturating_sub(spent);
         }
-        parts.compacted.fetch_add(freed as u64, Relaxed);
+        parts.compacted.fetch_add(total as u64, Relaxed);
         parts.compacting.store(false, Release);
-        freed
+        total
     }
 
-    /// Empties zspages of one class until nothing more can be freed, or what remains is pinned; pages freed,
-    /// less those that had to be committed for it. The lock is dropped after each zspage, for those who wait.
-    fn compact_class(&self, class: &Class, wanted: usize) -> usize {
-        let parts = self.parts();
-        let (mut freed, mut spent) = (0, 0);
-        while freed < wanted + spent {
-            let mut locked = Locked::new(parts, class);
-            let Some((source, target)) = locked.ends() else { break };
-            let before = locked.state.committed;
-            let moved = locked.migrate(source, target, &Words(self.owner()));
-            spent += (locked.state.committed - before) as usize;
-            freed += locked.release(source) as usize;
-            if moved == 0 {
-                break;
-            }
-        }
-        freed.saturating_sub(spent)
+    /// Moves some objects of one class, under its lock, if `worth` says so and it can free pages. The lock
+    /// is dropped after each step, for those who wait.
+    pub(crate) fn compact_step(
+        &self,
+        class: &Class,
+        worth: impl Fn(&Class, &ClassState) -> bool,
+    ) -> Step {
+        let mut locked = Locked::new(self.parts(), class);
+        let Some((source, target)) = locked.ends().filter(|_| worth(class, &locked.state)) else {
+            return Step::default();
+        };
+        let before = locked.state.committed;
+        let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
+        let spent = (locked.state.committed - before) as usize;
+        Step { moved, spent, freed: locked.release(source) as usize }
     }
 
     /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.

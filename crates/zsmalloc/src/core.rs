@@ -3,12 +3,14 @@
 //! Lock order: owner's word, class, slab caches, space. Storing builds outside, swaps inside, frees
 //! after: a new object is whole before the word names it, the old one is freed after it no longer does.
 
+use crate::background::Background;
 use crate::class::Class;
 use crate::geometry::GRAIN;
 use crate::locked::{Locked, Search};
 use crate::memory::Memory;
 use crate::stat::{ClassStat, Classes};
-use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicUsize, Backoff, Mutex};
 use crate::word::{PAYLOAD_BITS, Place, Value, Word};
 use crate::{ClassTable, Config, Error, Geometry};
 use page::{Budget, page_size};
@@ -54,7 +56,6 @@ pub(crate) mod sealed {
 const READY_MIN: usize = 64;
 
 /// The parts below the owner.
-#[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
@@ -67,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) compacted: AtomicU64,
     /// Whether a thread compacts.
     pub(crate) compacting: AtomicBool,
+    /// Compaction by itself.
+    pub(crate) background: Arc<Background>,
     /// Whether this is a child that has not mended what lost threads left.
     pub(crate) lost_threads: AtomicBool,
     /// Held while it does.
@@ -90,6 +93,7 @@ impl Parts {
             ready: AtomicUsize::new(0),
             compacted: AtomicU64::new(0),
             compacting: AtomicBool::new(false),
+            background: Arc::default(),
             lost_threads: AtomicBool::new(false),
             mending: Mutex::default(),
         })
@@ -138,7 +142,11 @@ impl Parts {
     fn free(&self, offset: u64) {
         let class = self.class_at(offset);
         match self.memory.space.find(offset) {
-            Some(id) => Locked::new(self, class).give(id, offset),
+            Some(id) => {
+                if Locked::new(self, class).give(id, offset) {
+                    self.background.ask();
+                }
+            }
             None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
         }
     }
@@ -173,6 +181,12 @@ impl Parts {
             }
         }
         total
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("memory", &self.memory).finish_non_exhaustive()
     }
 }
 
@@ -303,9 +317,19 @@ impl<O: Owner> Core<O> {
         }))
     }
 
-    /// Asserts the state of every class, zspage and word. Nothing else may use the pool meanwhile.
+    /// Asserts the state of every class, zspage and word. No other caller may use the pool meanwhile;
+    /// compaction is waited for, and kept away.
     pub fn check(&self) {
         self.whole();
+        let mut backoff = Backoff::default();
+        while self.parts.compacting.swap(true, Acquire) {
+            backoff.wait();
+        }
+        self.check_still();
+        self.parts.compacting.store(false, Release);
+    }
+
+    fn check_still(&self) {
         let (mut ready, mut live) = (0, 0);
         for class in &self.parts.classes {
             Locked::new(&self.parts, class).check(|offset, index| {

@@ -19,6 +19,7 @@ use page::fork::Forks;
 impl<O: Owner + Send> Forks for Core<O> {
     fn hold(&self) {
         let parts = self.parts();
+        parts.background.hold();
         parts.mending.hold();
         self.owner().hold();
         parts.classes.iter().for_each(|class| class.state.hold());
@@ -31,10 +32,12 @@ impl<O: Owner + Send> Forks for Core<O> {
         parts.classes.iter().for_each(|class| class.state.let_go());
         self.owner().let_go();
         parts.mending.let_go();
+        parts.background.let_go();
     }
 
     fn let_go_in_child(&self) {
         self.let_go();
+        self.parts().background.forget_thread();
         self.parts().lost_threads.store(true, Release);
     }
 }

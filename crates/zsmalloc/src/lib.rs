@@ -14,6 +14,7 @@
 //! [`Core`] does all that for an [`Owner`]. There are two: [`Slots`], numbered words for a device, and
 //! the cells of [`Pool`], which gives out opaque [`Handle`]s.
 
+mod background;
 mod body;
 mod cells;
 mod class;
@@ -24,6 +25,8 @@ mod fork;
 mod geometry;
 mod leaves;
 mod locked;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod memory;
 mod pool;
 mod slots;

@@ -4,9 +4,11 @@
 //! given back outside the lock: their slots are *held* meanwhile, by one thread per zspage.
 
 use crate::Error;
+use crate::background::is_worth_asking;
 use crate::body::Body;
 use crate::class::{Class, ClassState, FULL};
 use crate::core::Parts;
+use crate::stat::ClassStat;
 use crate::sync::{MutexGuard, Ordering::Relaxed};
 use crate::zspage::Zspage;
 use page::{ExtentId, PageSet};
@@ -129,44 +131,45 @@ impl<'p> Locked<'p> {
 
     /// Gives the slot at `offset` of zspage `id` back, and the pages on which nothing lives any more,
     /// but for those the pool keeps ready.
-    pub(crate) fn give(mut self, id: ExtentId, offset: u64) {
+    ///
+    /// Whether that leaves the class worth compacting.
+    pub(crate) fn give(mut self, id: ExtentId, offset: u64) -> bool {
         let slot = self.class.slot_at(offset - self.parts.memory.space.extent(id).start());
         let emptied = self.vacate(id, slot);
         self.state.inuse -= 1;
+        let worth_compacting = is_worth_asking(self.class, &self.state);
         if emptied && self.parts.ready_excess(self.class) {
             self.release(id);
         }
+        worth_compacting
     }
 
-    /// The zspages to move objects from and to: the emptiest and the fullest that are neither empty nor
-    /// full, if moving can free any.
+    /// The zspages to move objects from and to, if that can free pages: the emptiest and the fullest that
+    /// are neither empty nor full. Where zspages are committed page by page, and only one is left, its
+    /// objects can move down within it.
     pub(crate) fn ends(&self) -> Option<(ExtentId, ExtentId)> {
-        let partial = || (1..FULL).flat_map(|group| self.group(group));
-        let source = partial().next()?;
-        let target =
-            (1..FULL).rev().flat_map(|group| self.group(group)).find(|&id| id != source)?;
-        (self.freeable() > 0).then_some((source, target))
+        let source = (1..FULL).flat_map(|group| self.group(group)).next()?;
+        let fullest = (1..FULL).rev().flat_map(|group| self.group(group)).find(|&id| id != source);
+        let target = fullest.or((!self.class.whole).then_some(source))?;
+        (ClassStat::new(self.class, &self.state).gain() > 0).then_some((source, target))
     }
 
-    /// Zspages' worth of free slots: how many zspages moving objects together would empty.
-    fn freeable(&self) -> u64 {
-        let zspages: u32 = self.state.counts.iter().sum();
-        let slots = zspages as u64 * self.class.shape.objects as u64;
-        (slots - self.state.inuse) / self.class.shape.objects as u64
-    }
-
-    /// Moves objects of `source` to `target` until one is empty or the other full; how many. Objects whose
-    /// words are locked, or do not name them yet, stay.
+    /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of `target`;
+    /// how many. Objects whose words are locked, or do not name them yet, stay.
     pub(crate) fn migrate(
         &mut self,
         source: ExtentId,
         target: ExtentId,
+        most: usize,
         owner: &dyn Movable,
-    ) -> u32 {
+    ) -> usize {
         let mut moved = 0;
-        for slot in 0..self.class.shape.objects as u32 {
+        for slot in (0..self.class.shape.objects as u32).rev() {
             let Some(index) = self.body(source).owner(slot) else { continue };
             let Some(free) = self.body(target).lowest_free() else { break };
+            if moved == most || (source == target && free > slot) {
+                break;
+            }
             let from = self.offset(source, slot);
             let Some(len) = owner.len_at(index, from) else { continue };
             if self.occupy(target, free, index).is_err() {

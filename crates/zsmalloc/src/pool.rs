@@ -77,6 +77,12 @@ impl Pool {
         Ok(Pool { core, id })
     }
 
+    /// Has the pool compacted in the background from now on, whenever it is worth it. A thread is there
+    /// only while it has work, and none after the pool is dropped.
+    pub fn compact_in_background(&self) {
+        self.core.compact_in_background();
+    }
+
     /// Stores `bytes`, 1 up to the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
@@ -220,9 +226,10 @@ impl Pool {
     }
 }
 
-/// A debug build names the objects whose handles were never freed; their memory goes with the pool.
+/// Ends the background thread. A debug build names the objects whose handles were never freed; their memory goes with the pool.
 impl Drop for Pool {
     fn drop(&mut self) {
+        self.core.stop_background();
         if cfg!(debug_assertions) && !self.is_empty() && !std::thread::panicking() {
             let shown = 8;
             let live = self.core.owner().live_cells();

@@ -18,6 +18,8 @@ pub struct ClassStat {
     pub obj_used: u64,
     /// Pages committed.
     pub committed: u64,
+    /// Whether zspages are committed whole.
+    pub whole: bool,
 }
 
 impl ClassStat {
@@ -29,6 +31,7 @@ impl ClassStat {
             obj_allocated: zspages as u64 * class.shape.objects as u64,
             obj_used: state.inuse,
             committed: state.committed,
+            whole: class.whole,
         }
     }
 
@@ -42,8 +45,18 @@ impl ClassStat {
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
+        zspages.min(self.slack())
+    }
+
+    /// Pages committed beyond those that the objects need at least.
+    fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
-        zspages.min(self.committed.saturating_sub(packed))
+        self.committed.saturating_sub(packed)
+    }
+
+    /// Pages that moving objects could free: whole zspages' worth where those are committed whole.
+    pub(crate) fn gain(&self) -> u64 {
+        if self.whole { self.freeable() } else { self.slack() }
     }
 }
 

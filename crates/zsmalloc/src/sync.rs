@@ -10,7 +10,11 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(loom)]
 use loom::thread;
 
+#[cfg(loom)]
+pub(crate) use model::{Mutex, MutexGuard};
+#[cfg(not(loom))]
 pub(crate) use page::fork::Mutex;
+#[cfg(not(loom))]
 pub(crate) use rustix_futex_sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
@@ -29,6 +33,70 @@ impl Backoff {
             #[cfg(not(loom))]
             30.. => thread::sleep(std::time::Duration::from_micros(50)),
             _ => thread::yield_now(),
+        }
+    }
+}
+
+/// loom's mutex, called as the other is. Locks below the class's stay the system's: they are held over no
+/// step that loom knows, so in a model none is ever waited for.
+#[cfg(loom)]
+mod model {
+    use super::{AtomicU64, Ordering};
+    use std::ops::{Deref, DerefMut};
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T> {
+        mutex: loom::sync::Mutex<T>,
+        /// Grows after each unlock. By itself loom lets no one in between an unlock and what follows it up
+        /// to the next lock, and it is there that pages are given back and objects written.
+        unlocked: AtomicU64,
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct MutexGuard<'m, T> {
+        guard: Option<loom::sync::MutexGuard<'m, T>>,
+        unlocked: &'m AtomicU64,
+    }
+
+    impl<T> Mutex<T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            let guard = self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            MutexGuard { guard: Some(guard), unlocked: &self.unlocked }
+        }
+
+        pub(crate) fn hold(&self) {
+            unreachable!("no model forks");
+        }
+
+        pub(crate) fn let_go(&self) {
+            unreachable!("no model forks");
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            match &self.guard {
+                Some(guard) => guard,
+                None => unreachable!("only drop takes the guard"),
+            }
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            match &mut self.guard {
+                Some(guard) => guard,
+                None => unreachable!("only drop takes the guard"),
+            }
+        }
+    }
+
+    impl<T> Drop for MutexGuard<'_, T> {
+        fn drop(&mut self) {
+            drop(self.guard.take());
+            self.unlocked.fetch_add(1, Ordering::AcqRel);
         }
     }
 }

@@ -81,6 +81,7 @@ fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
 fn a_child_has_a_whole_copy() {
     for geometry in [Geometry::default(), Geometry::Kernel(KernelGeometry::default())] {
         let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
+        pool.compact_in_background();
         let mut rng = Rng::with_seed(1);
         let kept: Vec<_> = (0..1000)
             .map(|_| {

@@ -362,7 +362,8 @@ fn foreign_and_invented_handles_are_refused() {
 
 #[test]
 fn threads_share_a_pool() {
-    let core = Core::with_slots(Config::default(), 4096).unwrap();
+    let core = Arc::new(Core::with_slots(Config::default(), 4096).unwrap());
+    core.compact_in_background();
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
             let core = &core;
@@ -385,10 +386,14 @@ fn threads_share_a_pool() {
                     if version % 64 == 0 {
                         core.lock(rng.u32(..4096)).unwrap().set_inline(0);
                     }
+                    if version % 1000 == 0 {
+                        core.compact();
+                    }
                 }
             });
         }
     });
+    core.stop_background();
     core.check();
     for index in 0..4096 {
         core.lock(index).unwrap().set_inline(0);

@@ -1,0 +1,336 @@
+//! Models of the whole core: the code as it is, with loom's class locks and words, over real pages.
+//!
+//! The one class there is has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so that slots 1 and 2
+//! straddle pages. Contents differ per version, and every model ends with a look at all invariants.
+#![allow(clippy::unwrap_used)]
+
+use crate::{Config, Content, Core, Slots};
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use std::sync::Arc;
+
+const WORDS: u64 = 8;
+
+/// A core, and what each word is to hold.
+struct Scene {
+    core: Core<Slots>,
+    /// Counts steps: an order that loom tries out where nothing else has one.
+    steps: AtomicUsize,
+}
+
+fn bytes(version: u8) -> Vec<u8> {
+    (0..3072u32).map(|nth| version.wrapping_add((nth / 256) as u8)).collect()
+}
+
+impl Scene {
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn store(&self, index: u32, version: u8) {
+        let staged = self.core.stage(index, &bytes(version)).unwrap();
+        self.core.lock(index).unwrap().replace(staged, 0);
+    }
+
+    fn free(&self, index: u32) {
+        self.core.lock(index).unwrap().set_inline(0);
+    }
+
+    /// The version word `index` holds; 0 for none. Read twice, with a switch between.
+    fn read(&self, index: u32) -> u8 {
+        let pin = self.core.pin(index);
+        let Content::Object { bytes: first, .. } = pin.content() else { return 0 };
+        let version = first[0];
+        assert!(first == bytes(version), "word {index} is torn");
+        self.step();
+        let Content::Object { bytes: second, .. } = pin.content() else { unreachable!() };
+        assert!(second == bytes(version), "word {index} changed while it was pinned");
+        version
+    }
+
+    /// Asserts what the words hold and every invariant, frees all and asserts that nothing is left.
+    fn finish(&self, versions: &[(u32, &[u8])]) {
+        self.core.check();
+        let used: u64 = self.core.classes().iter().map(|stat| stat.obj_used).sum();
+        let held = versions.iter().filter(|(index, _)| self.read(*index) != 0).count();
+        assert_eq!(used as usize, held, "objects without a word");
+        for (index, possible) in versions {
+            let version = self.read(*index);
+            assert!(possible.contains(&version), "word {index} has version {version}");
+        }
+        (0..WORDS as u32).for_each(|index| self.free(index));
+        self.core.trim();
+        self.core.check();
+        assert_eq!(self.core.pages().used(), 0, "pages left");
+    }
+
+    /// Two zspages of two objects each: words 0 and 1 in one, 4 and 5 in the other.
+    fn two_half_full(&self) {
+        (0..6).for_each(|index| self.store(index, index as u8 + 1));
+        self.free(2);
+        self.free(3);
+    }
+}
+
+type Actor = fn(&Scene);
+
+/// Every interleaving of the actors with at most `preemptions`.
+fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], after: Actor) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound =
+        Some(std::env::var("PB").map_or(preemptions, |v| v.parse().unwrap()));
+    builder.max_branches = 20_000;
+    builder.check(move || {
+        // loom's own stack for the first thread is too small to make a pool on.
+        let scene = thread::Builder::new().stack_size(1 << 16);
+        let scene = scene.spawn(move || {
+            let core = Core::with_slots(Config::default(), WORDS).unwrap();
+            let scene = Arc::new(Scene { core, steps: AtomicUsize::new(0) });
+            before(&scene);
+            let others: Vec<_> = actors[1..]
+                .iter()
+                .map(|&actor| {
+                    let scene = scene.clone();
+                    let thread = thread::Builder::new().stack_size(1 << 15);
+                    thread
+                        .spawn(move || {
+                            actor(&scene);
+                            scene.step();
+                        })
+                        .unwrap()
+                })
+                .collect();
+            actors[0](&scene);
+            scene.step();
+            others.into_iter().for_each(|other| other.join().unwrap());
+            after(&scene);
+        });
+        scene.unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn loom_core_two_writers_of_one_slot() {
+    model(
+        5,
+        |scene| scene.store(0, 1),
+        [|scene| scene.store(0, 2), |scene| scene.store(0, 3)],
+        |scene| scene.finish(&[(0, &[2, 3])]),
+    );
+}
+
+#[test]
+fn loom_core_first_objects_of_two_threads() {
+    model(
+        5,
+        |_| (),
+        [|scene| scene.store(0, 1), |scene| scene.store(1, 2)],
+        |scene| scene.finish(&[(0, &[1]), (1, &[2])]),
+    );
+}
+
+#[test]
+fn loom_core_reader_against_writer() {
+    model(
+        5,
+        |scene| scene.store(0, 1),
+        [|scene| assert!(matches!(scene.read(0), 1 | 2)), |scene| scene.store(0, 2)],
+        |scene| scene.finish(&[(0, &[2])]),
+    );
+}
+
+#[test]
+fn loom_core_pin_against_move() {
+    model(
+        5,
+        Scene::two_half_full,
+        [
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| assert_eq!((scene.read(4), scene.read(0)), (5, 1)),
+        ],
+        |scene| scene.finish(&[(0, &[1]), (1, &[2]), (4, &[5]), (5, &[6])]),
+    );
+}
+
+#[test]
+fn loom_core_free_against_compaction() {
+    model(
+        5,
+        Scene::two_half_full,
+        [
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| {
+                scene.free(0);
+                scene.free(4);
+            },
+        ],
+        |scene| scene.finish(&[(1, &[2]), (5, &[6])]),
+    );
+}
+
+#[test]
+fn loom_core_write_against_compaction() {
+    model(
+        5,
+        Scene::two_half_full,
+        [
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| {
+                scene.store(0, 7);
+                scene.store(4, 8);
+            },
+        ],
+        |scene| scene.finish(&[(0, &[7]), (1, &[2]), (4, &[8]), (5, &[6])]),
+    );
+}
+
+/// Of the two words one lies in the zspage that is emptied.
+#[test]
+fn loom_core_overwrite_against_compaction() {
+    let actor: Actor = |scene| {
+        for (index, version) in [(0, 7), (4, 8)] {
+            let word = scene.core.lock(index).unwrap();
+            assert!(word.overwrite(&bytes(version), 0).is_ok());
+        }
+    };
+    write_in_place(actor);
+}
+
+#[test]
+fn loom_core_patch_against_compaction() {
+    let actor: Actor = |scene| {
+        for (index, version) in [(0, 7), (4, 8)] {
+            scene.core.lock(index).unwrap().patch(&bytes(version)).unwrap();
+        }
+    };
+    write_in_place(actor);
+}
+
+fn write_in_place(actor: Actor) {
+    let compact: Actor = |scene| {
+        scene.core.compact();
+    };
+    model(5, Scene::two_half_full, [compact, actor], |scene| {
+        scene.finish(&[(0, &[7]), (1, &[2]), (4, &[8]), (5, &[6])]);
+    });
+}
+
+/// Page 1 is ready, and page 2 with it: whatever is stored meanwhile lies on pages that stay.
+#[test]
+fn loom_core_release_against_allocation() {
+    model(
+        5,
+        |scene| {
+            (0..4).for_each(|index| scene.store(index, index as u8 + 1));
+            (1..4).for_each(|index| scene.free(index));
+        },
+        [
+            |scene| {
+                scene.core.trim();
+            },
+            |scene| {
+                scene.store(4, 5);
+                scene.store(5, 6);
+                assert_eq!((scene.read(4), scene.read(5)), (5, 6));
+            },
+        ],
+        |scene| scene.finish(&[(0, &[1]), (4, &[5]), (5, &[6])]),
+    );
+}
+
+/// The last object of a zspage goes, or one more comes, while its other pages are being given back.
+#[test]
+fn loom_core_release_against_free() {
+    model(
+        5,
+        |scene| {
+            (0..4).for_each(|index| scene.store(index, index as u8 + 1));
+            (1..4).for_each(|index| scene.free(index));
+        },
+        [
+            |scene| {
+                scene.core.trim();
+            },
+            |scene| {
+                scene.free(0);
+                scene.core.trim();
+            },
+        ],
+        |scene| scene.finish(&[]),
+    );
+}
+
+#[test]
+fn loom_core_release_against_free_and_allocation() {
+    model(
+        4,
+        |scene| {
+            (0..4).for_each(|index| scene.store(index, index as u8 + 1));
+            (2..4).for_each(|index| scene.free(index));
+        },
+        [
+            |scene| {
+                scene.core.trim();
+            },
+            |scene| {
+                scene.free(1);
+                scene.store(5, 6);
+            },
+            |scene| {
+                scene.free(0);
+            },
+        ],
+        |scene| scene.finish(&[(5, &[6])]),
+    );
+}
+
+/// At the limit, while pages are given back: stored or refused, but nothing is lost.
+#[test]
+fn loom_core_release_against_store_at_the_limit() {
+    model(
+        5,
+        |scene| {
+            (0..4).for_each(|index| scene.store(index, index as u8 + 1));
+            (1..4).for_each(|index| scene.free(index));
+            scene.core.pages().set_limit(Some(3));
+        },
+        [
+            |scene| {
+                scene.core.trim();
+            },
+            |scene| match scene.core.stage(4, &bytes(5)) {
+                Ok(staged) => {
+                    scene.core.lock(4).unwrap().replace(staged, 0);
+                    assert_eq!(scene.read(4), 5);
+                }
+                Err(error) => assert!(error.is_limit(), "{error}"),
+            },
+        ],
+        |scene| scene.finish(&[(0, &[1]), (4, &[0, 5])]),
+    );
+}
+
+/// Both compact, one of them after the other or at the same time.
+#[test]
+fn loom_core_two_compactions_against_read() {
+    model(
+        4,
+        Scene::two_half_full,
+        [
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| assert_eq!(scene.read(0), 1),
+        ],
+        |scene| scene.finish(&[(0, &[1]), (1, &[2]), (4, &[5]), (5, &[6])]),
+    );
+}

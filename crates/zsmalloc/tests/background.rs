@@ -1,0 +1,63 @@
+//! Compaction by itself: it starts when it is worth it, leaves contents alone, and leaves no thread behind.
+#![allow(clippy::unwrap_used)]
+
+use fastrand::Rng;
+use std::time::{Duration, Instant};
+use zsmalloc::{Config, Geometry, KernelGeometry, Pool};
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Waits until `done`; a minute at most.
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+// One test, so that no other's threads are counted.
+#[test]
+fn a_pool_gives_back_by_itself() {
+    let kernel = Geometry::Kernel(KernelGeometry::default());
+    for (geometry, overhead_max) in [(Geometry::default(), 1.15), (kernel, 1.6)] {
+        let before = threads();
+        let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
+        pool.compact_in_background();
+        let mut rng = Rng::with_seed(1);
+        let mut live: Vec<_> = (0..40_000u32)
+            .map(|nth| {
+                let data = [nth as u8].repeat(rng.usize(200..=1800));
+                (pool.store(&data).unwrap(), data)
+            })
+            .collect();
+        assert_eq!(threads(), before, "a thread before it is needed");
+        rng.shuffle(&mut live);
+        for (handle, _) in live.drain(4000..) {
+            pool.free(handle).unwrap();
+        }
+        let bytes: usize = live.iter().map(|(_, data)| data.len()).sum();
+        let overhead = || (pool.pages().used() * page::page_size()) as f64 / bytes as f64;
+        wait_until("a tenth of the objects took much more than a tenth of the pages", || {
+            overhead() < overhead_max
+        });
+        assert!(pool.pages_compacted() > 0);
+        for (handle, data) in &live {
+            assert_eq!(&*pool.read(handle).unwrap(), data);
+        }
+        // Idle, the thread ends; asked again, there is one again.
+        wait_until("the idle thread did not end", || threads() == before);
+        pool.check();
+        for (handle, _) in live.drain(400..) {
+            pool.free(handle).unwrap();
+        }
+        for (handle, data) in live {
+            assert_eq!(&*pool.read(&handle).unwrap(), data);
+            pool.free(handle).unwrap();
+        }
+        drop(pool);
+        assert_eq!(threads(), before, "a thread after the pool was dropped");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod fill;
 mod parity;
+mod removal;
 mod rivals;
 mod throughput;
 
@@ -20,6 +21,8 @@ pub enum Experiment {
     Fill,
     /// The kernel's geometry in our allocator against the kernel's own.
     Parity,
+    /// What is left of a source tree after most of it was dropped: overhead, beside the kernel's.
+    Removal,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
     Throughput,
     /// All of them.
@@ -59,11 +62,13 @@ impl Experiment {
             Experiment::Rivals => rivals::run(request, report),
             Experiment::Fill => fill::run(request, report),
             Experiment::Parity => parity::run(request, report),
+            Experiment::Removal => removal::run(request, report),
             Experiment::Throughput => throughput::run(request, report),
             Experiment::All => {
                 rivals::run(request, report)?;
                 fill::run(request, report)?;
                 parity::run(request, report)?;
+                removal::run(request, report)?;
                 throughput::run(request, report)
             }
         }

@@ -9,21 +9,25 @@ use zsmalloc::{
     ChainRule, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Old, Pool, Slots,
 };
 
+/// 1 in `make test`, more in `make long`.
+fn scale() -> usize {
+    if std::env::var_os("UZRAM_LONG").is_some() { 30 } else { 1 }
+}
+
 /// Bytes that differ per object and version.
 fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// Lengths at the edges of classes, short, long, and any.
-fn length(rng: &mut Rng) -> usize {
-    let near = |rng: &mut Rng| (8 * rng.usize(4..=512)).saturating_add_signed(rng.isize(-1..=1));
+/// Lengths up to `max`: at the edges of classes, short, long, and any.
+fn length(rng: &mut Rng, max: usize) -> usize {
     let len = match rng.u32(0..10) {
-        0..4 => rng.usize(1..=4096),
-        4..8 => near(rng),
+        0..4 => rng.usize(1..=max),
+        4..8 => (8 * rng.usize(4..=max / 8)).saturating_add_signed(rng.isize(-1..=1)),
         8 => rng.usize(1..=40),
-        _ => 4096,
+        _ => max,
     };
-    len.clamp(1, 4096)
+    len.clamp(1, max)
 }
 
 struct Handles {
@@ -33,7 +37,7 @@ struct Handles {
 
 impl Handles {
     fn store(&mut self, rng: &mut Rng) -> Result<(), Error> {
-        let len = length(rng);
+        let len = length(rng, self.pool.largest());
         let data = bytes(rng, len);
         let handle = self.pool.store(&data)?;
         self.live.push((handle, data));
@@ -126,7 +130,7 @@ fn random_operations_match_the_model() {
         println!("seed {seed}, {geometry:?}");
         let mut rng = Rng::with_seed(seed as u64);
         let mut subject = handles(config(geometry)).unwrap();
-        for step in 0..30_000 {
+        for step in 0..30_000 * scale() {
             subject.step(&mut rng, step / 6000 % 2 == 0).unwrap();
             if step < 2000 || step % 1000 == 0 {
                 subject.check();
@@ -166,7 +170,7 @@ impl Device {
     }
 
     fn write(&mut self, rng: &mut Rng, index: u32) -> Result<(), Error> {
-        let len = length(rng);
+        let len = length(rng, self.core.largest());
         let (data, mark) = (bytes(rng, len), rng.u8(..16));
         let old = match self.core.stage(index, &data) {
             Ok(staged) => self.core.lock(index)?.replace(staged, mark),
@@ -224,12 +228,39 @@ impl Device {
     }
 }
 
+/// Objects of up to 64 KiB: blocks of several pages.
+#[test]
+fn objects_above_a_page_match_the_model() {
+    let kernel = KernelGeometry { order: 2, ..KernelGeometry::default() };
+    for geometry in [Geometry::Native { order: 4 }, Geometry::Kernel(kernel)] {
+        println!("{geometry:?}");
+        let mut rng = Rng::with_seed(21);
+        let mut subject = handles(config(geometry)).unwrap();
+        assert_eq!(
+            subject.pool.largest(),
+            if geometry == Geometry::Kernel(kernel) { 16384 } else { 65536 }
+        );
+        for step in 0..2000 * scale() {
+            subject.step(&mut rng, step / 500 % 2 == 0).unwrap();
+            if step % 100 == 0 {
+                subject.check();
+            }
+        }
+        while !subject.live.is_empty() {
+            subject.free(&mut rng);
+        }
+        subject.pool.trim();
+        subject.check();
+        assert_eq!(subject.pool.pages().used(), 0, "pages left after all was freed");
+    }
+}
+
 #[test]
 fn slots_match_the_model() {
     for geometry in [geometries()[0], geometries()[1]] {
         let mut rng = Rng::with_seed(11);
         let mut device = Device::new(config(geometry)).unwrap();
-        for step in 0..30_000 {
+        for step in 0..30_000 * scale() {
             device.step(&mut rng, step / 6000 % 2 == 0).unwrap();
             if step < 2000 || step % 1000 == 0 {
                 device.check();
@@ -369,7 +400,7 @@ fn threads_share_a_pool() {
             let core = &core;
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(thread);
-                for version in 0..20_000u64 {
+                for version in 0..20_000 * scale() as u64 {
                     let index = rng.u32(..4096);
                     if rng.bool() {
                         // The first bytes say whose this is: every reader can tell foreign bytes.

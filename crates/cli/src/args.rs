@@ -1,12 +1,15 @@
 //! The command line, as typed values.
 
-use crate::error::USAGE;
+use crate::error::Error;
+use crate::geometry::GeometryLine;
 use crate::memparse;
-use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use crate::refusal::refuse;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zcomp::{Codec, Params};
+use zsmalloc::Geometry;
 
 /// The most threads that can be asked for.
 const THREADS_MAX: u16 = 256;
@@ -14,7 +17,7 @@ const THREADS_MAX: u16 = 256;
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
 /// Memory is held compressed, page by page, and packed densely. `uzram fill` shows what that gives on
-/// your own data.
+/// your own data, `uzram classes` how objects of each size are packed.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -25,6 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Fill(FillLine),
+    Classes(ClassesLine),
 }
 
 /// Store files in a compressed device, read them back, and report memory and speed
@@ -33,7 +37,7 @@ enum Subcommands {
 /// zeros), writes them to one compressed device in memory, reads all of it back, and compares byte for
 /// byte. Nothing is written to disk. Symbolic links are followed only where a PATH is one.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
 Exit codes:
@@ -45,6 +49,7 @@ Exit codes:
 Examples:
   uzram fill /usr/lib
   uzram fill --algorithm zstd --level 3 --input-limit 2G --classes /usr/lib /usr/share
+  uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
   uzram fill --json --mem-limit 512M dump.img")]
 struct FillLine {
     /// Algorithm: lz4 or zstd
@@ -65,6 +70,11 @@ struct FillLine {
     /// Stop after so many bytes of input, cut down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     input_limit: Option<u64>,
+    #[command(flatten)]
+    geometry: GeometryLine,
+    /// When objects are moved together so that pages become free
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    compaction: CompactionMode,
     /// Add the table of size classes, as the kernel's `classes` file
     #[arg(long)]
     classes: bool,
@@ -76,11 +86,59 @@ struct FillLine {
     paths: Vec<PathBuf>,
 }
 
+/// Print a table of size classes: how objects of each size share zspages
+///
+/// By default the kernel's table of today, as that is what others are compared with; --geometry native is
+/// what `uzram fill` uses. Nothing is stored.
+#[derive(Debug, Args)]
+#[command(mut_arg("geometry", |arg| arg.default_value("kernel")), after_help = "\
+Columns:
+  class             number of the class, as the kernel counts; merged sizes have the largest one's
+  size              bytes from one object to the next
+  pages_per_zspage  pages that are taken together
+  objs_per_zspage   objects that fit them
+  waste             bytes of a full zspage that no object covers
+  merged            sizes that share the class, - if it has only one
+
+The last line: how many classes there are, the largest size of which a zspage holds more than
+one object (watermark), and the length from which data is stored whole (huge).
+
+Examples:
+  uzram classes
+  uzram classes --chain 16 --rule used-percent
+  uzram classes --order 2 --json
+  uzram classes --geometry native")]
+struct ClassesLine {
+    #[command(flatten)]
+    geometry: GeometryLine,
+    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; zspages of those are
+    /// counted in blocks, so the longest chain is 256 >> K
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = order, allow_negative_numbers = true)]
+    order: u32,
+    /// Print one JSON object instead of a table; watermark and huge size are the order's
+    #[arg(long)]
+    json: bool,
+}
+
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// `uzram fill`
     Fill(FillArgs),
+    /// `uzram classes`
+    Classes(ClassesArgs),
+}
+
+/// When the pool is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CompactionMode {
+    /// In the background, while enough could be freed
+    Auto,
+    /// On demand; as `fill` demands none, nothing is moved
+    Manual,
+    /// Never
+    Off,
 }
 
 /// How a report is printed.
@@ -116,9 +174,20 @@ pub(crate) struct FillArgs {
     pub(crate) mem_limit: MemLimit,
     /// Pages of input at most.
     pub(crate) input_pages: Option<u64>,
+    pub(crate) geometry: Geometry,
+    pub(crate) compaction: CompactionMode,
     pub(crate) class_table: ClassTable,
     pub(crate) form: Form,
     pub(crate) paths: Vec<PathBuf>,
+}
+
+/// `uzram classes`, checked.
+#[derive(Debug)]
+pub(crate) struct ClassesArgs {
+    pub(crate) table: zsmalloc::ClassTable,
+    /// The table's.
+    pub(crate) order: u32,
+    pub(crate) form: Form,
 }
 
 fn threads(text: &str) -> Result<u16, String> {
@@ -135,9 +204,31 @@ fn input_limit(text: &str) -> Result<u64, String> {
     }
 }
 
-impl From<FillLine> for FillArgs {
-    fn from(line: FillLine) -> Self {
-        FillArgs {
+fn order(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("expected 0 to {}", zsmalloc::ORDER_MAX))
+}
+
+impl From<CompactionMode> for zram::Compaction {
+    fn from(mode: CompactionMode) -> Self {
+        match mode {
+            CompactionMode::Auto => zram::Compaction::Auto,
+            CompactionMode::Manual => zram::Compaction::Manual,
+            CompactionMode::Off => zram::Compaction::Off,
+        }
+    }
+}
+
+impl Form {
+    fn new(is_json: bool) -> Self {
+        if is_json { Form::Json } else { Form::Table }
+    }
+}
+
+impl TryFrom<FillLine> for FillArgs {
+    type Error = Error;
+
+    fn try_from(line: FillLine) -> Result<Self, Error> {
+        Ok(FillArgs {
             algorithm: line.algorithm,
             params: Params { level: line.level },
             threads: line.threads.map(usize::from),
@@ -147,10 +238,33 @@ impl From<FillLine> for FillArgs {
                 Some(bytes) => MemLimit::Bytes(bytes),
             },
             input_pages: line.input_limit.map(|bytes| bytes / zram::BLOCK as u64),
+            // Slots have 4 KiB.
+            geometry: line.geometry.table(0)?.geometry(),
+            compaction: line.compaction,
             class_table: if line.classes { ClassTable::Shown } else { ClassTable::Omitted },
-            form: if line.json { Form::Json } else { Form::Table },
+            form: Form::new(line.json),
             paths: line.paths,
-        }
+        })
+    }
+}
+
+impl TryFrom<ClassesLine> for ClassesArgs {
+    type Error = Error;
+
+    fn try_from(line: ClassesLine) -> Result<Self, Error> {
+        let table = line.geometry.table(line.order)?;
+        Ok(ClassesArgs { table, order: line.order, form: Form::new(line.json) })
+    }
+}
+
+impl TryFrom<Cli> for Command {
+    type Error = Error;
+
+    fn try_from(cli: Cli) -> Result<Self, Error> {
+        Ok(match cli.command {
+            Subcommands::Fill(line) => Command::Fill(line.try_into()?),
+            Subcommands::Classes(line) => Command::Classes(line.try_into()?),
+        })
     }
 }
 
@@ -158,59 +272,26 @@ impl From<FillLine> for FillArgs {
 /// comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Cli::try_parse() {
-        Ok(Cli { command: Subcommands::Fill(line) }) => Ok(Command::Fill(line.into())),
-        Err(error) => Err(refuse(&error)),
+        Ok(cli) => cli.try_into().map_err(|error: Error| error.tell()),
+        Err(error) => Err(refuse(&error, &Cli::command(), std::env::args_os().nth(1).as_deref())),
     }
-}
-
-fn refuse(error: &clap::Error) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody is left to tell that help could not be written.
-            let _ = error.print();
-            ExitCode::SUCCESS
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            ExitCode::from(USAGE)
-        }
-        _ => {
-            eprintln!("uzram: {}", one_line(&error.render().to_string()));
-            ExitCode::from(USAGE)
-        }
-    }
-}
-
-/// What clap says in paragraphs, without the usage, on one line.
-fn one_line(text: &str) -> String {
-    let told = text.split("\n\n").filter(|part| {
-        let part = part.trim_start();
-        !part.starts_with("Usage:") && !part.starts_with("For more information")
-    });
-    let lines = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = lines.collect::<Vec<_>>().join("; ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    let line: String = line.chars().flat_map(plain).collect();
-    format!("{line}; see 'uzram fill --help'")
-}
-
-/// A character as it may be printed.
-fn plain(c: char) -> impl Iterator<Item = char> {
-    let escape = c.is_control().then(|| c.escape_default());
-    let kept = escape.is_none().then_some(c);
-    escape.into_iter().flatten().chain(kept)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
+    use crate::refusal::one_line;
+
+    fn command(args: &[&str]) -> Result<Command, String> {
+        let cli = Cli::try_parse_from(["uzram"].iter().chain(args));
+        let cli = cli.map_err(|error| one_line(&error.render().to_string()))?;
+        Command::try_from(cli).map_err(|error| error.to_string())
+    }
 
     fn line(args: &[&str]) -> Result<FillArgs, String> {
-        let args = ["uzram", "fill"].iter().chain(args);
-        match Cli::try_parse_from(args) {
-            Ok(Cli { command: Subcommands::Fill(line) }) => Ok(line.into()),
-            Err(error) => Err(one_line(&error.render().to_string())),
+        match command(&[&["fill"], args].concat())? {
+            Command::Fill(args) => Ok(args),
+            Command::Classes(_) => unreachable!("fill was asked for"),
         }
     }
 
@@ -227,6 +308,8 @@ mod tests {
         assert_eq!((args.form, args.class_table), (Form::Json, ClassTable::Omitted));
         assert_eq!((args.mem_limit, args.input_pages), (MemLimit::Default, None));
         assert_eq!(args.paths.len(), 2);
+        assert_eq!(args.geometry, Geometry::default());
+        assert_eq!(zram::Compaction::from(args.compaction), zram::Compaction::default());
         let args = line(&["--mem-limit=0", "--input-limit", "10000", "a"]).unwrap();
         assert_eq!((args.mem_limit, args.input_pages), (MemLimit::None, Some(2)));
     }
@@ -245,10 +328,29 @@ mod tests {
             (&["--mem-limit", "99999999999T", "a"], "too large"),
             (&["--input-limit", "4095", "a"], "4096"),
             (&["--inputlimit", "4095", "a"], "--input-limit"),
+            (&["--geometry", "linux", "a"], "kernel, native"),
+            (&["--chain", "-1", "a"], "--chain"),
+            (&["--rule", "best", "a"], "used-percent, least-waste"),
+            (&["--compaction", "on", "a"], "auto, manual, off"),
+            (&["--order", "0", "a"], "--order"),
         ] {
             let message = line(args).unwrap_err();
             assert!(message.contains(named), "{args:?}: {message}");
             assert!(!message.contains(char::is_control), "{args:?}: {message}");
         }
+    }
+
+    #[test]
+    fn the_kernels_table_is_the_default_one() {
+        let classes = |args: &[&str]| match command(&[&["classes"], args].concat()).unwrap() {
+            Command::Classes(args) => args,
+            Command::Fill(_) => unreachable!("classes were asked for"),
+        };
+        let args = classes(&[]);
+        assert_eq!(args.table.geometry(), Geometry::Kernel(zsmalloc::KernelGeometry::default()));
+        assert_eq!((args.order, args.form), (0, Form::Table));
+        let args = classes(&["--geometry", "native", "--order=3", "--json"]);
+        assert_eq!(args.table.geometry(), Geometry::Native { order: 3 });
+        assert_eq!((args.order, args.form), (3, Form::Json));
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use zsmalloc::GeometryError;
 
 /// Stored not everything, or it did not come back.
 const FAILED: u8 = 1;
@@ -43,28 +44,47 @@ pub(crate) enum Error {
     /// The codec can't do what is asked for.
     #[error("--level: {0}")]
     Level(zcomp::Error),
+    /// There are no such size classes.
+    #[error("{flag}: {source}")]
+    Geometry {
+        /// The argument that is to blame.
+        flag: &'static str,
+        /// What there is instead.
+        source: GeometryError,
+    },
+    /// A choice of the kernel's geometry with the native one.
+    #[error(
+        "{flags}: such choices belong to --geometry kernel, and the geometry is native; \
+         add --geometry kernel, or leave out {flags}"
+    )]
+    KernelOnly {
+        /// The arguments, with commas.
+        flags: String,
+    },
     /// The codec failed.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
     /// The device failed.
     #[error("the device failed: {0}")]
     Device(#[from] zram::Error),
-    /// The limit, or what the system gives, was reached.
+    /// The limit was reached.
     #[error(
-        "out of memory: {stored} of {planned} pages are stored, and {verdict}; \
-         raise --mem-limit ({limit}) or give less with --input-limit ({source})"
+        "the memory limit of {limit} is reached after {stored}; \
+         raise --mem-limit, or give less with --input-limit"
     )]
-    OutOfMemory {
-        /// Pages that are stored.
-        stored: u64,
-        /// Pages that were to be.
-        planned: u64,
-        /// What reading them back gave.
-        verdict: &'static str,
+    Limit {
         /// The limit in words.
         limit: String,
-        /// What the device says.
-        source: zram::Error,
+        /// What there is.
+        stored: Stored,
+    },
+    /// The system gives no more.
+    #[error("out of memory after {stored}: {source}; lift that, or give less with --input-limit")]
+    OutOfMemory {
+        /// What there is.
+        stored: Stored,
+        /// What was refused.
+        source: zsmalloc::Error,
     },
     /// Pages came back changed.
     #[error("{pages} pages did not read back as written, the first in '{first}'; please report it")]
@@ -96,6 +116,28 @@ pub(crate) enum Error {
     Interrupted,
 }
 
+/// How far storing came, and what reading back gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    /// Pages that are stored.
+    pub(crate) pages: u64,
+    /// Pages that were to be.
+    pub(crate) planned: u64,
+    /// Pages that did not read back as written.
+    pub(crate) mismatches: u64,
+}
+
+impl std::fmt::Display for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Stored { pages, planned, mismatches } = self;
+        write!(f, "{pages} of {planned} pages, ")?;
+        match mismatches {
+            0 => write!(f, "all of them read back as written"),
+            _ => write!(f, "{mismatches} of them not read back as written"),
+        }
+    }
+}
+
 /// The end of a list of which only the first is named.
 struct Others(usize);
 
@@ -111,11 +153,17 @@ pub(crate) fn escaped(path: &std::path::Path) -> String {
 }
 
 impl Error {
+    /// Prints it; the code to end with comes back.
+    pub(crate) fn tell(&self) -> ExitCode {
+        eprintln!("uzram: {self}");
+        self.exit_code()
+    }
+
     /// What the process ends with.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
-            Error::Level(_) => USAGE,
+            Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,
         })

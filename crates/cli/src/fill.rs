@@ -2,7 +2,7 @@
 
 use crate::args::{ClassTable, FillArgs, MemLimit};
 use crate::crew::Crew;
-use crate::error::{Error, escaped};
+use crate::error::{Error, Stored, escaped};
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::job::{Job, Order};
@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::report::{Rates, Report};
 use crate::sums::SUM_BYTES;
 use crate::tally::{Tally, mb_s, quotient};
+use crate::units::human;
 use crate::worker::{WORKER_BYTES, Worker};
 use std::thread;
 use zram::{Config, Device, MmStat};
@@ -46,7 +47,7 @@ struct Filled {
     mem_total: u64,
     classes: Option<String>,
     /// The error that ended storing early.
-    full: Option<zram::Error>,
+    full: Option<zsmalloc::Error>,
     tallies: Vec<Tally>,
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
             .collect::<Result<_, _>>()?;
         fill(Crew::start(scope, workers, &job)?, &job, &config, args.class_table)
     })?;
-    Ok(outcome(args, &config, &plan, &notices, threads, filled))
+    Ok(outcome(args, &plan, &notices, threads, filled))
 }
 
 fn default_threads(room: Option<u64>, batches: usize) -> usize {
@@ -88,6 +89,8 @@ fn config(
     config.algorithm = args.algorithm;
     config.params = args.params;
     config.streams = Some(threads);
+    config.geometry = args.geometry;
+    config.compaction = args.compaction.into();
     config.mem_limit = match args.mem_limit {
         MemLimit::Bytes(bytes) => Some(bytes),
         MemLimit::None => None,
@@ -123,7 +126,7 @@ fn fill(
     run_phase(&crew, job, Order::Store, Progress::new("storing", bytes))?;
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
-        Some(Error::Device(error @ zram::Error::OutOfMemory { .. })) => Some(error),
+        Some(Error::Device(zram::Error::OutOfMemory { source, .. })) => Some(source),
         Some(error) => return Err(error),
         None => None,
     };
@@ -164,7 +167,6 @@ fn warm_up(config: &Config) -> Result<(), Error> {
 /// What the figures mean.
 fn outcome(
     args: &FillArgs,
-    config: &Config,
     plan: &Plan,
     notices: &Notices,
     threads: usize,
@@ -179,6 +181,8 @@ fn outcome(
         algorithm: args.algorithm.name(),
         level: args.params.level.unwrap_or_else(|| args.algorithm.default_level()),
         threads,
+        geometry: args.geometry.into(),
+        compaction: args.compaction,
         files: plan.files(),
         pages: sum(|tally| tally.pages_stored),
         pages_planned: plan.pages().into(),
@@ -206,7 +210,7 @@ fn outcome(
     };
     let mismatch = tallies.iter().find_map(|tally| tally.mismatch);
     let failure = match (full, mismatch) {
-        (Some(source), _) => Some(out_of_memory(&report, config, source)),
+        (Some(source), _) => Some(out_of_memory(&report, source)),
         (None, Some(file)) => {
             Some(Error::Mismatch { pages: mismatches, first: escaped(&plan.path(file)) })
         }
@@ -232,15 +236,11 @@ fn rates(tallies: &[Tally]) -> Rates {
     }
 }
 
-fn out_of_memory(report: &Report, config: &Config, source: zram::Error) -> Error {
-    Error::OutOfMemory {
-        stored: report.pages,
-        planned: report.pages_planned,
-        verdict: match report.mismatches {
-            0 => "all of them read back as written",
-            _ => "not all of them read back as written",
-        },
-        limit: config.mem_limit.map_or("none".to_owned(), |bytes| format!("now {bytes} bytes")),
-        source,
+fn out_of_memory(report: &Report, source: zsmalloc::Error) -> Error {
+    let Report { pages, pages_planned: planned, mismatches, .. } = *report;
+    let stored = Stored { pages, planned, mismatches };
+    match i64::try_from(report.mem_limit) {
+        Ok(limit @ 1..) if source.is_limit() => Error::Limit { limit: human(limit), stored },
+        _ => Error::OutOfMemory { stored, source },
     }
 }

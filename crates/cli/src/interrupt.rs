@@ -1,4 +1,4 @@
-//! Ctrl-C, as a flag that is looked at between batches.
+//! Ctrl-C, as a flag that is looked at before each request.
 
 use crate::error::Error;
 use signal_hook::consts::SIGINT;
@@ -18,6 +18,12 @@ impl Interrupt {
             .and_then(|_| flag::register(SIGINT, Arc::clone(&interrupt.0)))
             .map_err(Error::Signal)?;
         Ok(interrupt)
+    }
+
+    /// As if SIGINT had come.
+    #[cfg(test)]
+    pub(crate) fn set(&self) {
+        self.0.store(true, Relaxed);
     }
 
     /// Whether to stop.

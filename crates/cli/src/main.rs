@@ -4,6 +4,7 @@
 //!   args -> input: walk -> plan of files -> fill: workers
 //!             worker: source reads a batch -> raw codec and device, timed -> tally
 //!   tallies + device statistics + memory -> report: table or JSON
+//!   args -> geometry -> classes: table or JSON
 //! ```
 //!
 //! Exit codes: 0 done; 1 not all was stored, or not all came back; 2 wrong use; 130 interrupted.
@@ -11,9 +12,11 @@
 
 mod args;
 mod cgroup;
+mod classes;
 mod crew;
 mod error;
 mod fill;
+mod geometry;
 mod input;
 mod interrupt;
 mod job;
@@ -23,11 +26,13 @@ mod notices;
 mod plan;
 mod progress;
 mod raw;
+mod refusal;
 mod report;
 mod source;
 mod sums;
 mod table;
 mod tally;
+mod units;
 mod worker;
 
 use args::{Command, FillArgs, Form};
@@ -43,13 +48,11 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Fill(args) => fill(&args),
+        Command::Classes(args) => print(&classes::run(&args)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("uzram: {error}");
-            error.exit_code()
-        }
+        Err(error) => error.tell(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What `uzram fill` found, and the same as JSON.
 
+use crate::args::CompactionMode;
+use crate::geometry::GeometryNames;
 use serde::Serialize;
 
 /// All figures. Sizes are in bytes; what can't be told is null.
@@ -8,6 +10,9 @@ pub(crate) struct Report {
     pub(crate) algorithm: &'static str,
     pub(crate) level: i32,
     pub(crate) threads: usize,
+    #[serde(flatten)]
+    pub(crate) geometry: GeometryNames,
+    pub(crate) compaction: CompactionMode,
     /// Regular files that were found, up to the input limit.
     pub(crate) files: u64,
     /// Pages that are stored.
@@ -82,6 +87,8 @@ impl Report {
             algorithm: "lz4",
             level: 1,
             threads: 2,
+            geometry: zsmalloc::Geometry::default().into(),
+            compaction: CompactionMode::Auto,
             files: 3,
             pages: 5,
             pages_planned: 5,
@@ -140,6 +147,7 @@ mod tests {
             assert!(value[key].is_number(), "{key}: {value}");
         }
         assert!(value["page_table_bytes"].is_null());
+        assert_eq!((&value["geometry"], &value["compaction"]), (&"native".into(), &"auto".into()));
         assert!(value.get("classes").is_none());
         let report = Report { classes: Some("table\n".to_owned()), ..Report::example() };
         assert!(report.json().contains("\"classes\": \"table\\n\""));

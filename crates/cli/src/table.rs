@@ -1,6 +1,8 @@
 //! What `uzram fill` found, as a table for people.
 
+use crate::geometry::name;
 use crate::report::Report;
+use crate::units::{counted, human};
 use std::fmt::{self, Display, Write};
 
 /// Where nothing can be told.
@@ -31,7 +33,8 @@ fn head(out: &mut String, report: &Report) -> fmt::Result {
     let Report { algorithm, level, .. } = report;
     write!(out, "{algorithm}, level {level}, {}", counted(report.threads as u64, "thread"))?;
     write!(out, "; {}", counted(report.files, "file"))?;
-    writeln!(out, ", {} of 4096 bytes", counted(report.pages, "page"))
+    writeln!(out, ", {} of 4096 bytes", counted(report.pages, "page"))?;
+    writeln!(out, "{}, compaction {}", report.geometry, name(&report.compaction))
 }
 
 fn sizes(out: &mut String, report: &Report) -> fmt::Result {
@@ -87,42 +90,9 @@ fn row(out: &mut String, label: &str, value: &dyn Display, note: &str) -> fmt::R
     writeln!(out, "{label:<14} {:>16}  {note}", value.to_string())
 }
 
-/// A number of things.
-fn counted(count: u64, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Bytes in the largest binary unit they fill.
-fn human(bytes: i64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for next in UNITS {
-        if value.abs() < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = next;
-    }
-    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_are_told_in_binary_units() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (-4096, "-4.0 KiB"),
-            (5 << 30, "5.0 GiB"),
-        ] {
-            assert_eq!(human(bytes), text);
-        }
-    }
 
     #[test]
     fn all_figures_are_in_the_table() {
@@ -130,6 +100,7 @@ mod tests {
         let text = render(&report);
         for part in [
             "lz4, level 1, 2 threads; 3 files, 5 pages of 4096 bytes\n",
+            "\nnative geometry, compaction auto\n",
             "20480",
             "1.67  original / mem_used",
             "53.60%",

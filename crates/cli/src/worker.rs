@@ -82,6 +82,7 @@ impl Worker {
     ) -> Result<(), Error> {
         let first = batch.pages.start;
         for request in requests(runs) {
+            job.interrupt.check()?;
             let data = &self.data[request.start * PAGE..request.end * PAGE];
             job.sums.set(first + request.start as u32, data);
             let start = request.start;
@@ -143,6 +144,7 @@ impl Worker {
     ) -> Result<(), Error> {
         let (first, stored) = (batch.pages.start, job.stored(batch));
         for request in requests(runs) {
+            job.interrupt.check()?;
             let request = request.start.min(stored)..request.end.min(stored);
             if request.is_empty() {
                 break;
@@ -251,6 +253,28 @@ mod tests {
         });
         assert_eq!((tally.mismatches, warnings.len()), (0, 1));
         assert!(warnings[0].contains("/b': it was changed meanwhile, though"), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_batch_before_its_next_request() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), vec![1; 64 * PAGE]).unwrap();
+        let (notices, interrupt) = (Notices::default(), Interrupt::default());
+        let plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
+        let job = Job::new(&plan, &notices, &interrupt);
+        let device = Device::new(Config::new(64 * PAGE as u64).unwrap()).unwrap();
+        let codec = zcomp::by_name("lz4").unwrap();
+        let mut worker = Worker::new(codec, &Params::default()).unwrap();
+        let batch = job.take_batch().unwrap();
+        job.set_stored(&batch, 64);
+        interrupt.set();
+        let runs: &[Range<usize>] = &[0..32, 32..64];
+        for done in
+            [worker.store(&job, &device, &batch, runs), worker.compare(&job, &device, &batch, runs)]
+        {
+            assert!(matches!(done, Err(Error::Interrupted)), "{done:?}");
+        }
+        assert_eq!((worker.tally.pages_stored, worker.tally.pages_compared), (0, 0));
     }
 
     #[test]

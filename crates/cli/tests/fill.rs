@@ -4,10 +4,12 @@
 
 mod support;
 
+use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
-use support::{Ended, PAGE, end, fill, noise, text, write_all};
+use std::process::Command;
+use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
 use zcomp::{Memory, Params};
 
 /// Files of all kinds, and where they lie. 3 same-filled pages and 5 that do not shrink.
@@ -105,6 +107,62 @@ fn the_table_is_plain_text_when_piped() {
     }
     let plain = end(fill().arg(dir.path()));
     assert!(!plain.out.contains("obj_used"));
+}
+
+/// Number, size and pages of each class, as `uzram fill --classes` has them.
+fn rows_of(classes: &str) -> Vec<[u64; 3]> {
+    let rows = classes.lines().skip(1).take_while(|line| !line.is_empty());
+    rows.map(|row| {
+        let cells: Vec<u64> = row.split_whitespace().map(|cell| cell.parse().unwrap()).collect();
+        [cells[0], cells[1], cells[cells.len() - 3]]
+    })
+    .collect()
+}
+
+#[test]
+fn a_geometry_is_used_and_named() {
+    let (dir, _) = tree();
+    for (args, names) in [
+        (&[][..], json!(["native", null, null, null])),
+        (&["--geometry", "kernel"], json!(["kernel", 8, "least-waste", true])),
+        (
+            &["--geometry", "kernel", "--chain", "16", "--rule", "used-percent", "--no-merge"],
+            json!(["kernel", 16, "used-percent", false]),
+        ),
+    ] {
+        let ended = end(fill().args(["--json", "--classes"]).args(args).arg(dir.path()));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        let json = ended.json();
+        let told = ["geometry", "chain", "rule", "merge"].map(|key| &json[key]);
+        assert_eq!(json!(told), names);
+        assert_eq!((&json["mismatches"], &json["pages_compared"]), (&0.into(), &json["pages"]));
+        assert_eq!((&json["same_pages"], &json["huge_pages"]), (&3.into(), &5.into()), "{json}");
+        // The device has the classes that the other command prints.
+        let geometry: &[&str] = if args.is_empty() { &["--geometry", "native"] } else { args };
+        let listing = end(Command::new(UZRAM).args(["classes", "--json"]).args(geometry)).json();
+        let rows = listing["classes"].as_array().unwrap().iter();
+        let keys = ["index", "size", "pages_per_zspage"];
+        let expected: Vec<_> = rows.map(|row| keys.map(|key| row[key].as_u64().unwrap())).collect();
+        assert_eq!(rows_of(json["classes"].as_str().unwrap()), expected, "{args:?}");
+    }
+    let ended = end(fill().args(["--geometry", "kernel"]).arg(dir.path()));
+    let line = "\nkernel geometry, chain 8, least-waste, merged, compaction auto\n";
+    assert!(ended.out.contains(line), "{}", ended.out);
+}
+
+#[test]
+fn compaction_is_named_and_leaves_the_columns_as_they_are() {
+    let (dir, _) = tree();
+    for mode in ["auto", "manual", "off"] {
+        let ended = end(fill().args(["--json", "--compaction", mode]).arg(dir.path()));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        let json = ended.json();
+        assert_eq!((&json["compaction"], &json["mismatches"]), (&mode.into(), &0.into()));
+        let mm_stat: Vec<&str> = json["mm_stat"].as_str().unwrap().split_whitespace().collect();
+        assert_eq!((mm_stat.len(), mm_stat[5], mm_stat[7]), (9, "3", "5"), "{json}");
+        // pages_compacted: nothing was freed, so there was nothing to move.
+        assert_eq!(mm_stat[6], "0", "{json}");
+    }
 }
 
 #[test]

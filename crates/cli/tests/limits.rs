@@ -30,11 +30,16 @@ fn at_the_limit_what_is_stored_reads_back() {
         let ended = end(fill().args(args).arg(dir.path()));
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
-        for part in ["out of memory", "--mem-limit", "all of them read back as written"] {
-            assert!(ended.err.contains(part), "{part:?} is missing: {ended:?}");
-        }
         let json = ended.json();
         let number = |key: &str| json[key].as_u64().unwrap_or_else(|| panic!("{key}: {json}"));
+        let limit_text = if limit == "1" { "4.0 KiB" } else { &format!("{}.0 MiB", &limit[..1]) };
+        let told = format!(
+            "uzram: the memory limit of {limit_text} is reached after {} of {} pages, all of them read back \
+             as written; raise --mem-limit, or give less with --input-limit\n",
+            number("pages"),
+            number("pages_planned"),
+        );
+        assert_eq!(ended.err, told);
         assert_eq!((number("mismatches"), number("changed_files")), (0, 0), "{json}");
         assert_eq!(number("pages"), number("pages_compared"), "{json}");
         assert_eq!(number("pages") * PAGE as u64, number("orig_data_size"), "{json}");
@@ -79,6 +84,20 @@ fn it_works_in_little_address_space() {
     let ended = fill_under("ulimit -v 40000 && exec \"$@\"", &["--threads", "1"], dir.path());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+}
+
+#[test]
+fn what_the_system_refuses_is_not_laid_to_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path(), &[("a", noise(1, 64 * MIB))]);
+    let ended = fill_under("ulimit -v 80000 && exec \"$@\"", &["--threads", "1"], dir.path());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    assert!(ended.err.starts_with("uzram: out of memory after "), "{ended:?}");
+    for part in ["all of them read back as written", "ulimit -v", "--input-limit"] {
+        assert!(ended.err.contains(part), "{part:?} is missing: {ended:?}");
+    }
+    assert!(!ended.err.contains("--mem-limit"), "{ended:?}");
 }
 
 /// A memory cgroup of the test's own, gone when dropped.

@@ -14,7 +14,7 @@ fn wrong_use_is_told_in_one_line() {
     std::fs::remove_file(dir.path().join("none/sub/.keep")).unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (file, missing, empty) = (path("file"), path("no\nsuch"), path("none"));
-    let cases: [(&[&str], &[&str]); 18] = [
+    let cases: [(&[&str], &[&str]); 25] = [
         (&[&missing], &["no\\nsuch", "give a file"]),
         (&[&file, &missing], &["no\\nsuch"]),
         (&[&empty], &["none", "regular file"]),
@@ -32,7 +32,17 @@ fn wrong_use_is_told_in_one_line() {
         (&["--mem-limit", "16777216T", &file], &["too large"]),
         (&["--input-limit", "4095", &file], &["--input-limit", "4096"]),
         (&["--input-limit", "1.5G", &file], &["1.5G"]),
-        (&["--nosuch", &file], &["--nosuch"]),
+        (&["--nosuch", &file], &["--nosuch", "uzram fill --help"]),
+        (&["--chain", "8", &file], &["--chain", "--geometry kernel"]),
+        (
+            &["--no-merge", "--rule", "least-waste", &file],
+            &["--rule, --no-merge", "--geometry kernel"],
+        ),
+        (&["--geometry", "kernel", "--chain", "0", &file], &["--chain", "1 to 256"]),
+        (&["--geometry", "kernel", "--chain", "257", &file], &["--chain", "1 to 256"]),
+        (&["--geometry", "both", &file], &["both", "kernel, native"]),
+        (&["--compaction", "on", &file], &["--compaction", "auto, manual, off"]),
+        (&["--order", "1", &file], &["--order"]),
     ];
     for (args, parts) in cases {
         let ended = end(fill().args(args));
@@ -46,7 +56,7 @@ fn wrong_use_is_told_in_one_line() {
 #[test]
 fn help_and_version_read_well() {
     for (args, parts) in [
-        (&["--help"][..], &["Usage: uzram", "fill"][..]),
+        (&["--help"][..], &["Usage: uzram", "fill  ", "classes  "][..]),
         (
             &["fill", "--help"],
             &[
@@ -57,9 +67,30 @@ fn help_and_version_read_well() {
                 "--threads <N>",
                 "--mem-limit <SIZE>",
                 "--input-limit <SIZE>",
+                "--geometry <KIND>",
+                "[default: native]",
+                "--chain <N>",
+                "--rule <RULE>",
+                "--no-merge",
+                "--compaction <WHEN>",
                 "--classes",
                 "--json",
                 "Exit codes",
+                "Examples",
+            ],
+        ),
+        (
+            &["classes", "--help"],
+            &[
+                "Usage: uzram classes",
+                "By default the kernel's",
+                "--geometry <KIND>",
+                "[default: kernel]",
+                "--chain <N>",
+                "--rule <RULE>",
+                "--no-merge",
+                "--order <K>",
+                "--json",
                 "Examples",
             ],
         ),
@@ -71,4 +102,7 @@ fn help_and_version_read_well() {
         assert!(!ended.out.contains(|c: char| c.is_control() && c != '\n'), "{}", ended.out);
     }
     assert_eq!(end(&mut Command::new(UZRAM)).code, Some(2));
+    let ended = end(Command::new(UZRAM).arg("nosuch"));
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("'nosuch'; see 'uzram --help'"), "{ended:?}");
 }

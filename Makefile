@@ -1,6 +1,6 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make setup test       install what tests need, then pass every test
-# make long             loom models, sanitizers, larger random runs
+# make long             loom models, sanitizers, fuzzing (FUZZ_SECONDS each), larger random runs
 # make bench            every experiment, beside its rivals
 
 INPUT ?= /usr/lib /usr/share
@@ -8,8 +8,10 @@ INPUT_LIMIT ?= 2G
 PACKAGES = gcc libc6-dev python3 xz-utils
 TARGET = x86_64-unknown-linux-gnu
 SANITIZED = page slab zsmalloc zram
+FUZZED = pool device codec
+FUZZ_SECONDS ?= 60
 
-.PHONY: run setup test lint long loom asan tsan bench
+.PHONY: run setup test lint long loom asan tsan fuzz bench
 
 run:
 	cargo build --release --locked -p cli
@@ -30,11 +32,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-long: loom asan tsan
+long: loom asan tsan fuzz
 	UZRAM_LONG=1 cargo test --release --workspace --locked
 
 loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
 	  cargo test --release --locked -p zsmalloc --lib loom
 
 # gcc and rustc disagree about the C codecs: only the Rust side is instrumented.
@@ -47,6 +49,17 @@ tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests -- threads stress
+
+# The corpus of earlier runs is kept and grown in fuzz/corpus.
+fuzz: export CFLAGS = -fno-sanitize=all
+fuzz: export RUSTC_BOOTSTRAP = 1
+fuzz:
+	@command -v c++ >/dev/null || { echo "fuzz: the fuzzer's runtime is C++: install g++"; exit 1; }
+	cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --version 0.13.2 --locked
+	for target in $(FUZZED); do \
+	  cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=1024 -len_control=0 \
+	    -print_final_stats=1 || exit 1; \
+	done
 
 bench:
 	cargo run --release --locked -p bench -- all

@@ -114,14 +114,19 @@ impl Pool {
     #[doc(alias = "zs_obj_write")]
     pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
         let stale = Error::Handle { raw: handle.0.get() };
+        self.check_handle(handle)?;
         let word = self.core.lock_existing(handle.index()).ok_or(stale)?;
         self.check_handle(handle)?;
+        if let Content::Inline(_) = word.content() {
+            return Err(stale);
+        }
         word.patch(bytes)
     }
 
     /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
     pub fn read(&self, handle: &Handle) -> Result<ReadGuard<'_>, Error> {
+        self.check_handle(handle)?;
         let pin = self.core.pin(handle.index());
         self.check_handle(handle)?;
         match pin.content() {
@@ -134,6 +139,7 @@ impl Pool {
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
         let stale = Error::Handle { raw: handle.0.get() };
+        self.check_handle(&handle)?;
         let word = self.core.lock_existing(handle.index()).ok_or(stale)?;
         self.check_handle(&handle)?;
         if let Content::Inline(_) = word.content() {
@@ -145,7 +151,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether `handle` is of this pool and its cell's generation; called with the cell's word locked.
+    /// Whether `handle` is of this pool and its cell's generation. Asked twice: without the cell's lock, for
+    /// whose holders a bad handle is not to wait, and with it, for what may have changed till then.
     fn check_handle(&self, handle: &Handle) -> Result<(), Error> {
         let now = self.core.owner().generation(handle.index());
         if handle.pool() == self.id && now == Some(handle.generation()) {

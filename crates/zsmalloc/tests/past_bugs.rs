@@ -1,0 +1,352 @@
+//! One test for each bug of other compressed memories that could be ours: see docs/past-bugs.md.
+#![allow(clippy::unwrap_used)]
+
+use fastrand::Rng;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use zsmalloc::{ChainRule, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Pool};
+
+fn config(geometry: Geometry) -> Config {
+    Config { geometry, ..Config::default() }
+}
+
+fn seeded(seed: u64) -> Rng {
+    println!("seed {seed}");
+    Rng::with_seed(seed)
+}
+
+/// Bytes that say whose they are, all of them.
+fn stamped(stamp: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|nth| (stamp.wrapping_mul(0x9e37_79b9) ^ nth).to_le_bytes()[0]).collect()
+}
+
+/// Native and the kernel's with every length of chain, by both rules, merged and not.
+fn geometries() -> impl Iterator<Item = Geometry> {
+    let kernel = (1..=8).flat_map(|chain| {
+        [
+            (ChainRule::LeastWaste, true),
+            (ChainRule::UsedPercent, true),
+            (ChainRule::LeastWaste, false),
+        ]
+        .map(|(rule, merge)| Geometry::Kernel(KernelGeometry { chain, rule, merge, order: 0 }))
+    });
+    [Geometry::default()].into_iter().chain(kernel)
+}
+
+/// Row 11: a class has room for every size it is chosen for, and the class looked up is the one used.
+#[test]
+fn every_size_has_room_in_its_class() {
+    for geometry in geometries() {
+        let pool = Pool::new(config(geometry)).unwrap();
+        for len in 1..=4096 {
+            let class = pool.table().classes()[pool.table().position(len).unwrap()];
+            assert!(len <= class.capacity && class.capacity <= class.size, "{geometry:?} {len}");
+            assert!(class.objects * class.size <= class.pages * page::page_size());
+            let handle = pool.malloc(len).unwrap();
+            let used = pool.classes();
+            let used = used.iter().find(|stat| stat.obj_used > 0).unwrap();
+            assert_eq!(used.shape, class, "{geometry:?} {len}");
+            pool.free(handle).unwrap();
+        }
+    }
+}
+
+/// Row 11: all objects of a whole zspage, of the largest and the smallest size of every class, written to
+/// their last byte, keep their own bytes.
+#[test]
+fn objects_of_a_full_zspage_do_not_overlap() {
+    for geometry in geometries() {
+        let pool = Pool::new(config(geometry)).unwrap();
+        let mut smallest = 1;
+        for class in pool.table().classes().to_vec() {
+            for len in [smallest, class.capacity] {
+                let handles: Vec<_> =
+                    (0..class.objects).map(|_| pool.malloc(len).unwrap()).collect();
+                for (nth, handle) in handles.iter().enumerate() {
+                    pool.write(handle, &stamped(nth as u32 + 1, len)).unwrap();
+                }
+                for (nth, handle) in handles.into_iter().enumerate() {
+                    let read = pool.read(&handle).unwrap();
+                    assert!(*read == stamped(nth as u32 + 1, len), "{geometry:?} {len} {nth}");
+                    drop(read);
+                    pool.free(handle).unwrap();
+                }
+            }
+            smallest = class.capacity + 1;
+        }
+        pool.trim();
+        pool.check();
+        assert_eq!(pool.pages().used(), 0);
+    }
+}
+
+/// Row 2: however many write one slot, it has one object, and none is left when it is freed.
+#[test]
+fn threads_that_write_one_slot_leave_one_object() {
+    let core = Core::with_slots(Config::default(), 2).unwrap();
+    thread::scope(|scope| {
+        for writer in 0..4u32 {
+            let core = &core;
+            scope.spawn(move || {
+                for version in 0..10_000 {
+                    let staged =
+                        core.stage(0, &stamped(version, 1 + version as usize % 4096)).unwrap();
+                    core.lock(0).unwrap().replace(staged, writer as u8);
+                }
+            });
+        }
+    });
+    let objects = || core.classes().iter().map(|stat| stat.obj_used).sum::<u64>();
+    assert_eq!(objects(), 1);
+    core.lock(0).unwrap().set_inline(0);
+    core.trim();
+    core.check();
+    assert_eq!((objects(), core.pages().used()), (0, 0));
+}
+
+/// Rows 1, 7 and 8: four threads compact at once, while others store, read and free; every list is right
+/// after every round.
+#[test]
+fn compaction_from_four_threads_at_once() {
+    for (seed, geometry) in
+        [(21, Geometry::default()), (22, Geometry::Kernel(KernelGeometry::default()))]
+    {
+        const SLOTS: u32 = 600;
+        let core = Core::with_slots(config(geometry), SLOTS as u64).unwrap();
+        let mut rng = seeded(seed);
+        let mut model = vec![None; SLOTS as usize];
+        for round in 0..40u32 {
+            let compacting = AtomicBool::new(true);
+            let from_one_thread = rng.u32(..SLOTS);
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        while compacting.load(Relaxed) {
+                            core.compact();
+                        }
+                    });
+                }
+                for _ in 0..800 {
+                    let index = (from_one_thread + rng.u32(..SLOTS / 2)) % SLOTS;
+                    let held = &mut model[index as usize];
+                    match core.pin(index).content() {
+                        Content::Object { bytes, .. } => assert!(Some(bytes) == held.as_deref()),
+                        Content::Inline(_) => assert!(held.is_none()),
+                    }
+                    if rng.u32(..3) > 0 {
+                        let bytes = stamped(round << 16 | index, rng.usize(700..900));
+                        let staged = core.stage(index, &bytes).unwrap();
+                        core.lock(index).unwrap().replace(staged, 0);
+                        *held = Some(bytes);
+                    } else {
+                        core.lock(index).unwrap().set_inline(0);
+                        *held = None;
+                    }
+                }
+                compacting.store(false, Relaxed);
+            });
+            core.check();
+        }
+        for (index, held) in model.iter().enumerate() {
+            match core.pin(index as u32).content() {
+                Content::Object { bytes, .. } => assert!(Some(bytes) == held.as_deref()),
+                Content::Inline(_) => assert!(held.is_none()),
+            }
+        }
+    }
+}
+
+/// Writers in place while another thread moves their objects: no write is lost (rows 1 and 2).
+#[test]
+fn stress_writes_in_place_are_not_lost_to_moves() {
+    const WRITERS: u32 = 3;
+    const EACH: u32 = 200;
+    let core = Core::with_slots(Config::default(), (WRITERS * EACH) as u64).unwrap();
+    let done = AtomicBool::new(false);
+    let mut moved = 0;
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let core = &core;
+                scope.spawn(move || {
+                    let mut rng = seeded(31 + writer as u64);
+                    let mut model = vec![Vec::new(); EACH as usize];
+                    for version in 0..20_000u32 {
+                        let nth = rng.u32(..EACH);
+                        let (index, held) = (writer * EACH + nth, &mut model[nth as usize]);
+                        if let Content::Object { bytes, .. } = core.pin(index).content() {
+                            assert!(bytes == held.as_slice(), "word {index} lost a write");
+                        }
+                        let word = core.lock(index).unwrap();
+                        match rng.u32(..8) {
+                            0 => {
+                                word.set_inline(0);
+                                held.clear();
+                            }
+                            1..4 if !held.is_empty() => {
+                                *held = stamped(version, held.len());
+                                assert!(word.overwrite(held, 0).is_ok());
+                            }
+                            4..7 if !held.is_empty() => {
+                                let new = stamped(version, rng.usize(1..=held.len()));
+                                word.patch(&new).unwrap();
+                                held[..new.len()].copy_from_slice(&new);
+                            }
+                            _ => {
+                                *held = stamped(version, 1500);
+                                let staged = word.stage(held).unwrap();
+                                word.replace(staged, 0);
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mover = scope.spawn(|| {
+            while !done.load(Relaxed) {
+                moved += core.compact();
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Relaxed);
+        mover.join().unwrap();
+    });
+    core.check();
+    println!("{moved} pages compacted");
+}
+
+/// Row 9: a pool goes while objects are in it, right after threads were busy in it.
+#[test]
+fn pools_are_dropped_right_after_use() {
+    for round in 0..1000u32 {
+        let core = Core::with_slots(Config::default(), 64).unwrap();
+        thread::scope(|scope| {
+            for busy in 0..2u32 {
+                let core = &core;
+                scope.spawn(move || {
+                    for index in busy * 32..busy * 32 + 8 + round % 8 {
+                        let staged =
+                            core.stage(index, &stamped(index, 100 + index as usize)).unwrap();
+                        core.lock(index).unwrap().replace(staged, 0);
+                    }
+                    core.compact();
+                });
+            }
+        });
+        // Staged and never published, as by a thread that gave up.
+        drop(core.stage(3, b"never published").unwrap());
+    }
+}
+
+/// Row 18: what was freed is never readable: a new object has the bytes it was given, all of them.
+#[test]
+fn freed_bytes_are_never_read() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let lengths = || (1..=4096).step_by(61);
+    for _ in 0..3 {
+        let full: Vec<_> = lengths()
+            .flat_map(|len| [len; 5])
+            .map(|len| pool.store(&vec![0xa5; len]).unwrap())
+            .collect();
+        full.into_iter().for_each(|handle| pool.free(handle).unwrap());
+        let new: Vec<_> = lengths().map(|len| (len, pool.malloc(len).unwrap())).collect();
+        for (len, handle) in new {
+            let bytes = pool.read(&handle).unwrap();
+            assert!(bytes.len() == len && bytes.iter().all(|&byte| byte == 0), "{len} bytes");
+            drop(bytes);
+            pool.free(handle).unwrap();
+        }
+    }
+    pool.check();
+}
+
+/// Row 18: an object that gets shorter in place shows none of its old bytes.
+#[test]
+fn a_shorter_overwrite_shows_no_old_bytes() {
+    let core = Core::with_slots(Config::default(), 1).unwrap();
+    let staged = core.stage(0, &[0xa5; 3000]).unwrap();
+    core.lock(0).unwrap().replace(staged, 0);
+    assert!(core.lock(0).unwrap().overwrite(&[1; 10], 0).is_ok());
+    assert_eq!(core.pin(0).content(), Content::Object { bytes: &[1; 10], mark: 0 });
+    // One byte more than the slot has is refused, and changes nothing.
+    let slot = core.table().classes()[core.table().position(3000).unwrap()].capacity;
+    assert!(core.lock(0).unwrap().overwrite(&vec![2; slot + 1], 0).is_err());
+    assert_eq!(core.pin(0).content(), Content::Object { bytes: &[1; 10], mark: 0 });
+    core.check();
+}
+
+/// Row 10: a write that fails leaves the old bytes, and what comes later does not bring others back.
+#[test]
+fn a_failed_write_leaves_the_old_bytes_for_good() {
+    let core = Core::with_slots(Config::default(), 64).unwrap();
+    for index in 0..64 {
+        let staged = core.stage(index, &stamped(index, 1000)).unwrap();
+        core.lock(index).unwrap().replace(staged, 0);
+    }
+    core.pages().set_limit(Some(core.pages().used()));
+    let refused = (0..64).filter(|&index| core.stage(index, &stamped(99, 4096)).is_err()).count();
+    assert!(refused > 0, "the limit refused nothing");
+    core.trim();
+    core.compact();
+    core.pages().set_limit(None);
+    for index in 0..64 {
+        let old = stamped(index, 1000);
+        assert_eq!(core.pin(index).content(), Content::Object { bytes: &old, mark: 0 });
+    }
+    core.check();
+}
+
+/// The limit is reached, not only approached: its last page is given out, and the next one is not.
+#[test]
+fn the_last_page_of_a_limit_is_given_out() {
+    for geometry in [
+        Geometry::default(),
+        Geometry::Kernel(KernelGeometry { chain: 1, ..KernelGeometry::default() }),
+    ] {
+        let pages = page::Config { limit: Some(3), ..page::Config::default() };
+        let pool = Pool::new(Config { geometry, pages }).unwrap();
+        let stored: Vec<_> = (0..3).map(|_| pool.store(&[7; 4096]).unwrap()).collect();
+        assert_eq!(pool.pages().used(), 3);
+        assert!(pool.store(&[7; 4096]).unwrap_err().is_limit());
+        stored.into_iter().for_each(|handle| pool.free(handle).unwrap());
+    }
+}
+
+/// A pool at its limit finds the free slots whose pages are committed, wherever they are.
+#[test]
+fn at_the_limit_committed_slots_are_used_first() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let mut stored: Vec<_> = (0..4).map(|_| pool.store(&[7; 4096]).unwrap()).collect();
+    // The lowest slot's page is given back; the third's is kept ready.
+    pool.free(stored.remove(0)).unwrap();
+    pool.trim();
+    pool.free(stored.remove(1)).unwrap();
+    pool.pages().set_limit(Some(pool.pages().used()));
+    stored.push(pool.store(&[8; 4096]).unwrap());
+    assert!(pool.store(&[9; 4096]).unwrap_err().is_limit());
+    pool.check();
+    stored.into_iter().for_each(|handle| pool.free(handle).unwrap());
+}
+
+/// A handle that is not of a live object is refused at once, also while the cell's object is being read.
+#[test]
+fn bad_handles_are_refused_without_waiting_for_readers() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let stale = pool.store(b"first").unwrap().into_raw();
+    pool.free(Handle::from_raw(stale).unwrap()).unwrap();
+    let refused = Error::Handle { raw: stale };
+    // The cell is free: a handle of the generation that comes next names nothing yet.
+    let next = stale + (1 << 32);
+    for bytes in [&b""[..], b"x"] {
+        let written = pool.write(&Handle::from_raw(next).unwrap(), bytes);
+        assert_eq!(written, Err(Error::Handle { raw: next }));
+    }
+    let live = pool.store(b"second").unwrap();
+    let guard = pool.read(&live).unwrap();
+    assert_eq!(pool.write(&Handle::from_raw(stale).unwrap(), b"x"), Err(refused));
+    assert_eq!(pool.free(Handle::from_raw(stale).unwrap()), Err(refused));
+    assert_eq!(pool.read(&Handle::from_raw(stale).unwrap()).err(), Some(refused));
+    assert_eq!(&*guard, b"second");
+    drop(guard);
+    pool.free(live).unwrap();
+}

@@ -1,0 +1,85 @@
+//! Hostile bytes to every codec: an error, or output that the input alone decides; and what a codec made
+//! itself comes back.
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use zcomp::{Codec, Memory, Params, Stream};
+
+const CANARY: u8 = 0xc5;
+const FENCE: usize = 64;
+
+fn stream(codec: &dyn Codec, level: Option<i32>, block: usize) -> Box<dyn Stream> {
+    let params = Params { level };
+    let bytes = codec.stream_bytes(&params, block).expect("the level is one of the codec's");
+    codec.stream(&params, block, Memory::owned(bytes).expect("there is memory")).expect("as above")
+}
+
+/// Runs `work` on `len` bytes of `fill` between two fences; the bytes, after a look at the fences.
+fn fenced<R>(len: usize, fill: u8, work: impl FnOnce(&mut [u8]) -> R) -> (R, Vec<u8>) {
+    let mut memory = vec![CANARY; len + 2 * FENCE];
+    memory[FENCE..FENCE + len].fill(fill);
+    let result = work(&mut memory[FENCE..FENCE + len]);
+    let outside = memory[..FENCE].iter().chain(&memory[FENCE + len..]);
+    assert!(outside.into_iter().all(|&byte| byte == CANARY), "bytes beside the output changed");
+    (result, memory[FENCE..FENCE + len].to_vec())
+}
+
+/// What `compressed` becomes: the same whatever the output held before, and from an exact allocation.
+fn decompress(stream: &mut dyn Stream, compressed: &[u8], len: usize) -> Option<Vec<u8>> {
+    let exact = compressed.to_vec().into_boxed_slice();
+    let (first, zeros) = fenced(len, 0, |output| stream.decompress(&exact, output));
+    let (second, ones) = fenced(len, 0xff, |output| stream.decompress(&exact, output));
+    assert_eq!(first, second);
+    first.is_ok().then(|| {
+        assert!(zeros == ones, "old bytes of the output show through");
+        zeros
+    })
+}
+
+fn run(input: &mut Unstructured) -> Result<()> {
+    let codec = *input.choose(zcomp::codecs())?;
+    let block = [4096, 8192, 65536][input.choose_index(3)?];
+    let level = input.int_in_range(-8..=22)?;
+    let level = Some(level).filter(|level| codec.levels().contains(level));
+    let mut stream = stream(codec, level, block);
+    let len = match input.int_in_range(0..=2u8)? {
+        0 => input.int_in_range(0..=block)?,
+        _ => block,
+    };
+    let hostile = input.ratio(1, 2)?;
+    let (flips, cut): ([(u16, u8); 3], u8) = (input.arbitrary()?, input.arbitrary()?);
+    let rest = input.bytes(input.len())?;
+    if hostile {
+        decompress(&mut *stream, rest, len);
+    } else {
+        let plain: Vec<u8> = rest.iter().copied().cycle().take(len.min(rest.len() * 8)).collect();
+        let room = plain.len() + plain.len() / 64 + 512;
+        let (written, output) = fenced(room, 0, |output| stream.compress(&plain, output));
+        let written = written.expect("it is no longer than the block").expect("there is room");
+        let mut compressed = output[..written].to_vec();
+        assert_eq!(decompress(&mut *stream, &compressed, plain.len()), Some(plain.clone()));
+        let little = written.saturating_sub(usize::from(cut));
+        let (fits, _) = fenced(little, 0, |output| stream.compress(&plain, output));
+        assert!(matches!(fits, Ok(Some(0..)) | Ok(None)), "{fits:?}");
+        // Damaged in a few places, or short.
+        for (at, change) in flips {
+            if let Some(byte) = compressed.get_mut(usize::from(at)) {
+                *byte ^= change;
+            }
+        }
+        decompress(&mut *stream, &compressed, plain.len());
+        decompress(&mut *stream, &compressed[..little], plain.len());
+    }
+    // Whatever came before, the stream is as good as new.
+    let page: Vec<u8> = (0..block).map(|nth| (nth / 7 % 251) as u8).collect();
+    let (written, output) = fenced(block, 0, |output| stream.compress(&page, output));
+    let written = written.expect("it is a block").expect("the page gets smaller");
+    assert_eq!(decompress(&mut *stream, &output[..written], block), Some(page));
+    Ok(())
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    // Input that ends too early chooses nothing.
+    let _ = run(&mut Unstructured::new(bytes));
+});

@@ -48,7 +48,7 @@ asan:
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
-	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests -- threads stress
+	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests
 
 # The corpus of earlier runs is kept and grown in fuzz/corpus.
 fuzz: export CFLAGS = -fno-sanitize=all

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 /// Counts pages in use against a limit that may change at any time.
 ///
-/// A limit set below what is in use takes nothing away; it refuses more until enough was given back.
+/// A limit set below what is in use takes nothing away; it refuses more until enough was given back. What
+/// is being taken while the limit changes may still be held against the old one.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -74,10 +75,12 @@ impl Budget {
 
     /// Waits until the soft limit is reached, `timeout` at most; whether it is.
     pub fn wait_near(&self, timeout: Duration) -> bool {
-        let end = Instant::now() + timeout;
+        // A time too long to be told is for ever.
+        let end = Instant::now().checked_add(timeout);
+        let left = |end: Instant| end.checked_duration_since(Instant::now());
         let mut waiting = self.waiters.lock();
         while !self.is_near() {
-            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            let Some(left) = end.map_or(Some(timeout), left) else { return false };
             waiting = self.woken.wait_timeout(waiting, left).0;
         }
         true

@@ -38,7 +38,14 @@ impl<T> Mutex<T> {
 
     /// Takes the lock until [`let_go`](Self::let_go).
     pub fn hold(&self) {
-        std::mem::forget(self.mutex.lock());
+        self.hold_with(|_| ());
+    }
+
+    /// As [`hold`](Self::hold), with a look at what it guards.
+    fn hold_with(&self, look: impl FnOnce(&mut T)) {
+        let mut guard = self.mutex.lock();
+        look(&mut guard);
+        std::mem::forget(guard);
         self.held.store(true, Relaxed);
     }
 
@@ -91,12 +98,11 @@ pub fn register(member: Weak<dyn Forks>) {
 
 extern "C" fn before() {
     FORKING.hold();
-    let mut registry = REGISTRY.lock();
-    registry.held = registry.members.iter().filter_map(Weak::upgrade).collect();
-    registry.held.iter().for_each(|member| member.hold());
-    drop(registry);
-    // From here to the fork no one registers.
-    REGISTRY.hold();
+    // Held throughout: who registers now does so after the fork.
+    REGISTRY.hold_with(|registry| {
+        registry.held = registry.members.iter().filter_map(Weak::upgrade).collect();
+        registry.held.iter().for_each(|member| member.hold());
+    });
 }
 
 extern "C" fn in_parent() {

@@ -281,8 +281,8 @@ impl<D: Default + Send + Sync> Space<D> {
     pub fn offset_of(&self, address: usize) -> Option<u64> {
         let contains = |number| self.units.get(number).is_some_and(|unit| unit.contains(address));
         let number = self.windows.find(address, contains)?;
-        let base = self.units.get(number)?.base().addr();
-        Some(((number as u64) << UNIT_SHIFT) + (address - base) as u64)
+        let at = self.units.get(number)?.place_of(address)?;
+        Some(((number as u64) << UNIT_SHIFT) + at as u64)
     }
 
     /// The address of `offset`, which lies in a live extent.
@@ -292,9 +292,11 @@ impl<D: Default + Send + Sync> Space<D> {
     pub fn pointer(&self, offset: u64) -> NonNull<u8> {
         let unit = self.units.get((offset >> UNIT_SHIFT) as u32);
         let at = offset as usize & (UNIT_BYTES - 1);
-        match unit.filter(|unit| at >> page_shift() < unit.pages() as usize) {
-            // SAFETY: the unit has address space for `pages` pages from its base, and `at` is below.
-            Some(unit) => unsafe { NonNull::new_unchecked(unit.base().add(at)) },
+        let unit = unit.filter(|unit| at >> page_shift() < unit.pages() as usize);
+        // The base is read once: a segment that goes meanwhile leaves none.
+        match unit.and_then(|unit| NonNull::new(unit.base())) {
+            // SAFETY: a unit with a base has address space for `pages` pages from there, and `at` is below.
+            Some(base) => unsafe { base.add(at) },
             None => panic!("offset {offset:#x} is outside the space"),
         }
     }
@@ -406,7 +408,8 @@ impl<D: Default + Send + Sync> Space<D> {
             let address = self.pointer(extent.start()).addr().get();
             assert_eq!(self.offset_of(address), Some(extent.start()));
         }
-        assert!(committed as usize <= self.budget.used(), "committed pages are budgeted");
+        let used = self.budget.used();
+        assert!(committed as usize <= used, "{committed} pages are committed, {used} budgeted");
         let mut unused = 0;
         for segment in &state.segments {
             for unit in segment.units.clone().filter_map(|number| self.units.get(number)) {

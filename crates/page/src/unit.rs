@@ -99,10 +99,16 @@ impl Unit {
         self.base.load(Relaxed)
     }
 
+    /// Bytes from the unit's base to `address`, if that lies in the unit.
+    pub(crate) fn place_of(&self, address: usize) -> Option<usize> {
+        let pages = self.pages() as usize;
+        let at = address.wrapping_sub(self.base().addr());
+        (at < pages << page_shift()).then_some(at)
+    }
+
     /// Whether `address` lies in the unit's address space.
     pub(crate) fn contains(&self, address: usize) -> bool {
-        let pages = self.pages() as usize;
-        address.wrapping_sub(self.base().addr()) < pages << page_shift()
+        self.place_of(address).is_some()
     }
 
     /// Bytes of the meta data that were touched.

@@ -17,7 +17,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// A table for at most `units` units, half full at worst.
+    /// A table for `units` units, half full then; it takes twice as many.
     pub(crate) fn new(units: u32) -> Result<Self, Error> {
         let len = (units as usize * 2).next_power_of_two();
         let mut entries = Vec::new();

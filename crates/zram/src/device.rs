@@ -13,6 +13,7 @@ use page::page_size;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use zsmalloc::{Classes, Core, Exclusive, Old, Slots};
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
@@ -59,6 +60,9 @@ impl Forks for Shared {
         self.streams.let_go();
     }
 }
+
+/// Slots that a discard frees before it gives its stream back.
+const STRETCH: u64 = 1 << 16;
 
 /// The part of a request that lies in one slot.
 #[derive(Clone, Debug)]
@@ -144,7 +148,9 @@ impl Device {
             let written = if part.is_whole() {
                 self.write_whole(part.slot, data, &mut workspace, share)
             } else {
-                self.write_part(&part, Some(data), &mut workspace, share)
+                let full = |source| Error::OutOfMemory { slot: part.slot as u64, source };
+                let word = self.shared.pool.lock(part.slot).map_err(full);
+                word.and_then(|word| self.rewrite(word, &part, Some(data), &mut workspace, share))
             };
             if let Err(error) = written {
                 share.failed_writes.fetch_add(1, Relaxed);
@@ -181,15 +187,15 @@ impl Device {
     }
 
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
-    fn write_part(
+    fn rewrite(
         &self,
+        word: Exclusive<'_>,
         part: &Part,
         data: Option<&[u8]>,
         workspace: &mut Workspace,
         share: &Share,
     ) -> Result<(), Error> {
         let full = |source| Error::OutOfMemory { slot: part.slot as u64, source };
-        let word = self.shared.pool.lock(part.slot).map_err(full)?;
         let mut block = [0; BLOCK];
         slot::decode(word.content(), 0, &mut block, workspace, part.slot as u64)?;
         match data {
@@ -226,36 +232,50 @@ impl Device {
         Ok(())
     }
 
-    /// Frees `len` bytes at `offset`: they read as zeros. Slots that the range covers in part are
-    /// written; those it covers whole are freed, which needs no memory.
+    /// Frees `len` bytes at `offset`: they read as zeros. Slots that the range covers whole are freed first,
+    /// which needs no memory; those it covers in part are written, which may fail.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.check_range(offset, len)?;
         let end = offset + len;
         let block = BLOCK as u64;
         let first = offset.next_multiple_of(block).min(end);
         let last = (end / block * block).max(first);
-        self.zero_part(offset, first)?;
-        // Not to compress with: no fork comes between a slot and its count while a stream is taken.
-        let workspace = self.shared.streams.get();
-        let share = self.counters.share(workspace.nth);
-        for slot in first / block..last / block {
-            share.notify_free.fetch_add(1, Relaxed);
-            if let Some(word) = self.shared.pool.lock_existing(slot as u32) {
-                share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
-            }
-        }
-        drop(workspace);
-        self.zero_part(last, end)
+        self.free_slots(first / block..last / block);
+        let head = self.zero_part(offset, first);
+        head.and(self.zero_part(last, end))
     }
 
-    /// Writes zeros to a range within one slot.
+    fn free_slots(&self, slots: Range<u64>) {
+        let mut next = slots.start;
+        while next < slots.end {
+            // Not to compress with: no fork comes between a slot and its count while a stream is taken. It
+            // is given back now and then, for those who wait.
+            let workspace = self.shared.streams.get();
+            let share = self.counters.share(workspace.nth);
+            let made = self.shared.pool.first_made(next).unwrap_or(slots.end).min(slots.end);
+            let stretch = made..(made + STRETCH).min(slots.end);
+            share.notify_free.fetch_add(stretch.end - next, Relaxed);
+            for slot in stretch.clone() {
+                if let Some(word) = self.shared.pool.lock_existing(slot as u32) {
+                    share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+                }
+            }
+            next = stretch.end;
+        }
+    }
+
+    /// Writes zeros to a range within one slot. One that holds nothing is left alone.
     fn zero_part(&self, start: u64, end: u64) -> Result<(), Error> {
         let mut workspace = self.shared.streams.get();
         let share = self.counters.share(workspace.nth);
         for part in parts(start, (end - start) as usize) {
-            self.write_part(&part, None, &mut workspace, share).inspect_err(|_| {
-                share.failed_writes.fetch_add(1, Relaxed);
-            })?;
+            let word = self.shared.pool.lock_existing(part.slot);
+            let held = |word: &Exclusive<'_>| slot::held_now(word.content()) != Held::Nothing;
+            if let Some(word) = word.filter(held) {
+                self.rewrite(word, &part, None, &mut workspace, share).inspect_err(|_| {
+                    share.failed_writes.fetch_add(1, Relaxed);
+                })?;
+            }
         }
         Ok(())
     }
@@ -263,6 +283,16 @@ impl Device {
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.shared.pool.pages().set_limit(bytes.map(pages_of));
+    }
+
+    /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited for.
+    pub fn set_soft_limit(&self, bytes: Option<u64>) {
+        self.shared.pool.pages().set_soft_limit(bytes.map(pages_of));
+    }
+
+    /// Waits until the soft limit is reached, `timeout` at most; whether it is.
+    pub fn wait_near_limit(&self, timeout: Duration) -> bool {
+        self.shared.pool.pages().wait_near(timeout)
     }
 
     /// Makes `mem_used_max` what is used now.
@@ -276,10 +306,20 @@ impl Device {
         if self.compaction == Compaction::Off { 0 } else { self.shared.pool.compact() }
     }
 
+    /// As [`compact`](Self::compact), until `bytes` bytes were freed; pages freed.
+    pub fn shrink(&self, bytes: usize) -> usize {
+        if self.compaction == Compaction::Off { 0 } else { self.shared.pool.shrink(bytes) }
+    }
+
+    /// Bytes of pages that compaction could free.
+    pub fn freeable(&self) -> usize {
+        self.shared.pool.freeable()
+    }
+
     /// The kernel's `mm_stat`.
     pub fn mm_stat(&self) -> MmStat {
         let pages = self.shared.pool.pages();
-        let bytes = |pages: usize| (pages * page_size()) as u64;
+        let bytes = |pages: usize| (pages as u64).saturating_mul(page_size() as u64);
         MmStat {
             mem_used_total: bytes(pages.used()),
             mem_limit: pages.limit().map_or(0, bytes),

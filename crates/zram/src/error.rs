@@ -50,6 +50,7 @@ impl Error {
     /// The errno a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
+            Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,
             Error::Disksize { .. } | Error::Range { .. } | Error::Codec(_) => Errno::INVAL,
             Error::OutOfMemory { .. } | Error::Pool(_) => Errno::NOMEM,
             Error::Corrupt { .. } => Errno::IO,

@@ -5,7 +5,8 @@ use fastrand::Rng;
 use page::RefuseNth;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use zram::{BLOCK, Config, Device, Error};
+use std::time::Duration;
+use zram::{BLOCK, Compaction, Config, Device, Error};
 use zsmalloc::{Geometry, KernelGeometry};
 
 /// 1 in `make test`, more in `make long`.
@@ -344,4 +345,171 @@ fn bad_requests_are_named_and_change_nothing() {
     let bad = Config { params, ..config("zstd", 4096) };
     assert!(matches!(Device::new(bad), Err(Error::Codec(_))));
     device.check();
+}
+
+/// Bytes that no codec makes shorter.
+fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| rng.u8(..)).collect()
+}
+
+/// A discard that covers its first and last slot in part frees those between, also where there is no room
+/// for what is left of the others.
+#[test]
+fn a_ragged_discard_frees_whole_slots_at_the_limit() {
+    const SLOTS: usize = 1000;
+    const PATTERN: [u8; BLOCK] = [1; BLOCK];
+    for limit_after in [300 * BLOCK as u64, 1] {
+        let mem_limit = Some(300 * page::page_size() as u64);
+        let config = Config { mem_limit, ..config("lz4", (SLOTS * BLOCK) as u64) };
+        let mut shadow = Shadow::new(config).unwrap();
+        shadow.device.write(0, &PATTERN).unwrap();
+        let mut rng = Rng::with_seed(7);
+        let noise = noise(&mut rng, (SLOTS - 1) * BLOCK);
+        let full = shadow.device.write(BLOCK as u64, &noise).unwrap_err();
+        let Error::OutOfMemory { slot, .. } = full else { panic!("{full}") };
+        let end = slot as usize * BLOCK;
+        assert!(slot > 280, "{slot} slots only");
+        shadow.bytes[..BLOCK].copy_from_slice(&PATTERN);
+        shadow.bytes[BLOCK..end].copy_from_slice(&noise[..end - BLOCK]);
+        shadow.check();
+        // With a limit of one page there is no room for half a pattern, however many slots are freed.
+        shadow.device.set_mem_limit(Some(limit_after));
+        let (at, len) = (2048usize, 1usize << 20);
+        let discarded = shadow.device.discard(at as u64, len as u64);
+        assert_eq!(discarded.is_ok(), limit_after > 1, "{discarded:?}");
+        if discarded.is_err() {
+            let held = shadow.device.io_stat();
+            assert_eq!((held.failed_writes, held.notify_free), (2, 255));
+        }
+        let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+        shadow.bytes[whole.clone()].fill(0);
+        shadow.compare(whole.start, whole.len());
+        // The edges hold their old bytes or their new, the first of these where that failed.
+        let head_is_old = discarded.is_err();
+        if !head_is_old {
+            shadow.bytes[at..whole.start].fill(0);
+        }
+        shadow.compare(0, whole.start);
+        shadow.adopt(whole.end, &vec![0; at + len - whole.end]);
+        shadow.check();
+        assert_eq!(shadow.device.mm_stat().orig_data_size, (slot - 255) * BLOCK as u64);
+    }
+}
+
+#[test]
+fn the_largest_limit_is_none_in_practice() {
+    let config = Config { mem_limit: Some(u64::MAX), ..config("lz4", 1 << 20) };
+    let device = Device::new(config).unwrap();
+    for _ in 0..2 {
+        assert_eq!(device.mm_stat().mem_limit, u64::MAX);
+        device.write(0, &[7; 100]).unwrap();
+        device.set_mem_limit(Some(u64::MAX));
+    }
+    device.set_mem_limit(None);
+    assert_eq!(device.mm_stat().mem_limit, 0);
+    device.check();
+}
+
+/// A device of which every second slot was discarded.
+fn fragmented(compaction: Compaction) -> Shadow {
+    let geometry = Geometry::Kernel(KernelGeometry::default());
+    let config = Config { compaction, geometry, ..config("lz4", 8 << 20) };
+    let mut shadow = Shadow::new(config).unwrap();
+    let mut rng = Rng::with_seed(8);
+    for slot in 0..shadow.bytes.len() / BLOCK {
+        // A third noise, the rest zeros: all slots about equally long.
+        let at = slot * BLOCK;
+        shadow.bytes[at..at + BLOCK / 3].copy_from_slice(&noise(&mut rng, BLOCK / 3));
+    }
+    shadow.device.write(0, &shadow.bytes).unwrap();
+    for at in (0..shadow.bytes.len()).step_by(2 * BLOCK) {
+        shadow.device.discard(at as u64, BLOCK as u64).unwrap();
+        shadow.bytes[at..at + BLOCK].fill(0);
+    }
+    shadow
+}
+
+#[test]
+fn a_device_is_shrunk_on_demand() {
+    let shadow = fragmented(Compaction::Manual);
+    let device = &shadow.device;
+    let page = page::page_size();
+    let used = || device.mm_stat().mem_used_total as usize;
+    let (before, freeable) = (used(), device.freeable());
+    assert!(freeable > before / 4, "{freeable} bytes of {before}");
+    let freed = device.shrink(1);
+    assert!(freed > 0 && freed * page < freeable / 2, "{freed} pages of {freeable} bytes");
+    assert_eq!(before - used(), freed * page);
+    assert!(device.freeable() < freeable);
+    assert_eq!(device.mm_stat().pages_compacted, freed as u64);
+    shadow.check();
+    let half = device.freeable() / 2;
+    assert!(device.shrink(half) * page >= half);
+    device.shrink(usize::MAX);
+    assert_eq!(device.freeable(), 0);
+    assert_eq!(device.shrink(usize::MAX), 0);
+    shadow.check();
+
+    let off = fragmented(Compaction::Off);
+    let before = off.device.mm_stat();
+    assert_eq!((off.device.shrink(usize::MAX), off.device.compact()), (0, 0));
+    assert_eq!(off.device.mm_stat(), before);
+    off.check();
+}
+
+#[test]
+fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
+    const LONG: Duration = Duration::from_secs(60);
+    let device = Device::new(config("lz4", 4 << 20)).unwrap();
+    let page = page::page_size() as u64;
+    assert!(!device.wait_near_limit(Duration::ZERO), "without a soft limit");
+    device.set_soft_limit(Some(100 * page));
+    assert!(!device.wait_near_limit(Duration::from_millis(1)));
+    let noise = noise(&mut Rng::with_seed(9), 4 << 20);
+    std::thread::scope(|scope| {
+        let waiters = [(); 2].map(|()| scope.spawn(|| device.wait_near_limit(LONG)));
+        device.write(0, &noise).unwrap();
+        waiters.into_iter().for_each(|waiter| assert!(waiter.join().unwrap()));
+    });
+    assert!(device.mm_stat().mem_used_total >= 1000 * page);
+    assert!(device.wait_near_limit(Duration::ZERO));
+    // Raised above what is used, and lowered again while someone waits.
+    device.set_soft_limit(Some(1 << 40));
+    assert!(!device.wait_near_limit(Duration::ZERO));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| device.wait_near_limit(LONG));
+        device.set_soft_limit(Some(page));
+        assert!(waiter.join().unwrap());
+    });
+    device.discard(0, 4 << 20).unwrap();
+    device.compact();
+    device.set_soft_limit(None);
+    assert!(!device.wait_near_limit(Duration::ZERO));
+    device.check();
+}
+
+/// What was never written costs a discard nothing: this would take minutes slot by slot.
+#[test]
+fn a_discard_of_all_of_the_largest_device() {
+    let disksize = (1 << 44) - BLOCK as u64;
+    let device = Device::new(config("lz4", disksize)).unwrap();
+    let last = disksize - BLOCK as u64;
+    let block = noise(&mut Rng::with_seed(10), BLOCK);
+    for round in 1..=8 {
+        device.write(0, &block).unwrap();
+        device.write(last, &block).unwrap();
+        assert_eq!(device.mm_stat().orig_data_size, 2 * BLOCK as u64);
+        device.discard(0, disksize).unwrap();
+        let mut back = vec![0xee; BLOCK];
+        for at in [0, last] {
+            device.read(at, &mut back).unwrap();
+            assert!(back.iter().all(|&byte| byte == 0), "the slot at {at} was not freed");
+        }
+        let stat = device.mm_stat();
+        assert_eq!(
+            (stat.orig_data_size, stat.huge_pages, stat.huge_pages_since),
+            (0, 0, 2 * round)
+        );
+        assert_eq!(device.io_stat().notify_free, round * (disksize / BLOCK as u64));
+    }
 }

@@ -42,11 +42,21 @@ fn disturb(device: &Device, seed: u64, stop: &AtomicBool) {
     }
 }
 
+/// Ends the other threads, also when a child failed.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn a_child_has_a_whole_copy() {
     let device = Device::new(Config::new(SLOTS * BLOCK as u64).unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
         for seed in 0..4 {
             let (device, stop) = (&device, &stop);
             scope.spawn(move || disturb(device, seed, stop));
@@ -75,7 +85,6 @@ fn a_child_has_a_whole_copy() {
                 assert_eq!(status, 0, "the child failed");
             }
         }
-        stop.store(true, Relaxed);
     });
     verify(&device);
     device.check();

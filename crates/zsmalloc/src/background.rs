@@ -10,9 +10,10 @@
 
 use crate::Core;
 use crate::class::{Class, ClassState};
+use crate::compact::{Compacting, Done};
 use crate::core::Owner;
 use crate::stat::ClassStat;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::Ordering::Relaxed;
 use page::fork::Mutex;
 use rustix_futex_sync::Condvar;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +25,9 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(1);
 /// The thread sleeps this many times as long as it worked: it takes at most half a processor.
 const REST: u32 = 1;
+
+/// The shortest and the longest rest after a pass that could move nothing.
+const FRUITLESS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Compaction begins in a class when moving could free more than this share of its pages, and more than
 /// one page ...
@@ -81,6 +85,16 @@ impl Background {
         !inner.stopping
     }
 
+    /// Waits for `time`, or until the thread is to end.
+    fn rest(&self, time: Duration) {
+        let end = Instant::now() + time;
+        let mut inner = self.inner.lock();
+        while !inner.stopping {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
+            inner = self.told.wait_timeout(inner, left).0;
+        }
+    }
+
     fn is_stopping(&self) -> bool {
         self.inner.lock().stopping
     }
@@ -99,11 +113,6 @@ impl Background {
             // It does not panic; if it did, the message is out already.
             let _ = thread.join();
         }
-    }
-
-    /// Whether a thread is there.
-    pub(crate) fn is_running(&self) -> bool {
-        self.inner.lock().thread.is_some()
     }
 
     pub(crate) fn hold(&self) {
@@ -151,31 +160,36 @@ impl<O: Owner + Send + 'static> Core<O> {
     }
 
     fn run(weak: &Weak<Self>, background: &Background) {
+        let mut rest = Duration::ZERO;
         while background.wait() {
             let Some(core) = weak.upgrade() else { return };
-            core.pass(background);
+            let moved = core.pass(background);
+            drop(core);
+            // What could not be moved now (pinned, or no room to move to) is not tried again at once.
+            rest =
+                if moved > 0 { Duration::ZERO } else { (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1) };
+            background.rest(rest);
         }
     }
 
-    /// Compacts every class that is worth it, a little at a time.
-    fn pass(&self, background: &Background) {
+    /// Compacts every class that is worth it, a little at a time; objects moved.
+    fn pass(&self, background: &Background) -> usize {
         self.whole();
         let parts = self.parts();
-        if parts.compacting.swap(true, Acquire) {
-            return;
-        }
+        let Some(_alone) = Compacting::begin(parts) else { return 0 };
+        let mut moved = 0;
         for class in parts.classes.iter().rev() {
-            loop {
-                let begun = Instant::now();
-                let step = self.compact_step(class, is_worth_going_on);
-                parts.compacted.fetch_add(step.freed.saturating_sub(step.spent) as u64, Relaxed);
-                if step.moved == 0 || background.is_stopping() {
-                    break;
+            let mut begun = Instant::now();
+            let go_on = |done: &Done| {
+                if done.moved > 0 {
+                    thread::sleep(begun.elapsed() * REST);
                 }
-                thread::sleep(begun.elapsed() * REST);
-            }
+                begun = Instant::now();
+                !background.is_stopping()
+            };
+            moved += self.compact_class(class, is_worth_going_on, go_on).moved;
         }
-        parts.compacting.store(false, Release);
+        moved
     }
 }
 
@@ -183,10 +197,5 @@ impl<O: Owner> Core<O> {
     /// Ends the background thread, if there is one, and waits for it.
     pub fn stop_background(&self) {
         self.parts().background.stop();
-    }
-
-    /// Whether a thread compacts in the background at the moment, or waits to be asked again.
-    pub fn has_background_thread(&self) -> bool {
-        self.parts().background.is_running()
     }
 }

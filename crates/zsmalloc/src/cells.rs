@@ -38,11 +38,14 @@ struct Free {
 pub struct Cells {
     leaves: Leaves<Leaf>,
     free: Mutex<Free>,
+    /// The generation that cells begin with.
+    first_generation: u32,
 }
 
 impl Cells {
-    pub(crate) fn new(arena: &Arc<Arena>) -> Result<Self, Error> {
-        Ok(Cells { leaves: Leaves::new(arena)?, free: Mutex::default() })
+    pub(crate) fn new(arena: &Arc<Arena>, first_generation: u32) -> Result<Self, Error> {
+        debug_assert!((1..=GENERATION_MAX).contains(&first_generation));
+        Ok(Cells { leaves: Leaves::new(arena)?, free: Mutex::default(), first_generation })
     }
 
     /// Takes a free cell: its number and generation. Its word holds nothing.
@@ -129,7 +132,7 @@ impl sealed::Owner for Cells {
     fn make_word(&self, index: u32) -> Result<&Word, Error> {
         let leaf = self.leaves.get_or_make(index as u64 / LEAF, || Leaf {
             words: std::array::from_fn(|_| Word::new(Value::EMPTY)),
-            generations: std::array::from_fn(|_| AtomicU32::new(1)),
+            generations: std::array::from_fn(|_| AtomicU32::new(self.first_generation)),
         })?;
         Ok(&leaf.words[(index as u64 % LEAF) as usize])
     }
@@ -147,14 +150,18 @@ impl sealed::Owner for Cells {
     fn mend(&self) {
         self.leaves.iter().flat_map(|leaf| &leaf.words).for_each(Word::unlock_lost);
         self.leaves.mend();
-        // Cells without an object are free, whatever a lost thread had them for.
+        // Cells without an object are free, whatever a lost thread had them for; it may not have come to
+        // ending their generation.
         let mut free = self.free.lock();
         (free.head, free.live) = (0, 0);
         for index in (0..free.used as u32).rev() {
             let Some(word) = sealed::Owner::word(self, index) else { continue };
             if word.peek().decode().is_ok() {
                 free.live += 1;
-            } else if !self.is_retired(index) {
+                continue;
+            }
+            self.retire_generation(index);
+            if !self.is_retired(index) {
                 word.lock_exclusive();
                 word.unlock_exclusive(Value::inline(free.head));
                 free.head = index as u64 + 1;

@@ -31,6 +31,8 @@ pub(crate) struct ClassState {
     pub(crate) inuse: u64,
     /// Pages committed.
     pub(crate) committed: u64,
+    /// Of them, those that no live object touches.
+    pub(crate) ready: u64,
 }
 
 impl Class {

@@ -6,6 +6,7 @@
 use crate::class::{Class, ClassState};
 use crate::core::Owner;
 use crate::locked::{Locked, Movable};
+use crate::parts::Parts;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::{Place, Value};
 use crate::{Core, core::sealed};
@@ -13,16 +14,42 @@ use page::page_size;
 
 /// Objects moved at most before the class's lock is dropped.
 const STEP: usize = 64;
+/// Zspages left alone at most, since all that is left in them is pinned, before a class is.
+const SKIPPED_MAX: usize = 32;
 
-/// What one step did.
+/// That one thread compacts, which is this one.
+pub(crate) struct Compacting<'p>(&'p Parts);
+
+impl<'p> Compacting<'p> {
+    /// Begins, unless another thread compacts.
+    pub(crate) fn begin(parts: &'p Parts) -> Option<Self> {
+        // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
+        (!parts.compacting.swap(true, Acquire)).then(|| Compacting(parts))
+    }
+}
+
+impl Drop for Compacting<'_> {
+    fn drop(&mut self) {
+        self.0.compacting.store(false, Release);
+    }
+}
+
+/// What was done in a class.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Step {
-    /// Objects moved; 0 when there was nothing to do, or all that was is pinned.
+pub(crate) struct Done {
+    /// Objects moved.
     pub(crate) moved: usize,
     /// Pages freed.
-    pub(crate) freed: usize,
+    freed: usize,
     /// Pages committed for it.
-    pub(crate) spent: usize,
+    spent: usize,
+}
+
+impl Done {
+    /// Pages gained.
+    pub(crate) fn gained(&self) -> usize {
+        self.freed.saturating_sub(self.spent)
+    }
 }
 
 /// An owner's words, for a mover.
@@ -58,46 +85,49 @@ impl<O: Owner> Core<O> {
         self.whole();
         let wanted = bytes.div_ceil(page_size());
         let parts = self.parts();
-        if parts.compacting.swap(true, Acquire) {
-            return 0;
-        }
+        let Some(_alone) = Compacting::begin(parts) else { return 0 };
         let mut total = 0;
         for class in parts.classes.iter().rev() {
-            let (mut freed, mut spent) = (0, 0);
-            while total + freed < wanted.saturating_add(spent) {
-                let step = self.compact_step(class, |_, _| true);
-                (freed, spent) = (freed + step.freed, spent + step.spent);
-                if step.moved == 0 {
-                    break;
-                }
-            }
-            total += freed.saturating_sub(spent);
+            let go_on = |done: &Done| total + done.gained() < wanted;
+            total += self.compact_class(class, |_, _| true, go_on).gained();
         }
-        parts.compacted.fetch_add(total as u64, Relaxed);
-        parts.compacting.store(false, Release);
         total
     }
 
-    /// Moves some objects of one class, under its lock, if `worth` says so and it can free pages. The lock
-    /// is dropped after each step, for those who wait.
-    pub(crate) fn compact_step(
+    /// Moves objects of one class as long as `worth` says so of it, that can free pages, and `go_on` of
+    /// what was done. The lock is dropped after each step, for those who wait. A zspage of which nothing
+    /// can be moved is passed over.
+    pub(crate) fn compact_class(
         &self,
         class: &Class,
         worth: impl Fn(&Class, &ClassState) -> bool,
-    ) -> Step {
-        let mut locked = Locked::new(self.parts(), class);
-        let Some((source, target)) = locked.ends().filter(|_| worth(class, &locked.state)) else {
-            return Step::default();
-        };
-        let before = locked.state.committed;
-        let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
-        let spent = (locked.state.committed - before) as usize;
-        Step { moved, spent, freed: locked.release(source) as usize }
+        mut go_on: impl FnMut(&Done) -> bool,
+    ) -> Done {
+        let parts = self.parts();
+        let mut done = Done::default();
+        let mut skipped = Vec::new();
+        while skipped.len() < SKIPPED_MAX && go_on(&done) {
+            let mut locked = Locked::new(parts, class);
+            if !worth(class, &locked.state) {
+                break;
+            }
+            let Some((source, target)) = locked.ends(&skipped) else { break };
+            let before = locked.state.committed;
+            let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
+            done.spent += (locked.state.committed - before) as usize;
+            done.freed += locked.release(source) as usize;
+            done.moved += moved;
+            if moved == 0 {
+                skipped.push(source);
+            }
+        }
+        parts.compacted.fetch_add(done.gained() as u64, Relaxed);
+        done
     }
 
     /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
     pub fn freeable(&self) -> usize {
-        let pages: u64 = self.classes().iter().map(|stat| stat.freeable()).sum();
+        let pages: u64 = self.classes().iter().map(|stat| stat.gain()).sum();
         pages as usize * page_size()
     }
 

@@ -3,21 +3,19 @@
 //! Lock order: owner's word, class, slab caches, space. Storing builds outside, swaps inside, frees
 //! after: a new object is whole before the word names it, the old one is freed after it no longer does.
 
-use crate::background::Background;
-use crate::class::Class;
-use crate::geometry::GRAIN;
-use crate::locked::{Locked, Search};
+use crate::compact::Compacting;
+use crate::locked::Locked;
 use crate::memory::Memory;
+use crate::parts::Parts;
 use crate::stat::{ClassStat, Classes};
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicUsize, Backoff, Mutex};
+use crate::sync::Backoff;
+use crate::sync::Ordering::Relaxed;
 use crate::word::{PAYLOAD_BITS, Place, Value, Word};
-use crate::{ClassTable, Config, Error, Geometry};
+use crate::{ClassTable, Config, Error};
 use page::{Budget, page_size};
 use slab::Arena;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Who has words. Sealed: an object's safety rests on its word, so only this crate's owners exist.
 pub trait Owner: sealed::Owner {}
@@ -49,144 +47,6 @@ pub(crate) mod sealed {
 
         /// Asserts the owner's own state.
         fn check(&self);
-    }
-}
-
-/// Pages ready at any fill: commits are dear, so a few pages are kept for the next objects.
-const READY_MIN: usize = 64;
-
-/// The parts below the owner.
-pub(crate) struct Parts {
-    pub(crate) memory: Memory,
-    pub(crate) classes: Box<[Class]>,
-    table: ClassTable,
-    /// Position of the class for sizes up to 8 bytes times the place here.
-    by_size: Box<[u16]>,
-    /// Pages committed that no live object touches.
-    pub(crate) ready: AtomicUsize,
-    /// Pages that compaction freed so far.
-    pub(crate) compacted: AtomicU64,
-    /// Whether a thread compacts.
-    pub(crate) compacting: AtomicBool,
-    /// Compaction by itself.
-    pub(crate) background: Arc<Background>,
-    /// Whether this is a child that has not mended what lost threads left.
-    pub(crate) lost_threads: AtomicBool,
-    /// Held while it does.
-    pub(crate) mending: Mutex<()>,
-}
-
-impl Parts {
-    fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        let table = config.geometry.table()?;
-        let places = 0..=table.largest() / GRAIN;
-        // All capacities are multiples of the grain, so the place of a size tells its class.
-        let by_size =
-            places.map(|place| table.position((place * GRAIN).max(1)).unwrap_or(0) as u16);
-        let whole = matches!(config.geometry, Geometry::Kernel(_));
-        let classes = table.classes().iter().enumerate();
-        Ok(Parts {
-            memory: Memory::new(config.pages, arena)?,
-            classes: classes.map(|(nth, &shape)| Class::new(nth as u32, shape, whole)).collect(),
-            by_size: by_size.collect(),
-            table,
-            ready: AtomicUsize::new(0),
-            compacted: AtomicU64::new(0),
-            compacting: AtomicBool::new(false),
-            background: Arc::default(),
-            lost_threads: AtomicBool::new(false),
-            mending: Mutex::default(),
-        })
-    }
-
-    fn class_of(&self, len: usize) -> Result<&Class, Error> {
-        match self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) {
-            Some(&class) => Ok(&self.classes[class as usize]),
-            None => Err(Error::Size { size: len, max: self.table.largest() }),
-        }
-    }
-
-    /// Whether more pages are ready than the pool may keep: 64, or 0.1% of what is committed; none in the
-    /// kernel's geometry, which gives an empty zspage back at once.
-    pub(crate) fn ready_excess(&self, class: &Class) -> bool {
-        let kept = READY_MIN.max(self.memory.space.budget().used() / 1000);
-        let kept = if class.whole { 0 } else { kept };
-        self.ready.load(Relaxed) > kept
-    }
-
-    /// Takes a slot for `len` bytes.
-    fn alloc(&self, len: usize, owner: u32) -> Result<u64, Error> {
-        let class = self.class_of(len)?;
-        loop {
-            let mut locked = Locked::new(self, class);
-            match locked.take(owner, Search::Lowest) {
-                Ok(Some(offset)) => return Ok(offset),
-                Ok(None) => drop(locked),
-                Err(error) => match locked.take(owner, Search::Committed)? {
-                    Some(offset) => return Ok(offset),
-                    None => {
-                        drop(locked);
-                        if self.trim() == 0 {
-                            return Err(error);
-                        }
-                        continue;
-                    }
-                },
-            }
-            let id = self.memory.create(class)?;
-            let mut locked = Locked::new(self, class);
-            locked.insert(id);
-        }
-    }
-
-    fn free(&self, offset: u64) {
-        let class = self.class_at(offset);
-        match self.memory.space.find(offset) {
-            Some(id) => {
-                if Locked::new(self, class).give(id, offset) {
-                    self.background.ask();
-                }
-            }
-            None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
-        }
-    }
-
-    /// The class of the object at `offset`.
-    fn class_at(&self, offset: u64) -> &Class {
-        match self.memory.space.find(offset) {
-            Some(id) => &self.classes[self.memory.space.extent(id).tag() as usize],
-            None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
-        }
-    }
-
-    /// Gives every ready page back; how many pages.
-    fn trim(&self) -> usize {
-        if self.ready.load(Relaxed) == 0 {
-            return 0;
-        }
-        let space = &self.memory.space;
-        let mut total = 0;
-        for class in &self.classes {
-            loop {
-                let locked = Locked::new(self, class);
-                let with_ready =
-                    (0..crate::class::GROUPS).flat_map(|group| locked.group(group)).find(|&id| {
-                        let zspage = &space.extent(id).data;
-                        !zspage.releasing() && !zspage.ready.is_empty()
-                    });
-                match with_ready.map(|id| locked.release(id)) {
-                    None | Some(0) => break,
-                    Some(pages) => total += pages as usize,
-                }
-            }
-        }
-        total
-    }
-}
-
-impl fmt::Debug for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts").field("memory", &self.memory).finish_non_exhaustive()
     }
 }
 
@@ -305,7 +165,7 @@ impl<O: Owner> Core<O> {
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
         self.whole();
-        self.parts.trim()
+        self.parts.trim(usize::MAX)
     }
 
     /// Statistics per class.
@@ -322,11 +182,13 @@ impl<O: Owner> Core<O> {
     pub fn check(&self) {
         self.whole();
         let mut backoff = Backoff::default();
-        while self.parts.compacting.swap(true, Acquire) {
-            backoff.wait();
-        }
+        let _alone = loop {
+            match Compacting::begin(&self.parts) {
+                Some(alone) => break alone,
+                None => backoff.wait(),
+            }
+        };
         self.check_still();
-        self.parts.compacting.store(false, Release);
     }
 
     fn check_still(&self) {

@@ -63,6 +63,7 @@ impl<O: Owner> Core<O> {
         }
         parts.ready.store(0, Relaxed);
         parts.compacting.store(false, Relaxed);
+        parts.releases.store(0, Relaxed);
         let space = &parts.memory.space;
         for id in space.live().collect::<Vec<_>>() {
             let class = &parts.classes[space.extent(id).tag() as usize];
@@ -99,6 +100,7 @@ impl Locked<'_> {
         parts.ready.fetch_add(extent.data.ready.len() as usize, Relaxed);
         self.state.inuse += inuse as u64;
         self.state.committed += extent.committed().len() as u64;
+        self.state.ready += extent.data.ready.len() as u64;
         self.link(id, class.group(inuse));
         if inuse == 0 {
             self.release(id);

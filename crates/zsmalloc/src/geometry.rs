@@ -145,6 +145,12 @@ impl ClassShape {
         self.pages * page_size() - self.objects * self.size
     }
 
+    /// Percent of a zspage that slots cover, in whole numbers.
+    pub fn used_percent(&self) -> usize {
+        let bytes = self.pages * page_size();
+        (bytes - self.waste()) * 100 / bytes
+    }
+
     /// Whether a zspage is one block (of pages) with one object.
     fn is_huge(&self) -> bool {
         self.objects == 1
@@ -253,27 +259,30 @@ impl KernelGeometry {
             let size = (sizes.start() + nth * step).min(top);
             // Only the largest is never grown: its requests are taken as they come.
             let capacity = if size == top { size } else { size - HEADER };
-            let pages = self.chain(unit, size) * (unit / page_size());
-            shape(first + nth as u32, size, capacity, pages)
+            let of_blocks =
+                |blocks| shape(first + nth as u32, size, capacity, blocks * unit / page_size());
+            // Of equal ones the first, which is the shortest.
+            let others = (2..=self.chain).map(of_blocks);
+            others.fold(of_blocks(1), |best, next| {
+                if self.score(&next) < self.score(&best) { next } else { best }
+            })
         });
         let shapes = shapes.collect();
         if self.merge { merged(shapes) } else { shapes }
     }
 
-    /// Blocks of `unit` bytes in a zspage.
-    fn chain(&self, unit: usize, size: usize) -> usize {
-        let score = |blocks: usize| {
-            let (bytes, waste) = (blocks * unit, blocks * unit % size);
-            match self.rule {
-                ChainRule::UsedPercent => 100 - (bytes - waste) * 100 / bytes,
-                ChainRule::LeastWaste => waste,
-            }
-        };
-        // Of equal ones the first, which is the shortest.
-        (1..=self.chain)
-            .filter(|blocks| blocks * unit >= size)
-            .min_by_key(|&blocks| score(blocks))
-            .unwrap_or(1)
+    /// What the rule wants little of.
+    fn score(&self, shape: &ClassShape) -> usize {
+        match self.rule {
+            ChainRule::UsedPercent => 100 - shape.used_percent(),
+            ChainRule::LeastWaste => shape.waste(),
+        }
+    }
+
+    /// What the zspages of each possible length would be for a size of up to a page.
+    pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
+        let capacity = size.saturating_sub(HEADER);
+        (1..=self.chain).map(move |pages| shape(0, size, capacity, pages))
     }
 }
 

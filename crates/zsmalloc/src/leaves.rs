@@ -80,6 +80,17 @@ impl<L> Leaves<L> {
         made.filter_map(|leaf| leaf.get().map(|leaf| &**leaf))
     }
 
+    /// The first leaf from `index` on that was made.
+    pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
+        let (first, at) = Self::place(index);
+        let shelves = self.shelves.iter().enumerate().skip(first);
+        shelves.filter_map(|(nth, shelf)| Some((nth, shelf.get()?))).find_map(|(nth, shelf)| {
+            let from = if nth == first { at } else { 0 };
+            let found = shelf.iter().skip(from).position(|leaf| leaf.get().is_some())?;
+            Some((FIRST << nth) - FIRST + (from + found) as u64)
+        })
+    }
+
     /// Holds the table still over a fork.
     pub(crate) fn hold(&self) {
         self.making.hold();

@@ -28,6 +28,7 @@ mod locked;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod memory;
+mod parts;
 mod pool;
 mod slots;
 mod stat;

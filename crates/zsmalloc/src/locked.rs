@@ -7,11 +7,14 @@ use crate::Error;
 use crate::background::is_worth_asking;
 use crate::body::Body;
 use crate::class::{Class, ClassState, FULL};
-use crate::core::Parts;
+use crate::parts::Parts;
 use crate::stat::ClassStat;
 use crate::sync::{MutexGuard, Ordering::Relaxed};
 use crate::zspage::Zspage;
-use page::{ExtentId, PageSet};
+use page::{ExtentId, PageSet, page_size};
+
+/// Zspages looked at for a slot on committed pages, at the limit.
+const SCAN_MAX: usize = 256;
 
 /// A class with its lock held.
 #[derive(Debug)]
@@ -86,6 +89,7 @@ impl<'p> Locked<'p> {
         self.state.committed += committed as u64;
         self.body(id).take(slot, owner);
         let no_longer_ready = self.zspage(id).ready.remove(pages);
+        self.state.ready -= no_longer_ready as u64;
         if no_longer_ready > 0 {
             self.parts.ready.fetch_sub(no_longer_ready as usize, Relaxed);
         }
@@ -104,6 +108,7 @@ impl<'p> Locked<'p> {
             }
         }
         self.set_inuse(id, left);
+        self.state.ready += emptied as u64;
         self.parts.ready.fetch_add(emptied as usize, Relaxed);
         emptied > 0
     }
@@ -116,17 +121,53 @@ impl<'p> Locked<'p> {
 
     /// A free slot: fullest group first, head of its list first, lowest slot first.
     fn find(&self, search: Search) -> Option<(ExtentId, u32)> {
-        (0..FULL).rev().flat_map(|group| self.group(group)).find_map(|id| {
-            let body = self.body(id);
-            let mut slot = body.lowest_free()?;
-            if search == Search::Committed {
-                let committed = self.parts.memory.space.extent(id).committed();
-                while !committed.contains_all(self.class.pages_for(slot)) {
-                    slot = body.free_from(slot + 1)?;
-                }
+        let mut partial = (0..FULL).rev().flat_map(|group| self.group(group));
+        match search {
+            Search::Lowest => {
+                partial.find_map(|id| self.body(id).lowest_free().map(|slot| (id, slot)))
             }
-            Some((id, slot))
-        })
+            Search::Committed if !self.has_committed_room() => None,
+            Search::Committed => partial
+                .take(SCAN_MAX)
+                .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot))),
+        }
+    }
+
+    /// Whether the committed pages could hold another object, were the objects packed.
+    fn has_committed_room(&self) -> bool {
+        let bytes = self.state.committed * page_size() as u64;
+        bytes >= (self.state.inuse + 1) * self.class.shape.size as u64
+    }
+
+    /// The lowest free slot of a zspage whose pages are all committed.
+    fn lowest_committed(&self, id: ExtentId) -> Option<u32> {
+        let committed = self.parts.memory.space.extent(id).committed();
+        let body = self.body(id);
+        let mut slot = body.lowest_free()?;
+        while !committed.contains_all(self.class.pages_for(slot)) {
+            slot = body.free_from(slot + 1)?;
+        }
+        Some(slot)
+    }
+
+    /// A zspage that has ready pages, and that no one is giving back at the moment.
+    pub(crate) fn has_ready(&self, id: ExtentId) -> bool {
+        let extent = self.parts.memory.space.extent(id);
+        let is_ours = extent.pages() > 0
+            && extent.tag() == self.class.position
+            && !extent.data.body.load(Relaxed).is_null();
+        is_ours && !extent.data.releasing() && !extent.data.ready.is_empty()
+    }
+
+    /// Destroys a zspage that was made for an object and has got none, if there is one.
+    pub(crate) fn destroy_one_unused(self) {
+        let unused = self.group(0).find(|&id| {
+            let extent = self.parts.memory.space.extent(id);
+            extent.committed().is_empty() && !extent.data.releasing()
+        });
+        if let Some(id) = unused {
+            self.destroy_if_unused(id);
+        }
     }
 
     /// Gives the slot at `offset` of zspage `id` back, and the pages on which nothing lives any more,
@@ -146,12 +187,16 @@ impl<'p> Locked<'p> {
 
     /// The zspages to move objects from and to, if that can free pages: the emptiest and the fullest that
     /// are neither empty nor full. Where zspages are committed page by page, and only one is left, its
-    /// objects can move down within it.
-    pub(crate) fn ends(&self) -> Option<(ExtentId, ExtentId)> {
-        let source = (1..FULL).flat_map(|group| self.group(group)).next()?;
+    /// objects can move down within it. None of `skipped` is to give objects.
+    pub(crate) fn ends(&self, skipped: &[ExtentId]) -> Option<(ExtentId, ExtentId)> {
+        if ClassStat::new(self.class, &self.state).gain() == 0 {
+            return None;
+        }
+        let mut emptiest = (1..FULL).flat_map(|group| self.group(group));
+        let source = emptiest.find(|id| !skipped.contains(id))?;
         let fullest = (1..FULL).rev().flat_map(|group| self.group(group)).find(|&id| id != source);
         let target = fullest.or((!self.class.whole).then_some(source))?;
-        (ClassStat::new(self.class, &self.state).gain() > 0).then_some((source, target))
+        Some((source, target))
     }
 
     /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of `target`;
@@ -166,15 +211,14 @@ impl<'p> Locked<'p> {
         let mut moved = 0;
         for slot in (0..self.class.shape.objects as u32).rev() {
             let Some(index) = self.body(source).owner(slot) else { continue };
-            let Some(free) = self.body(target).lowest_free() else { break };
-            if moved == most || (source == target && free > slot) {
+            let Some(lowest) = self.body(target).lowest_free() else { break };
+            let is_below = |free: u32| source != target || free < slot;
+            if moved == most || !is_below(lowest) {
                 break;
             }
             let from = self.offset(source, slot);
             let Some(len) = owner.len_at(index, from) else { continue };
-            if self.occupy(target, free, index).is_err() {
-                break;
-            }
+            let Some(free) = self.settle_on(target, lowest, index, is_below) else { break };
             let to = self.offset(target, free);
             self.parts.memory.copy(self, from, to, len);
             if owner.swing(index, from, to) {
@@ -185,6 +229,21 @@ impl<'p> Locked<'p> {
             }
         }
         moved
+    }
+
+    /// Takes slot `lowest` of a zspage, or at the pool's limit one on committed pages that will do.
+    fn settle_on(
+        &mut self,
+        target: ExtentId,
+        lowest: u32,
+        owner: u32,
+        will_do: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        if self.occupy(target, lowest, owner).is_ok() {
+            return Some(lowest);
+        }
+        let free = self.lowest_committed(target).filter(|&free| will_do(free))?;
+        self.occupy(target, free, owner).ok().map(|()| free)
     }
 
     /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
@@ -203,9 +262,11 @@ impl<'p> Locked<'p> {
                 self.body(id).hold(self.class.slots_of(pages));
             }
             let (parts, class) = (self.parts, self.class);
+            parts.releases.fetch_add(1, Relaxed);
             drop(self);
             let released = parts.memory.release(id, &going);
             self = Locked::new(parts, class);
+            parts.releases.fetch_sub(1, Relaxed);
             self.settle(id, &going, released);
             total += released;
             if released == 0 || !parts.ready_excess(class) {
@@ -227,11 +288,12 @@ impl<'p> Locked<'p> {
             }
         }
         self.parts.ready.fetch_sub(released as usize, Relaxed);
+        self.state.ready -= released as u64;
         self.state.committed -= released as u64;
     }
 
     /// Destroys a zspage without objects and without committed pages.
-    pub(crate) fn destroy_if_unused(mut self, id: ExtentId) {
+    fn destroy_if_unused(mut self, id: ExtentId) {
         let extent = self.parts.memory.space.extent(id);
         if extent.data.inuse() > 0 || extent.data.releasing() || !extent.committed().is_empty() {
             return;
@@ -284,7 +346,7 @@ impl<'p> Locked<'p> {
 
     /// Asserts the class's whole state. `visit` gets each live object's offset and owner's number.
     pub(crate) fn check(&self, mut visit: impl FnMut(u64, u32)) {
-        let (mut inuse, mut committed) = (0, 0);
+        let (mut inuse, mut committed, mut ready) = (0, 0, 0);
         for group in 0..=FULL {
             let mut previous = 0;
             for (nth, id) in self.group(group).enumerate() {
@@ -293,11 +355,13 @@ impl<'p> Locked<'p> {
                 previous = id.to_raw();
                 self.check_zspage(id, group, &mut visit);
                 inuse += self.zspage(id).inuse() as u64;
+                ready += self.zspage(id).ready.len() as u64;
                 committed += self.parts.memory.space.extent(id).committed().len() as u64;
             }
             assert_eq!(self.group(group).count() as u32, self.state.counts[group]);
         }
-        assert_eq!((inuse, committed), (self.state.inuse, self.state.committed));
+        let state = &self.state;
+        assert_eq!((inuse, committed, ready), (state.inuse, state.committed, state.ready));
     }
 
     fn check_zspage(&self, id: ExtentId, group: usize, visit: &mut impl FnMut(u64, u32)) {

@@ -7,13 +7,15 @@
 //! - M2: bytes are written only by the taker of a slot before its owner's word names it (`Staged`, or a
 //!   move), or by the holder of that word's exclusive lock and its class's (`Exclusive`).
 //! - M3: bytes are read only under the word's shared or exclusive lock, and a slot is given back only
-//!   after a new value was put in the word under its exclusive lock.
+//!   after the word was made to say something else, under its exclusive lock or, by a mover, in one step
+//!   from its unlocked state: when no one had it locked, and no one reads the old place after.
 #![allow(unsafe_code)]
 
 use crate::Error;
 use crate::body::Body;
 use crate::class::Class;
 use crate::locked::Locked;
+use crate::parts::table_of;
 use crate::sync::Ordering::Relaxed;
 use crate::zspage::Zspage;
 use page::{ExtentId, PageSet, Space};
@@ -28,13 +30,14 @@ pub(crate) struct Memory {
     /// What manages the pool lies here: bodies, slot tables, cells.
     pub(crate) arena: Arc<Arena>,
     /// Caches of bodies, by size.
-    bodies: Vec<RawCache>,
+    bodies: Box<[RawCache]>,
 }
 
 impl Memory {
     pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        let sizes = (0..).map(body_size).take_while(|&size| size < 2 * Body::bytes(1024));
-        let bodies = sizes.map(|size| RawCache::new(&arena, size, 8)).collect::<Result<_, _>>()?;
+        let caches = (0..).take_while(|&nth| body_size(nth) < 2 * Body::bytes(1024)).count() as u32;
+        let bodies = (0..caches).map(|nth| Ok(RawCache::new(&arena, body_size(nth), 8)?));
+        let bodies = table_of(pages.supply.as_deref(), bodies)?;
         Ok(Memory { space: Space::new(pages)?, arena, bodies })
     }
 

@@ -70,8 +70,12 @@ impl Pool {
     #[doc(alias = "zs_create_pool")]
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
-        let id = POOLS.fetch_add(1, Relaxed) & 0xfff;
-        let core = Arc::new(Core::new(config, Cells::new)?);
+        let nth = POOLS.fetch_add(1, Relaxed);
+        // After 4096 pools numbers come again; then generations begin elsewhere, so that a handle of a pool
+        // long gone is hardly taken for one of this.
+        let (id, lap) = (nth & 0xfff, nth >> 12);
+        let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
+        let core = Arc::new(Core::new(config, |arena| Cells::new(arena, first))?);
         let weak: Weak<Core<Cells>> = Arc::downgrade(&core);
         page::fork::register(weak);
         Ok(Pool { core, id })
@@ -125,7 +129,9 @@ impl Pool {
 
     /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
-    pub fn read(&self, handle: &Handle) -> Result<ReadGuard<'_>, Error> {
+    ///
+    /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever).
+    pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         self.check_handle(handle)?;
         let pin = self.core.pin(handle.index());
         self.check_handle(handle)?;
@@ -145,8 +151,8 @@ impl Pool {
         if let Content::Inline(_) = word.content() {
             return Err(stale);
         }
-        self.core.owner().retire_generation(handle.index());
         word.set_inline(0);
+        self.core.owner().retire_generation(handle.index());
         self.core.owner().give(handle.index());
         Ok(())
     }
@@ -227,24 +233,31 @@ impl Pool {
         self.core.classes()
     }
 
+    /// Names the objects there are, the first eight by their handles; `None` when there are none. A debug
+    /// build prints it when the pool is dropped.
+    pub fn leak_report(&self) -> Option<String> {
+        const SHOWN: usize = 8;
+        let count = Some(self.len()).filter(|&count| count > 0)?;
+        let live = self.core.owner().live_cells();
+        let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
+        let raw: Vec<_> = handles.take(SHOWN).map(|handle| format!("{:#x}", handle.0)).collect();
+        let more = if count > SHOWN as u64 { " ..." } else { "" };
+        Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
+    }
+
     /// Asserts the whole state. Nothing else may use the pool meanwhile.
     pub fn check(&self) {
         self.core.check();
     }
 }
 
-/// Ends the background thread. A debug build names the objects whose handles were never freed; their memory goes with the pool.
+/// Ends the background thread. A debug build names the objects whose handles were never freed; their
+/// memory goes with the pool.
 impl Drop for Pool {
     fn drop(&mut self) {
         self.core.stop_background();
-        if cfg!(debug_assertions) && !self.is_empty() && !std::thread::panicking() {
-            let shown = 8;
-            let live = self.core.owner().live_cells();
-            let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
-            let raw: Vec<_> =
-                handles.take(shown).map(|handle| format!("{:#x}", handle.0)).collect();
-            let (count, more) = (self.len(), if self.len() > shown as u64 { " ..." } else { "" });
-            eprintln!("zsmalloc: a pool is dropped with {count} objects: {}{more}", raw.join(" "));
+        if cfg!(debug_assertions) && !std::thread::panicking() {
+            self.leak_report().inspect(|report| eprintln!("zsmalloc: {report}"));
         }
     }
 }

@@ -26,6 +26,14 @@ impl Core<Slots> {
     }
 }
 
+impl Core<Slots> {
+    /// The first word from `index` on that may hold something: those passed over were never made.
+    pub fn first_made(&self, index: u64) -> Option<u64> {
+        let leaf = self.owner().leaves.first_made(index / LEAF)?;
+        Some(index.max(leaf * LEAF))
+    }
+}
+
 impl Owner for Slots {}
 
 #[allow(private_interfaces)]

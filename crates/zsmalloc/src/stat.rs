@@ -18,6 +18,8 @@ pub struct ClassStat {
     pub obj_used: u64,
     /// Pages committed.
     pub committed: u64,
+    /// Of them, those that no live object touches.
+    pub ready: u64,
     /// Whether zspages are committed whole.
     pub whole: bool,
 }
@@ -31,6 +33,7 @@ impl ClassStat {
             obj_allocated: zspages as u64 * class.shape.objects as u64,
             obj_used: state.inuse,
             committed: state.committed,
+            ready: state.ready,
             whole: class.whole,
         }
     }
@@ -48,10 +51,10 @@ impl ClassStat {
         zspages.min(self.slack())
     }
 
-    /// Pages committed beyond those that the objects need at least.
+    /// Pages that objects touch, beyond those that they need at least.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
-        self.committed.saturating_sub(packed)
+        self.committed.saturating_sub(self.ready + packed)
     }
 
     /// Pages that moving objects could free: whole zspages' worth where those are committed whole.
@@ -84,14 +87,20 @@ const LABELS: [&str; 11] =
     ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "99%", "100%"];
 
 impl fmt::Display for Classes {
-    /// The kernel's columns, and `committed` behind them: the pages that objects touch.
+    /// The kernel's columns, and where zspages are committed page by page, `committed` behind them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, " {:>5} {:>5}", "class", "size")?;
         for label in LABELS {
             write!(f, " {label:>9}")?;
         }
         write!(f, " {:>13} {:>10} {:>10}", "obj_allocated", "obj_used", "pages_used")?;
-        writeln!(f, " {:>16} {:>8} {:>9}", "pages_per_zspage", "freeable", "committed")?;
+        let by_page = self.0.iter().any(|stat| !stat.whole);
+        let committed = |f: &mut fmt::Formatter<'_>, text: &dyn fmt::Display| match by_page {
+            true => writeln!(f, " {text:>9}"),
+            false => writeln!(f),
+        };
+        write!(f, " {:>16} {:>8}", "pages_per_zspage", "freeable")?;
+        committed(f, &"committed")?;
         for stat in &self.0 {
             write!(f, " {:>5} {:>5}", stat.shape.index, stat.shape.size)?;
             for group in 1..=FULL {
@@ -99,7 +108,8 @@ impl fmt::Display for Classes {
             }
             write!(f, " {:>13} {:>10}", stat.obj_allocated, stat.obj_used)?;
             write!(f, " {:>10} {:>16}", stat.pages_used(), stat.shape.pages)?;
-            writeln!(f, " {:>8} {:>9}", stat.freeable(), stat.committed)?;
+            write!(f, " {:>8}", stat.freeable())?;
+            committed(f, &stat.committed)?;
         }
         write!(f, "\n {:>5} {:>5}", "Total", "")?;
         for group in 1..=FULL {
@@ -109,6 +119,7 @@ impl fmt::Display for Classes {
         write!(f, " {:>13}", sum(|stat| stat.obj_allocated))?;
         write!(f, " {:>10}", sum(|stat| stat.obj_used))?;
         write!(f, " {:>10} {:>16}", sum(ClassStat::pages_used), "")?;
-        writeln!(f, " {:>8} {:>9}", sum(ClassStat::freeable), sum(|stat| stat.committed))
+        write!(f, " {:>8}", sum(ClassStat::freeable))?;
+        committed(f, &sum(|stat| stat.committed))
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn wait(&mut self) {
-        self.rounds += 1;
+        self.rounds = self.rounds.saturating_add(1);
         match self.rounds {
             #[cfg(not(loom))]
             0..6 => (0..1 << self.rounds).for_each(|_| std::hint::spin_loop()),

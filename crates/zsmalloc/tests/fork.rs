@@ -77,6 +77,15 @@ fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
     pool.check();
 }
 
+/// Ends the other threads, also when a child failed.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn a_child_has_a_whole_copy() {
     for geometry in [Geometry::default(), Geometry::Kernel(KernelGeometry::default())] {
@@ -91,6 +100,7 @@ fn a_child_has_a_whole_copy() {
             .collect();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _stop = Stop(&stop);
             for seed in 0..4 {
                 let (pool, stop) = (&pool, &stop);
                 scope.spawn(move || disturb(pool, seed, stop));
@@ -104,7 +114,6 @@ fn a_child_has_a_whole_copy() {
                     }
                 });
             }
-            stop.store(true, Relaxed);
         });
         pool.check();
         for (handle, data) in kept {

@@ -2,7 +2,7 @@
 //! other), the patches of 2014 and 2016, and the multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
 
-use zsmalloc::{ChainRule, ClassTable, Geometry, KernelGeometry};
+use zsmalloc::{ChainRule, ClassStat, ClassTable, Config, Geometry, Handle, KernelGeometry, Pool};
 
 fn table(chain: usize, rule: ChainRule) -> ClassTable {
     let kernel = KernelGeometry { chain, rule, ..KernelGeometry::default() };
@@ -104,11 +104,11 @@ fn the_documents_listings() {
 #[test]
 fn zspages_of_1568_bytes() {
     let rows = [(1, 960, 76), (2, 352, 95), (3, 1312, 89), (4, 704, 95), (5, 96, 99)];
-    for (pages, waste, percent) in rows {
-        let bytes = pages * 4096;
-        assert_eq!((bytes % 1568, (bytes - bytes % 1568) * 100 / bytes), (waste, percent));
-    }
     for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
+        let kernel = KernelGeometry { chain: 5, rule, ..KernelGeometry::default() };
+        let candidates = kernel.candidates(1568);
+        let candidates = candidates.map(|shape| (shape.pages, shape.waste(), shape.used_percent()));
+        assert_eq!(candidates.collect::<Vec<_>>(), rows);
         // With chains of 4 the sizes #95 to #99 merge into #100; with 5 the class is its own.
         let class = |chain| {
             let table = table(chain, rule);
@@ -170,4 +170,80 @@ fn multi_page_classes_of_2024() {
         // The page itself counts among the sizes, though it is the last of the run below.
         assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
     }
+}
+
+/// The document's sample of the statistics: size, objects there is room for, objects, pages, freeable pages.
+#[test]
+fn the_documents_statistics() {
+    for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
+        let table = table(4, rule);
+        for (size, obj_allocated, obj_used, pages_used, freeable) in
+            [(512, 3464, 3346, 433, 14), (528, 4154, 3793, 536, 44), (544, 4170, 3965, 556, 26)]
+        {
+            let shape = *table.classes().iter().find(|class| class.size == size).unwrap();
+            let row = ClassStat {
+                shape,
+                groups: [0; 12],
+                obj_allocated,
+                obj_used,
+                committed: pages_used,
+                ready: 0,
+                whole: true,
+            };
+            assert_eq!((row.pages_used(), row.freeable()), (pages_used, freeable), "{row:?}");
+        }
+    }
+}
+
+const HEADER: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% \
+    obj_allocated obj_used pages_used pages_per_zspage freeable";
+
+/// A table as it is printed, its words one space apart.
+fn printed(pool: &Pool) -> Vec<String> {
+    let text = pool.classes().to_string();
+    assert!(text.ends_with('\n'));
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.lines().map(words).collect()
+}
+
+fn expect(pool: &Pool, header: &str, rows: [&str; 2], total: &str) {
+    let printed = printed(pool);
+    let [first, between @ .., empty, last] = &printed[..] else { panic!("{printed:?}") };
+    assert_eq!([first, empty, last], [header, "", total]);
+    assert_eq!(between.len(), pool.table().classes().len());
+    for row in rows {
+        assert!(between.iter().any(|line| line == row), "{row}\nis not in {between:#?}");
+    }
+}
+
+/// The columns of the kernel's `classes` file, and ours behind them where pages are committed one by one.
+#[test]
+fn the_printed_table() {
+    let stored = |pool: &Pool, len: usize, count: usize| -> Vec<Handle> {
+        (0..count).map(|_| pool.store(&vec![1; len]).unwrap()).collect()
+    };
+    let geometry = Geometry::Kernel(KernelGeometry::default());
+    let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
+    assert_eq!(printed(&pool).last().unwrap(), &format!("Total{}", " 0".repeat(15)));
+    // Three zspages of 8 objects each, two of them half full: that is 50%, and counts as up to 60%.
+    for (nth, handle) in stored(&pool, 500, 24).into_iter().enumerate() {
+        if matches!(nth, 0..4 | 8..12) {
+            pool.free(handle).unwrap();
+        }
+    }
+    let _block = stored(&pool, 4096, 1);
+    let rows =
+        ["30 512 0 0 0 0 0 2 0 0 0 0 1 24 16 3 1 1", "254 4096 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 0"];
+    expect(&pool, HEADER, rows, "Total 0 0 0 0 0 2 0 0 0 0 2 25 17 4 1");
+
+    // 32 blocks to a zspage; five use five pages of it. Of 512 bytes there are 256 to a zspage of 32 pages.
+    let pool = Pool::new(Config::default()).unwrap();
+    let _blocks = stored(&pool, 4096, 5);
+    let _small = stored(&pool, 512, 257);
+    let rows = [
+        "508 4096 0 1 0 0 0 0 0 0 0 0 0 32 5 32 32 0 5",
+        "60 512 1 0 0 0 0 0 0 0 0 0 1 512 257 64 32 0 33",
+    ];
+    let header = format!("{HEADER} committed");
+    expect(&pool, &header, rows, "Total 1 1 0 0 0 0 0 0 0 0 1 544 262 96 0 38");
 }

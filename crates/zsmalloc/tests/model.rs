@@ -310,21 +310,29 @@ fn an_overwrite_of_no_greater_length_succeeds_at_the_limit() {
     device.check();
 }
 
-#[test]
-fn every_refusal_is_an_error_and_loses_nothing() {
+/// Makes one of `make` for every request that its set-up and `work` ask for, which is refused, alone or with
+/// all that follow. A refused set-up leaves nothing, and no other fails.
+fn refuse_every_request<T>(
+    geometry: Geometry,
+    make: impl Fn(Config) -> Result<T, Error>,
+    work: impl Fn(T),
+) {
     for from_then_on in [false, true] {
-        for nth in 1.. {
+        let make = |nth| {
             let supply = Arc::new(RefuseNth::new(nth, from_then_on));
             let pages = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
-            if let Ok(mut device) = Device::new(Config { pages, ..Config::default() }) {
-                let mut rng = Rng::with_seed(14);
-                for _ in 0..80 {
-                    let _ = device.step(&mut rng, true);
-                    device.core.check();
-                }
-                device.check();
-            }
+            (make(Config { geometry, pages }), supply)
+        };
+        let (made, supply) = make(usize::MAX);
+        assert!(made.is_ok());
+        let setting_up = supply.requests();
+        assert!(setting_up > 0, "the set-up asks for nothing");
+        for nth in 1.. {
+            let (made, supply) = make(nth);
+            assert_eq!(made.is_err(), nth <= setting_up, "request {nth} of {setting_up}");
+            made.into_iter().for_each(&work);
             if supply.requests() < nth {
+                assert!(nth > setting_up + 20, "nothing was asked for after the set-up");
                 break;
             }
         }
@@ -332,25 +340,82 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 }
 
 #[test]
+fn every_refusal_is_an_error_and_loses_nothing() {
+    for geometry in [geometries()[0], geometries()[1]] {
+        refuse_every_request(geometry, Device::new, |mut device| {
+            let mut rng = Rng::with_seed(14);
+            for _ in 0..80 {
+                let _ = device.step(&mut rng, true);
+                device.core.check();
+            }
+            device.check();
+        });
+    }
+}
+
+#[test]
+fn every_refusal_leaves_handles_as_they_were() {
+    for geometry in [geometries()[0], geometries()[1]] {
+        refuse_every_request(geometry, handles, |mut subject| {
+            let mut rng = Rng::with_seed(16);
+            for step in 0..120 {
+                match step % 12 {
+                    _ if subject.live.is_empty() => drop(subject.store(&mut rng)),
+                    9 => subject.write(&mut rng),
+                    10 => subject.free(&mut rng),
+                    11 if step % 24 == 23 => {
+                        (0..subject.live.len() / 2).for_each(|_| subject.free(&mut rng));
+                        subject.compact(&mut rng);
+                    }
+                    _ => drop(subject.store(&mut rng)),
+                }
+                subject.pool.check();
+            }
+            subject.check();
+            while !subject.live.is_empty() {
+                subject.free(&mut rng);
+            }
+            subject.pool.trim();
+            subject.check();
+            assert_eq!(subject.pool.pages().used(), 0, "pages left after all was freed");
+        });
+    }
+}
+
+/// Every size, in every slot of a zspage: all bytes of all objects are their own.
+#[test]
 fn every_size_fills_a_whole_zspage() {
-    for size in 1..=4096usize {
-        if size % 7 != 1 && size % 8 > 1 && size < 4090 {
-            continue; // the edges of each class, and a sample between
+    for geometry in [geometries()[0], geometries()[1]] {
+        let pool = Pool::new(config(geometry)).unwrap();
+        let stat = |pool: &Pool| {
+            let classes = pool.classes();
+            let mut used = classes.iter().copied().filter(|stat| stat.obj_used > 0);
+            let stat = used.next().unwrap();
+            assert_eq!(used.next(), None, "objects in two classes");
+            stat
+        };
+        let fill = |nth: usize, size: usize| vec![(nth * 31 + size) as u8; size];
+        for size in 1..=4096usize {
+            let first = pool.store(&vec![0xa5; size]).unwrap();
+            let shape = stat(&pool).shape;
+            assert!(shape.capacity >= size, "size {size} in {shape:?}");
+            let handles: Vec<_> =
+                (1..shape.objects).map(|nth| pool.store(&fill(nth, size)).unwrap()).collect();
+            let full = stat(&pool);
+            assert_eq!((full.groups[11], full.obj_used), (1, shape.objects as u64), "size {size}");
+            assert_eq!(full.groups[1..11], [0; 10], "size {size}");
+            assert_eq!(*pool.read(&first).unwrap(), vec![0xa5; size]);
+            pool.free(first).unwrap();
+            for (nth, handle) in handles.into_iter().enumerate() {
+                let read = pool.read(&handle).unwrap();
+                assert!(*read == fill(nth + 1, size), "size {size} object {nth}");
+                drop(read);
+                pool.free(handle).unwrap();
+            }
         }
-        let pool = Pool::new(Config::default()).unwrap();
-        let stat = |pool: &Pool| pool.classes().iter().copied().find(|stat| stat.obj_used > 0);
-        let first = pool.store(&vec![0xa5; size]).unwrap();
-        let class = stat(&pool).unwrap();
-        assert!(class.shape.size >= size);
-        let data = |nth: usize| vec![(nth * 31 + size) as u8; size];
-        let handles: Vec<_> =
-            (1..class.shape.objects).map(|nth| pool.store(&data(nth)).unwrap()).collect();
-        let full = stat(&pool).unwrap();
-        assert_eq!((full.groups[11], full.obj_used), (1, class.shape.objects as u64));
-        assert_eq!(&*pool.read(&first).unwrap(), vec![0xa5; size]);
-        for (nth, handle) in handles.iter().enumerate() {
-            assert_eq!(&*pool.read(handle).unwrap(), data(nth + 1), "size {size} object {nth}");
-        }
+        pool.trim();
+        pool.check();
+        assert_eq!(pool.pages().used(), 0);
     }
 }
 

@@ -2,9 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
+use page::{Request, Supply};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use zsmalloc::{ChainRule, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Pool};
+use std::time::Duration;
+use zsmalloc::{
+    ChainRule, ClassStat, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Pool,
+    Slots,
+};
 
 fn config(geometry: Geometry) -> Config {
     Config { geometry, ..Config::default() }
@@ -147,6 +154,7 @@ fn compaction_from_four_threads_at_once() {
             });
             core.check();
         }
+        assert!(core.pages_compacted() > 0, "nothing moved");
         for (index, held) in model.iter().enumerate() {
             match core.pin(index as u32).content() {
                 Content::Object { bytes, .. } => assert!(Some(bytes) == held.as_deref()),
@@ -163,7 +171,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
     const EACH: u32 = 200;
     let core = Core::with_slots(Config::default(), (WRITERS * EACH) as u64).unwrap();
     let done = AtomicBool::new(false);
-    let mut moved = 0;
+    let mut freed = 0;
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
@@ -204,7 +212,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
             .collect();
         let mover = scope.spawn(|| {
             while !done.load(Relaxed) {
-                moved += core.compact();
+                freed += core.compact();
             }
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -212,7 +220,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
         mover.join().unwrap();
     });
     core.check();
-    println!("{moved} pages compacted");
+    assert!(freed > 0 && core.pages_compacted() > 0, "nothing moved");
 }
 
 /// Row 9: a pool goes while objects are in it, right after threads were busy in it.
@@ -349,4 +357,178 @@ fn bad_handles_are_refused_without_waiting_for_readers() {
     assert_eq!(&*guard, b"second");
     drop(guard);
     pool.free(live).unwrap();
+}
+
+fn both_geometries() -> [Geometry; 2] {
+    [Geometry::default(), Geometry::Kernel(KernelGeometry::default())]
+}
+
+/// Objects of `len` bytes, of which the first `spared` stay and of the others every second goes.
+fn fragmented(pool: &Pool, len: usize, count: usize, spared: usize) -> Vec<(Handle, Vec<u8>)> {
+    let stored = (0..count as u32).map(|nth| {
+        let bytes = stamped(nth, len);
+        (pool.store(&bytes).unwrap(), bytes)
+    });
+    let (mut kept, mut goes) = (Vec::new(), Vec::new());
+    for (nth, (handle, bytes)) in stored.collect::<Vec<_>>().into_iter().enumerate() {
+        match nth < spared || nth % 2 == 0 {
+            true => kept.push((handle, bytes)),
+            false => goes.push(handle),
+        }
+    }
+    goes.into_iter().for_each(|handle| pool.free(handle).unwrap());
+    pool.trim();
+    kept
+}
+
+fn expect(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
+    pool.check();
+    for (nth, (handle, bytes)) in kept.iter().enumerate() {
+        assert!(*pool.read(handle).unwrap() == *bytes, "object {nth}");
+    }
+}
+
+/// The class of objects of `len` bytes.
+fn class_of(pool: &Pool, len: usize) -> ClassStat {
+    *pool.classes().iter().nth(pool.table().position(len).unwrap()).unwrap()
+}
+
+/// Compaction begins with the largest class, and ends as soon as enough is free.
+#[test]
+fn a_little_is_freed_in_the_largest_class_only() {
+    for geometry in both_geometries() {
+        let pool = Pool::new(config(geometry)).unwrap();
+        let (small, large) = (fragmented(&pool, 100, 20_000, 0), fragmented(&pool, 3000, 2000, 0));
+        let before = [100, 3000].map(|len| class_of(&pool, len));
+        assert!(before.iter().all(|stat| stat.freeable() > 0), "{before:?}");
+        let freed = pool.shrink(1);
+        let after = [100, 3000].map(|len| class_of(&pool, len));
+        assert_eq!(before[0], after[0], "the small class");
+        assert!(freed > 0);
+        assert_eq!(before[1].committed - after[1].committed, freed as u64);
+        assert_eq!(before[1].obj_used, after[1].obj_used);
+        if after[1].whole {
+            let pages_used = before.map(|stat| stat.pages_used());
+            assert_eq!(
+                after.map(|stat| stat.pages_used()),
+                [pages_used[0], pages_used[1] - freed as u64]
+            );
+        }
+        assert!(after[1].freeable() > 0, "more was freed than was asked for");
+        // All of the rest goes when all is asked for.
+        assert!(pool.shrink(usize::MAX) > freed);
+        assert!([100, 3000].iter().all(|&len| class_of(&pool, len).freeable() == 0));
+        expect(&pool, &small);
+        expect(&pool, &large);
+    }
+}
+
+/// A zspage of which nothing can be moved keeps no other from being emptied.
+#[test]
+fn a_pinned_object_holds_up_no_others() {
+    for geometry in both_geometries() {
+        for len in [100, 700, 1500, 3000] {
+            let pool = Pool::new(config(geometry)).unwrap();
+            // The emptiest zspage is the first: one object is left of it.
+            let alone = pool.store(&stamped(77, len)).unwrap();
+            let objects = class_of(&pool, len).shape.objects;
+            let others: Vec<_> = (1..objects).map(|_| pool.store(&vec![1; len]).unwrap()).collect();
+            let kept = fragmented(&pool, len, 8000 - objects, 0);
+            others.into_iter().for_each(|handle| pool.free(handle).unwrap());
+            pool.trim();
+            let guard = pool.read(&alone).unwrap();
+            let at = guard.as_ptr();
+            let (before, freeable) = (pool.pages().used(), pool.freeable() / page::page_size());
+            let freed = pool.compact();
+            assert_eq!(pool.pages().used(), before - freed);
+            // What can't go is the pinned zspage, and what the last one is short of.
+            let pages = class_of(&pool, len).shape.pages;
+            let may_stay = if class_of(&pool, len).whole { 2 * pages } else { freeable / 10 + 8 };
+            assert!(
+                freed > 0 && freed + may_stay >= freeable,
+                "{geometry:?} {len}: {freed} of {freeable} pages"
+            );
+            assert_eq!((guard.as_ptr(), &*guard), (at, &*stamped(77, len)));
+            drop(guard);
+            expect(&pool, &kept);
+            // Let go, it moves with the others.
+            pool.compact();
+            assert_eq!(class_of(&pool, len).freeable(), 0, "{geometry:?} {len}");
+            assert_eq!(*pool.read(&alone).unwrap(), stamped(77, len));
+            expect(&pool, &kept);
+        }
+    }
+}
+
+/// A pool that has reached its limit can still be compacted, which is when that is needed most.
+#[test]
+fn compaction_at_the_limit_frees_pages() {
+    for geometry in both_geometries() {
+        for len in [40, 100, 700, 1500, 3000] {
+            let pool = Pool::new(config(geometry)).unwrap();
+            let kept = fragmented(&pool, len, 8000, 0);
+            let (used, freeable) = (pool.pages().used(), pool.freeable());
+            pool.pages().set_limit(Some(used));
+            let freed = pool.compact();
+            assert!(freeable > 0 && freed > 0, "{geometry:?} {len}: {freed}, {freeable} bytes");
+            assert_eq!(pool.pages().used(), used - freed);
+            // There is room again for what was refused before.
+            let block = pool.store(&[1; 4096]).unwrap();
+            expect(&pool, &kept);
+            pool.free(block).unwrap();
+        }
+    }
+}
+
+/// A supply that, once armed, holds a commit up until another thread has answered.
+struct Halting {
+    ask: Mutex<Option<(Sender<()>, Receiver<usize>)>>,
+    answer: Mutex<Option<usize>>,
+}
+
+impl Supply for Halting {
+    fn grant(&self, _: Request) -> bool {
+        if let Some((ask, answered)) = self.ask.lock().unwrap().take() {
+            ask.send(()).unwrap();
+            // Much longer than an answer at once takes; waited for in full only where the test fails.
+            *self.answer.lock().unwrap() = answered.recv_timeout(Duration::from_secs(20)).ok();
+        }
+        true
+    }
+}
+
+/// Row 8: while a thread compacts, a second is sent away at once, and not made to wait.
+#[test]
+fn a_second_compactor_is_sent_away_at_once() {
+    let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
+    let pages = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
+    let core = Core::with_slots(Config { pages, ..Config::default() }, 4000).unwrap();
+    let store = |core: &Core<Slots>, index: u32| {
+        let staged = core.stage(index, &stamped(index, 1000)).unwrap();
+        core.lock(index).unwrap().replace(staged, 0);
+    };
+    (0..4000).for_each(|index| store(&core, index));
+    // In runs, so that the target of the first move has no page there: the mover must ask for it.
+    let is_gone = |index: u32| index / 16 % 2 == 1;
+    (0..4000).filter(|&index| is_gone(index)).for_each(|index| {
+        core.lock(index).unwrap().set_inline(0);
+    });
+    core.trim();
+    let ((ask, asked), (answer, answered)) = (mpsc::channel(), mpsc::channel());
+    *supply.ask.lock().unwrap() = Some((ask, answered));
+    thread::scope(|scope| {
+        let core = &core;
+        scope.spawn(move || {
+            asked.recv().expect("compaction asked for no page");
+            answer.send(core.shrink(usize::MAX)).unwrap();
+        });
+        assert!(core.compact() > 0);
+        drop(supply.ask.lock().unwrap().take());
+    });
+    assert_eq!(*supply.answer.lock().unwrap(), Some(0));
+    core.check();
+    for index in (0..4000).filter(|&index| !is_gone(index)) {
+        let bytes = stamped(index, 1000);
+        assert_eq!(core.pin(index).content(), Content::Object { bytes: &bytes, mark: 0 });
+    }
 }

@@ -1,0 +1,95 @@
+//! Pools that are dropped with objects in them. Alone in its process, so that nothing else moves the figures.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use zsmalloc::{Config, Core, Geometry, KernelGeometry, Pool};
+
+const ROUNDS: usize = 200;
+const MIB: usize = 1 << 20;
+
+/// A figure of /proc/self/status in bytes.
+fn status(name: &str) -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib << 10
+}
+
+fn config(round: usize) -> Config {
+    let kernel = Geometry::Kernel(KernelGeometry::default());
+    let geometry = if round.is_multiple_of(2) { Geometry::default() } else { kernel };
+    Config { geometry, ..Config::default() }
+}
+
+/// A pool and a core of objects of all sizes, some of them freed: about 5 MiB.
+fn filled(round: usize) -> (Pool, Core<zsmalloc::Slots>) {
+    let pool = Pool::new(config(round)).unwrap();
+    let core = Core::with_slots(config(round), 2000).unwrap();
+    for nth in 0..1500 {
+        let len = 1 + (nth * 997 + round) % 4096;
+        let handle = pool.store(&vec![nth as u8; len]).unwrap();
+        if nth % 3 == 0 {
+            pool.free(handle).unwrap();
+        }
+        let staged = core.stage(nth as u32, &vec![nth as u8; len]).unwrap();
+        core.lock(nth as u32).unwrap().replace(staged, 0);
+    }
+    assert!(pool.len() == 1000 && pool.pages().used() > 100 && core.pages().used() > 200);
+    (pool, core)
+}
+
+fn dropped_pools_leave_nothing() {
+    // The first ones make what stays: the allocator's own, the list of pools for forks.
+    (0..4).for_each(|round| drop(filled(round)));
+    let before = ["VmSize:", "RssAnon:"].map(status);
+    (0..ROUNDS).for_each(|round| drop(filled(round)));
+    let after = ["VmSize:", "RssAnon:"].map(status);
+    for (before, after) in before.into_iter().zip(after) {
+        assert!(after <= before + 4 * MIB, "{before} -> {after} bytes after {ROUNDS} rounds");
+    }
+    // The figures can tell: what is alive is seen.
+    let alive: Vec<_> = (0..8).map(filled).collect();
+    let full = ["VmSize:", "RssAnon:"].map(status);
+    assert!(full.iter().zip(after).all(|(full, after)| *full > after + 16 * MIB), "{full:?}");
+    drop(alive);
+}
+
+/// Set in the child that leaks.
+const LEAK: &str = "UZRAM_TEST_LEAK";
+
+/// Prints, in a pool's name, what its drop should print.
+fn leak() {
+    let pool = Pool::new(Config::default()).unwrap();
+    assert_eq!(pool.leak_report(), None);
+    let raw: Vec<_> = (0..3).map(|nth| pool.store(&[nth; 9]).unwrap().into_raw()).collect();
+    pool.free(zsmalloc::Handle::from_raw(raw[1]).unwrap()).unwrap();
+    let report = pool.leak_report().unwrap();
+    assert!(report.contains("2 objects"), "{report}");
+    let named = |raw: &u64| report.split_whitespace().any(|word| word == format!("{raw:#x}"));
+    assert_eq!([0, 1, 2].map(|nth| named(&raw[nth])), [true, false, true], "{report}");
+    pool.free(zsmalloc::Handle::from_raw(raw[0]).unwrap()).unwrap();
+    println!("<{}>", pool.leak_report().unwrap());
+    drop(pool);
+    drop(Pool::new(Config::default()).unwrap()); // of this nothing is said
+}
+
+fn a_leak_is_reported() {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let child = child.args(["--nocapture", "--test-threads=1"]).env(LEAK, "1").output().unwrap();
+    let (out, err) = (String::from_utf8(child.stdout), String::from_utf8(child.stderr));
+    let (out, err) = (out.unwrap(), err.unwrap());
+    assert!(child.status.success(), "{out}{err}");
+    let report = out.split(['<', '>']).nth(1).unwrap();
+    let told = if cfg!(debug_assertions) { format!("zsmalloc: {report}\n") } else { String::new() };
+    assert_eq!(err, told);
+}
+
+// One test, so that no other's memory is counted.
+#[test]
+fn pools_go_with_their_objects() {
+    if std::env::var_os(LEAK).is_some() {
+        return leak();
+    }
+    dropped_pools_leave_nothing();
+    a_leak_is_reported();
+}

@@ -111,10 +111,14 @@ fn the_table_is_plain_text_when_piped() {
 
 /// Number, size and pages of each class, as `uzram fill --classes` has them.
 fn rows_of(classes: &str) -> Vec<[u64; 3]> {
-    let rows = classes.lines().skip(1).take_while(|line| !line.is_empty());
+    let mut lines = classes.lines();
+    let head = lines.next().unwrap();
+    let at = |name| head.split_whitespace().position(|column| column == name).unwrap();
+    let columns = ["class", "size", "pages_per_zspage"].map(at);
+    let rows = lines.take_while(|line| !line.is_empty());
     rows.map(|row| {
         let cells: Vec<u64> = row.split_whitespace().map(|cell| cell.parse().unwrap()).collect();
-        [cells[0], cells[1], cells[cells.len() - 3]]
+        columns.map(|column| cells[column])
     })
     .collect()
 }

@@ -468,6 +468,8 @@ fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
     let noise = noise(&mut Rng::with_seed(9), 4 << 20);
     std::thread::scope(|scope| {
         let waiters = [(); 2].map(|()| scope.spawn(|| device.wait_near_limit(LONG)));
+        // Time to fall asleep in; who has not is not woken, but finds the limit reached.
+        std::thread::sleep(Duration::from_millis(50));
         device.write(0, &noise).unwrap();
         waiters.into_iter().for_each(|waiter| assert!(waiter.join().unwrap()));
     });

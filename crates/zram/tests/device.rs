@@ -5,7 +5,7 @@ use fastrand::Rng;
 use page::RefuseNth;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zram::{BLOCK, Compaction, Config, Device, Error};
 use zsmalloc::{Geometry, KernelGeometry};
 
@@ -466,8 +466,13 @@ fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
     device.set_soft_limit(Some(100 * page));
     assert!(!device.wait_near_limit(Duration::from_millis(1)));
     let noise = noise(&mut Rng::with_seed(9), 4 << 20);
+    // Whoever is not woken finds the limit reached too, but only when the time is over.
+    let woken = || {
+        let begun = Instant::now();
+        device.wait_near_limit(LONG) && begun.elapsed() < LONG / 2
+    };
     std::thread::scope(|scope| {
-        let waiters = [(); 2].map(|()| scope.spawn(|| device.wait_near_limit(LONG)));
+        let waiters = [(); 2].map(|()| scope.spawn(woken));
         // Time to fall asleep in; who has not is not woken, but finds the limit reached.
         std::thread::sleep(Duration::from_millis(50));
         device.write(0, &noise).unwrap();
@@ -479,7 +484,8 @@ fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
     device.set_soft_limit(Some(1 << 40));
     assert!(!device.wait_near_limit(Duration::ZERO));
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| device.wait_near_limit(LONG));
+        let waiter = scope.spawn(woken);
+        std::thread::sleep(Duration::from_millis(50));
         device.set_soft_limit(Some(page));
         assert!(waiter.join().unwrap());
     });

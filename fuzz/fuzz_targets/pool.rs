@@ -104,7 +104,8 @@ impl<'p> Subject<'p> {
     }
 
     fn read(&self, raw: u64) {
-        let read = self.pool.read(&handle(raw)).expect("the object is live");
+        let handle = handle(raw);
+        let read = self.pool.read(&handle).expect("the object is live");
         assert_eq!(&*read, self.model[&raw], "{raw:#x}");
     }
 
@@ -152,7 +153,11 @@ impl<'p> Subject<'p> {
         // A word counts 7 readers; `read` is one more for a moment.
         if sharers < 6 {
             let pool: &'p Pool = self.pool;
-            self.pins.push((raw, pool.read(&handle(raw)).expect("the object is live")));
+            // A guard borrows its handle: this one lives as long as the process, in reach of leak checks.
+            static HANDLES: std::sync::Mutex<Vec<&Handle>> = std::sync::Mutex::new(Vec::new());
+            let handle: &'static Handle = Box::leak(Box::new(handle(raw)));
+            HANDLES.lock().expect("one thread fuzzes").push(handle);
+            self.pins.push((raw, pool.read(handle).expect("the object is live")));
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ impl<O: sealed::Owner> Movable for Words<'_, O> {
 
 impl<O: Owner> Core<O> {
     /// Moves objects together in every class, the largest first, and gives back the pages kept ready;
-    /// pages freed. Returns 0 at once while another thread compacts.
+    /// pages freed. While another thread compacts, only the ready pages go.
     pub fn compact(&self) -> usize {
         self.shrink(usize::MAX) + self.trim()
     }

@@ -201,7 +201,8 @@ impl Pool {
         self.core.table()
     }
 
-    /// Moves objects together; pages freed. Returns 0 at once while another thread compacts.
+    /// Moves objects together, and gives back pages kept ready; pages freed. While another thread compacts,
+    /// only the ready pages go.
     #[doc(alias = "zs_compact")]
     pub fn compact(&self) -> usize {
         self.core.compact()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zsmalloc::{
     ChainRule, ClassStat, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Pool,
     Slots,
@@ -111,6 +111,10 @@ fn threads_that_write_one_slot_leave_one_object() {
     assert_eq!((objects(), core.pages().used()), (0, 0));
 }
 
+/// Threads that disturb go on until something was moved meanwhile, this long at most: on a busy machine they
+/// could else be done before a mover has its turn.
+const MOVED_WITHIN: Duration = Duration::from_secs(10);
+
 /// Rows 1, 7 and 8: four threads compact at once, while others store, read and free; every list is right
 /// after every round.
 #[test]
@@ -133,7 +137,9 @@ fn compaction_from_four_threads_at_once() {
                         }
                     });
                 }
-                for _ in 0..800 {
+                let (begun, before) = (Instant::now(), core.pages_compacted());
+                let unmoved = || core.pages_compacted() == before && begun.elapsed() < MOVED_WITHIN;
+                for _ in (0..).take_while(|&nth| nth < 800 || unmoved()) {
                     let index = (from_one_thread + rng.u32(..SLOTS / 2)) % SLOTS;
                     let held = &mut model[index as usize];
                     match core.pin(index).content() {
@@ -171,7 +177,6 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
     const EACH: u32 = 200;
     let core = Core::with_slots(Config::default(), (WRITERS * EACH) as u64).unwrap();
     let done = AtomicBool::new(false);
-    let mut freed = 0;
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
@@ -179,7 +184,9 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
                 scope.spawn(move || {
                     let mut rng = seeded(31 + writer as u64);
                     let mut model = vec![Vec::new(); EACH as usize];
-                    for version in 0..20_000u32 {
+                    let begun = Instant::now();
+                    let unmoved = || core.pages_compacted() == 0 && begun.elapsed() < MOVED_WITHIN;
+                    for version in (0u32..).take_while(|&nth| nth < 20_000 || unmoved()) {
                         let nth = rng.u32(..EACH);
                         let (index, held) = (writer * EACH + nth, &mut model[nth as usize]);
                         if let Content::Object { bytes, .. } = core.pin(index).content() {
@@ -212,7 +219,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
             .collect();
         let mover = scope.spawn(|| {
             while !done.load(Relaxed) {
-                freed += core.compact();
+                core.compact();
             }
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -220,7 +227,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
         mover.join().unwrap();
     });
     core.check();
-    assert!(freed > 0 && core.pages_compacted() > 0, "nothing moved");
+    assert!(core.pages_compacted() > 0, "nothing moved");
 }
 
 /// Row 9: a pool goes while objects are in it, right after threads were busy in it.

@@ -259,7 +259,7 @@ fn run(input: &mut Unstructured) -> Result<()> {
     let geometry = input::geometry(input.arbitrary()?);
     let supply = input::supply(input)?;
     let refusing = supply.is_some();
-    let pages = page::Config { limit: None, supply };
+    let pages = page::Config { supply, ..page::Config::default() };
     let Ok(pool) = Pool::new(Config { geometry, pages }) else {
         // A pool is made of what it may have; the geometries are all possible.
         assert!(refusing, "{geometry:?}");

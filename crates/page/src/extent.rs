@@ -1,6 +1,5 @@
 //! Extents: runs of consecutive pages with a descriptor.
 
-use crate::PageSet;
 use crate::page_shift;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use std::num::NonZeroU32;
@@ -29,9 +28,9 @@ impl ExtentId {
     }
 }
 
-/// A descriptor. Its memory keeps its type for the life of the space (`data` is never dropped, and made
-/// anew by nobody), so a stale [`ExtentId`] reads old values, never foreign memory.
-#[derive(Debug, Default)]
+/// A descriptor: 16 bytes and the owner's. Its memory keeps its type for the life of the space (`data` is
+/// never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values, never foreign memory.
+#[derive(Debug)]
 pub struct Extent<D> {
     /// First page, counted in the space's offsets.
     pub(crate) first: AtomicU32,
@@ -41,9 +40,8 @@ pub struct Extent<D> {
     pub(crate) tag: AtomicU32,
     /// Next free extent, while this one is free.
     pub(crate) next_free: AtomicU32,
-    /// Pages that are committed.
-    pub(crate) committed: PageSet,
-    /// What the owner keeps about the extent.
+    /// What the owner keeps about the extent, such as which of its pages are committed. Zeros at first,
+    /// then what the last owner left.
     pub data: D,
 }
 
@@ -53,7 +51,7 @@ impl<D> Extent<D> {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Number of pages.
+    /// Number of pages that were asked for.
     pub fn pages(&self) -> u32 {
         self.pages.load(Relaxed)
     }
@@ -61,10 +59,5 @@ impl<D> Extent<D> {
     /// The number its owner gave it in [`Space::alloc`](crate::Space::alloc).
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
-    }
-
-    /// The pages that are committed.
-    pub fn committed(&self) -> &PageSet {
-        &self.committed
     }
 }

@@ -6,7 +6,7 @@
 //! which its extent is found in constant time, as it is from an address.
 //!
 //! ```text
-//!   Space ── units (64 MiB of offsets each) ──> base address, page map (4 bytes a page)
+//!   Space ── units (64 MiB of offsets each) ──> base address, map (4 bytes a granule)
 //!     │                                                              │
 //!     └── table of Extent<D> <───────── extent number ───────────────┘
 //! ```
@@ -23,7 +23,9 @@ mod supply;
 mod sync;
 mod table;
 mod unit;
+mod units;
 mod windows;
+mod zeroed;
 
 pub use budget::Budget;
 pub use error::Error;
@@ -32,3 +34,4 @@ pub use pageset::{EXTENT_PAGES_MAX, PageSet};
 pub use size::{page_shift, page_size};
 pub use space::{Config, OFFSET_BITS, Space};
 pub use supply::{RefuseNth, Request, Supply};
+pub use zeroed::Zeroed;

@@ -1,7 +1,8 @@
-//! A space: segments of address space, the extents in them, and what of them is committed.
+//! A space: segments of address space, and the extents in them.
 //!
 //! Lock order: the space's lock is the last of all; nothing is called with it held but the system.
-//! `commit`, `release` and the page sets need no lock here: whoever owns an extent orders its own calls.
+//! `charge`, `release` and look-ups take no lock: whoever owns an extent orders its own calls, and keeps the
+//! set of the extent's pages that are committed. Over all extents its pages are what the budget counts.
 //!
 //! # Safety
 //! The functions that open memory are unsafe and say what their caller must hold. Offsets are resolved
@@ -13,8 +14,9 @@ use crate::mapping::{Mapping, release_at};
 use crate::supply::{Request, Supply};
 use crate::sync::{Mutex, Ordering::Relaxed};
 use crate::table::Table;
-use crate::unit::{UNIT_BYTES, UNIT_SHIFT, Unit, unit_pages};
-use crate::windows::Windows;
+use crate::unit::{UNIT_BYTES, unit_pages};
+use crate::units::Units;
+use crate::zeroed::Zeroed;
 use crate::{Budget, EXTENT_PAGES_MAX, Error, Extent, ExtentId, PageSet, page_shift};
 use std::fmt;
 use std::ops::Range;
@@ -24,27 +26,38 @@ use std::sync::Arc;
 /// Offsets of a space are below 2 to this power: 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
 
-const UNITS_MAX: u32 = 1 << (OFFSET_BITS - UNIT_SHIFT);
 /// The smallest segment that is tried when the system refuses larger ones.
 const SEGMENT_BYTES_MIN: usize = 1 << 20;
 /// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
 const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
-/// Units that can be found by address, 64 GiB of them; those beyond are found by offset alone.
-const WINDOWS: u32 = 1024;
-
 /// How a space is made.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Config {
     /// Most pages to commit; `None` is no limit.
     pub limit: Option<usize>,
     /// Who may refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
+    /// Pages per entry of the map from page to extent: a power of two up to 256. An extent takes whole
+    /// granules of address space; coarse ones make the map small.
+    pub granule: u32,
+    /// Whether [`Space::offset_of`] is to find addresses, which costs a table of 8 KiB.
+    pub by_address: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { limit: None, supply: None, granule: 1, by_address: false }
+    }
 }
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("Config")
+            .field("limit", &self.limit)
+            .field("granule", &self.granule)
+            .field("by_address", &self.by_address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,8 +83,7 @@ struct State {
 pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
-    units: Table<Unit>,
-    windows: Windows,
+    units: Units,
     extents: Table<Extent<D>>,
     state: Mutex<State>,
 }
@@ -82,14 +94,16 @@ impl<D> fmt::Debug for Space<D> {
     }
 }
 
-impl<D: Default + Send + Sync> Space<D> {
+impl<D: Zeroed> Space<D> {
     /// A space without segments; the first is reserved with the first extent.
+    ///
+    /// # Panics
+    /// When the granule is none of those that are possible.
     pub fn new(config: Config) -> Result<Self, Error> {
         Ok(Space {
             budget: Budget::new(config.limit),
+            units: Units::new(&config)?,
             supply: config.supply,
-            units: Table::new(),
-            windows: Windows::new(WINDOWS)?,
             extents: Table::new(),
             state: Mutex::new(State {
                 segments: Vec::new(),
@@ -104,14 +118,9 @@ impl<D: Default + Send + Sync> Space<D> {
         &self.budget
     }
 
-    /// Bytes of memory the space itself uses: page maps, bitmaps and descriptors, not the pages.
+    /// Bytes of memory the space itself uses: maps, bitmaps and descriptors, not the pages.
     pub fn metadata_bytes(&self) -> usize {
-        let maps: usize = self.units().map(Unit::bytes).sum();
-        maps + self.units.bytes() + self.extents.bytes() + self.windows.bytes()
-    }
-
-    fn units(&self) -> impl Iterator<Item = &Unit> {
-        (0..self.units.len()).filter_map(|unit| self.units.get(unit))
+        self.units.bytes() + self.extents.bytes()
     }
 
     fn supply(&self) -> Option<&dyn Supply> {
@@ -125,16 +134,16 @@ impl<D: Default + Send + Sync> Space<D> {
         }
         let mut state = self.state.lock();
         let id = self.spare_extent(&mut state)?;
-        let (number, page) = match self.take_pages(pages, id) {
-            Some(place) => place,
+        let first = match self.units.take(pages, id.to_raw()) {
+            Some(first) => first,
             None => {
                 self.grow(&mut state)?;
-                self.take_pages(pages, id).ok_or(Error::Exhausted)?
+                self.units.take(pages, id.to_raw()).ok_or(Error::Exhausted)?
             }
         };
         let extent = self.extent(id);
         state.free_extent = extent.next_free.load(Relaxed);
-        extent.first.store((number << (UNIT_SHIFT - page_shift())) + page, Relaxed);
+        extent.first.store(first, Relaxed);
         extent.tag.store(tag, Relaxed);
         extent.pages.store(pages, Relaxed);
         Ok(id)
@@ -151,27 +160,13 @@ impl<D: Default + Send + Sync> Space<D> {
         Ok(id)
     }
 
-    fn take_pages(&self, pages: u32, id: ExtentId) -> Option<(u32, u32)> {
-        (0..self.units.len()).find_map(|number| {
-            let page = self.units.get(number)?.take(pages, id.to_raw())?;
-            Some((number, page))
-        })
-    }
-
     /// Gives an extent back; all its pages were released.
     pub fn free(&self, id: ExtentId) {
         let mut state = self.state.lock();
         let extent = self.extent(id);
-        debug_assert!(extent.committed.is_empty(), "{id:?} is freed with committed pages");
         let pages = extent.pages.swap(0, Relaxed);
-        let first = extent.first.load(Relaxed);
-        let number = first >> (UNIT_SHIFT - page_shift());
-        if let Some(unit) = self.units.get(number) {
-            let page = first & (unit_pages() - 1);
-            unit.give(page..page + pages);
-            if unit.free() == unit.pages() {
-                self.shrink(&mut state, number);
-            }
+        if let Some(unused) = self.units.give(extent.first.load(Relaxed), pages) {
+            self.shrink(&mut state, unused);
         }
         extent.next_free.store(state.free_extent, Relaxed);
         state.free_extent = id.to_raw();
@@ -179,76 +174,30 @@ impl<D: Default + Send + Sync> Space<D> {
 
     /// Reserves one more segment, smaller ones after a refusal.
     fn grow(&self, state: &mut State) -> Result<(), Error> {
+        let least = SEGMENT_BYTES_MIN.max(self.units.granule_bytes());
         let mut bytes = state.segment_bytes;
         let mapping = loop {
             match Mapping::reserve(bytes, bytes.min(UNIT_BYTES), self.supply()) {
                 Ok(mapping) => break mapping,
-                Err(error) if bytes <= SEGMENT_BYTES_MIN => return Err(error),
+                Err(error) if bytes <= least => return Err(error),
                 Err(_) => bytes /= 2,
             }
         };
-        let wanted = bytes.div_ceil(UNIT_BYTES) as u32;
-        let units = self.spare_units(wanted)?;
-        for (nth, number) in units.clone().enumerate() {
-            let attached = self.attach(number, &mapping, nth * UNIT_BYTES);
-            if let Err(error) = attached {
-                self.detach(units.start..number);
-                return Err(error);
-            }
-        }
+        let units = self.units.attach(&mapping, self.supply())?;
         state.segment_bytes = (bytes * 2).clamp(UNIT_BYTES, SEGMENT_BYTES_MAX);
         state.segments.push(Segment { mapping, units });
         Ok(())
     }
 
-    fn attach(&self, number: u32, mapping: &Mapping, at: usize) -> Result<(), Error> {
-        let unit = self.units.get(number).ok_or(Error::Exhausted)?;
-        let pages = (mapping.len() - at).min(UNIT_BYTES) >> page_shift();
-        // SAFETY: `at` is below the mapping's length: grow counted the units from that length.
-        let base = unsafe { mapping.base().add(at) };
-        unit.attach(base, pages as u32, self.supply())?;
-        // A table that is full costs only `find_address` its answer for this unit.
-        self.windows.insert(base.addr().get(), number);
-        Ok(())
-    }
-
-    fn detach(&self, units: Range<u32>) {
-        for number in units {
-            if let Some(unit) = self.units.get(number) {
-                self.windows.remove(unit.base().addr(), number);
-                unit.detach();
-            }
-        }
-    }
-
-    /// The first of `wanted` consecutive units without address space.
-    fn spare_units(&self, wanted: u32) -> Result<Range<u32>, Error> {
-        let mut start = 0;
-        for number in 0..UNITS_MAX {
-            if number == self.units.len() {
-                self.units.push(self.supply())?;
-            }
-            if self.units.get(number).is_none_or(|unit| unit.pages() > 0) {
-                start = number + 1;
-            } else if number + 1 - start == wanted {
-                return Ok(start..number + 1);
-            }
-        }
-        Err(Error::Exhausted)
-    }
-
     /// Unmaps the segment of the unit `number` if it is all unused and another one is too, so that a
     /// pool at the edge of a segment does not map and unmap it over and over.
     fn shrink(&self, state: &mut State, number: u32) {
-        let unused = |segment: &Segment| {
-            let mut units = segment.units.clone().filter_map(|unit| self.units.get(unit));
-            units.all(|unit| unit.free() == unit.pages())
-        };
+        let unused = |segment: &Segment| self.units.are_unused(segment.units.clone());
         let emptied = state.segments.iter().position(|segment| segment.units.contains(&number));
         let spare = state.segments.iter().filter(|segment| unused(segment)).count() > 1;
         if let Some(at) = emptied.filter(|&at| spare && unused(&state.segments[at])) {
             let segment = state.segments.swap_remove(at);
-            self.detach(segment.units.clone());
+            self.units.detach(segment.units.clone());
             state.segment_bytes = state.segment_bytes.min(segment.mapping.len());
         }
     }
@@ -270,19 +219,15 @@ impl<D: Default + Send + Sync> Space<D> {
         ids.filter(|&id| self.extent(id).pages() > 0)
     }
 
-    /// The extent at `offset`, if one is there.
+    /// The extent whose granules `offset` lies in, if there is one. Its last granule may reach beyond its
+    /// pages: whoever got the offset from elsewhere compares it with [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
-        let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
-        let page = (offset & (UNIT_BYTES as u64 - 1)) >> page_shift();
-        ExtentId::from_raw(unit.map().get(page as usize)?.load(Relaxed))
+        self.units.entry(offset).and_then(ExtentId::from_raw)
     }
 
-    /// The offset of `address`, if it lies in this space.
+    /// The offset of `address`, if it lies in this space, and the space is [`by_address`](Config::by_address).
     pub fn offset_of(&self, address: usize) -> Option<u64> {
-        let contains = |number| self.units.get(number).is_some_and(|unit| unit.contains(address));
-        let number = self.windows.find(address, contains)?;
-        let at = self.units.get(number)?.place_of(address)?;
-        Some(((number as u64) << UNIT_SHIFT) + at as u64)
+        self.units.offset_of(address)
     }
 
     /// The address of `offset`, which lies in a live extent.
@@ -290,13 +235,8 @@ impl<D: Default + Send + Sync> Space<D> {
     /// # Panics
     /// When no segment lies there.
     pub fn pointer(&self, offset: u64) -> NonNull<u8> {
-        let unit = self.units.get((offset >> UNIT_SHIFT) as u32);
-        let at = offset as usize & (UNIT_BYTES - 1);
-        let unit = unit.filter(|unit| at >> page_shift() < unit.pages() as usize);
-        // The base is read once: a segment that goes meanwhile leaves none.
-        match unit.and_then(|unit| NonNull::new(unit.base())) {
-            // SAFETY: a unit with a base has address space for `pages` pages from there, and `at` is below.
-            Some(base) => unsafe { base.add(at) },
+        match self.units.pointer(offset) {
+            Some(address) => address,
             None => panic!("offset {offset:#x} is outside the space"),
         }
     }
@@ -325,43 +265,38 @@ impl<D: Default + Send + Sync> Space<D> {
         }
     }
 
-    /// Commits `pages` of an extent, those that are not yet. All or nothing; how many were new.
-    ///
-    /// Calls for one extent are serialised by its owner.
-    pub fn commit(&self, id: ExtentId, pages: Range<u32>) -> Result<u32, Error> {
-        let extent = self.extent(id);
-        debug_assert!(pages.end <= extent.pages());
-        let wanted = pages.len() - extent.committed.count(pages.clone()) as usize;
+    /// Counts `pages` more pages as committed, all or none of them. It only counts: the owner notes which
+    /// they are, before anything touches them.
+    pub fn charge(&self, pages: u32) -> Result<(), Error> {
+        let wanted = pages as usize;
         if wanted == 0 {
-            return Ok(0);
+            return Ok(());
         }
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             let limit = self.budget.limit().unwrap_or(usize::MAX);
             return Err(Error::Limit { limit, used: self.budget.used(), wanted });
         }
-        self.budget.take(wanted)?;
-        let new = extent.committed.insert(pages);
-        debug_assert_eq!(new as usize, wanted);
-        Ok(new)
+        self.budget.take(wanted)
     }
 
-    /// Gives the committed pages of `pages` back to the system; how many it took. The rest (locked
-    /// memory) stays committed.
+    /// Gives `pages` of an extent, which are committed, back to the system, and counts them so; those that
+    /// went. The rest (locked memory) stays committed.
     ///
     /// # Safety
     /// No one needs what these pages hold, or commits or touches them, until the call returns.
-    pub unsafe fn release(&self, id: ExtentId, pages: &PageSet) -> u32 {
+    pub unsafe fn release(&self, id: ExtentId, pages: &PageSet) -> PageSet {
         let extent = self.extent(id);
-        let mut released = 0;
+        let released = PageSet::default();
         for run in pages.runs() {
+            debug_assert!(run.end <= extent.pages());
             let start = self.pointer(extent.start() + ((run.start as u64) << page_shift()));
             // SAFETY: the run lies in the extent (its owner's set), which lies in a live segment; the
             // caller says that no one needs its bytes.
             if unsafe { release_at(start, run.len() << page_shift()) } {
-                released += extent.committed.remove(run);
+                released.insert(run);
             }
         }
-        self.budget.give(released as usize);
+        self.budget.give(released.len() as usize);
         released
     }
 
@@ -377,48 +312,26 @@ impl<D: Default + Send + Sync> Space<D> {
         self.state.let_go();
     }
 
-    /// Counts the committed pages anew: a thread that a child lost may have died between the two counts.
-    pub fn recount(&self) {
-        let committed = self.live().map(|id| self.extent(id).committed.len() as usize);
-        self.budget.recount(committed.sum());
+    /// Makes the count of committed pages what the owners found: in a child, a lost thread may have died
+    /// between its count and the budget's.
+    pub fn recount(&self, committed: usize) {
+        self.budget.recount(committed);
     }
 
-    /// Asserts every relation between units, extents and the budget; see the module's picture.
+    /// Asserts every relation between units and extents. That the budget counts the pages which the owners
+    /// have as committed is theirs to assert.
     pub fn check(&self) {
         let state = self.state.lock();
-        let mut committed = 0;
-        let mut mapped = 0;
+        let mut taken = 0;
         let mut live = 0;
-        for index in 0..self.extents.len() {
-            let Some(id) = ExtentId::from_index(index) else {
-                break;
-            };
-            let extent = self.extent(id);
-            if extent.pages() == 0 {
-                assert!(extent.committed.is_empty(), "{id:?} is free, with committed pages");
-                continue;
-            }
+        for id in self.live() {
             live += 1;
-            mapped += extent.pages();
-            committed += extent.committed.len();
-            assert_eq!(extent.committed.count(extent.pages()..EXTENT_PAGES_MAX), 0);
-            for page in 0..extent.pages() as u64 {
-                assert_eq!(self.find(extent.start() + (page << page_shift())), Some(id));
-            }
-            let address = self.pointer(extent.start()).addr().get();
-            assert_eq!(self.offset_of(address), Some(extent.start()));
+            taken += self.units.granules(self.extent(id).pages());
+            self.check_extent(id);
         }
-        let used = self.budget.used();
-        assert!(committed as usize <= used, "{committed} pages are committed, {used} budgeted");
-        let mut unused = 0;
-        for segment in &state.segments {
-            for unit in segment.units.clone().filter_map(|number| self.units.get(number)) {
-                unit.check();
-                assert!(unit.pages() > 0);
-                unused += unit.pages() - unit.free();
-            }
-        }
-        assert_eq!(unused, mapped, "pages in use");
+        let segments = state.segments.iter();
+        let used: u32 = segments.map(|segment| self.units.check(segment.units.clone())).sum();
+        assert_eq!(used, taken, "granules in use");
         let mut free = 0;
         let mut next = ExtentId::from_raw(state.free_extent);
         while let Some(id) = next {
@@ -428,14 +341,14 @@ impl<D: Default + Send + Sync> Space<D> {
         }
         assert_eq!(free + live, self.extents.len(), "every extent is live or in the free list");
     }
-}
 
-impl<D> Drop for Space<D> {
-    fn drop(&mut self) {
-        // Segments and tables unmap themselves; the units' meta data is freed by hand.
-        for unit in (0..self.units.len()).filter_map(|number| self.units.get(number)) {
-            // SAFETY: `&mut self`: no reference into the space is left.
-            unsafe { unit.destroy() }
+    fn check_extent(&self, id: ExtentId) {
+        let extent = self.extent(id);
+        for page in 0..extent.pages() as u64 {
+            assert_eq!(self.find(extent.start() + (page << page_shift())), Some(id));
         }
+        let address = self.pointer(extent.start()).addr().get();
+        let by_address = self.offset_of(address);
+        assert!(by_address.is_none_or(|found| found == extent.start()), "{by_address:?} of {id:?}");
     }
 }

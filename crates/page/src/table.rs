@@ -5,13 +5,15 @@
 //! ```
 //!
 //! # Safety
-//! Elements `0..len` were written with `T::default()` before `len` was raised with release order; `get`
-//! reads `len` with acquire order first. Elements are never moved, and never dropped one by one.
+//! The chunk of elements `0..len` was mapped, as zeros, before `len` was raised with release order; `get`
+//! reads `len` with acquire order first. Zeros are a valid element ([`Zeroed`]). Elements are never moved,
+//! and never dropped one by one.
 #![allow(unsafe_code)]
 
 use crate::mapping::Mapping;
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, Ordering};
+use crate::zeroed::Zeroed;
 use crate::{Error, page_size};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -29,7 +31,7 @@ pub(crate) struct Table<T> {
 // SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is needed.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
-impl<T: Default + Send + Sync> Table<T> {
+impl<T: Zeroed> Table<T> {
     pub(crate) fn new() -> Self {
         const { assert!(!std::mem::needs_drop::<T>(), "elements are never dropped") };
         Table {
@@ -52,42 +54,45 @@ impl<T: Default + Send + Sync> Table<T> {
 
     /// The element `index`, if it has been made.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        if index >= self.len() {
-            return None;
-        }
-        let (chunk, at) = Self::place(index);
-        let mapping = self.chunks[chunk].get()?;
-        // SAFETY: `push` sized the chunk for 1024 << chunk elements and wrote this one before it raised
-        // `len` past `index`, which was read with acquire order above. It lives as long as `self`.
-        Some(unsafe { mapping.base().cast::<T>().add(at).as_ref() })
+        self.slice(index, 1).first()
     }
 
-    /// Makes one more element, with its default value. The caller serialises pushes.
+    /// The `count` elements from `start` on, which were made and lie in one chunk; else none.
+    pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
+        let (chunk, at) = Self::place(start);
+        let made = start.checked_add(count).is_some_and(|end| end <= self.len());
+        let fits = at + count as usize <= (FIRST as usize) << chunk;
+        match self.chunks.get(chunk).and_then(OnceLock::get).filter(|_| made && fits) {
+            // SAFETY: `push` mapped 1024 << chunk elements of zeros, which are valid, before it raised `len`
+            // past the last of these; `len` was read with acquire order. They live as long as `self`.
+            Some(mapping) => unsafe {
+                let first = mapping.base().cast::<T>().add(at);
+                std::slice::from_raw_parts(first.as_ptr(), count as usize)
+            },
+            None => &[],
+        }
+    }
+
+    /// Makes one more element, of zero bytes. The caller serialises pushes.
     pub(crate) fn push(&self, supply: Option<&dyn Supply>) -> Result<u32, Error> {
         let index = self.len();
         if index >= FIRST * ((1 << CHUNKS) - 1) {
             return Err(Error::Exhausted);
         }
-        let (chunk, at) = Self::place(index);
+        let (chunk, _) = Self::place(index);
         if self.chunks[chunk].get().is_none() {
             let bytes = (FIRST as usize) << chunk;
             let bytes = (bytes * size_of::<T>()).next_multiple_of(page_size());
             let mapping = Mapping::reserve(bytes, page_size(), supply)?;
             self.chunks[chunk].get_or_init(|| mapping);
         }
-        let Some(mapping) = self.chunks[chunk].get() else {
-            return Err(Error::Exhausted);
-        };
-        // SAFETY: the chunk has room for 1024 << chunk > at elements, page alignment suits T, and no
-        // one has a reference to this element yet: `len` is not above it, and pushes are serialised.
-        unsafe { mapping.base().cast::<T>().add(at).write(T::default()) };
         self.len.store(index + 1, Ordering::Release);
         Ok(index)
     }
 
-    /// Bytes of memory touched so far, in whole pages per chunk.
-    pub(crate) fn bytes(&self) -> usize {
-        let mut left = self.len() as usize;
+    /// Bytes of memory that the first `count` elements take, in whole pages per chunk.
+    pub(crate) fn bytes_below(count: u32) -> usize {
+        let mut left = count as usize;
         let mut bytes = 0;
         let mut room = FIRST as usize;
         while left > 0 {
@@ -97,6 +102,11 @@ impl<T: Default + Send + Sync> Table<T> {
             room *= 2;
         }
         bytes
+    }
+
+    /// Bytes of memory that the elements take.
+    pub(crate) fn bytes(&self) -> usize {
+        Self::bytes_below(self.len())
     }
 }
 

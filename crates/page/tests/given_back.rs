@@ -21,10 +21,10 @@ fn released_pages_are_really_given_back() {
     let before = resident();
     let ids: Vec<_> = (0..EXTENTS).map(|_| space.alloc(PAGES, 0).unwrap()).collect();
     for &id in &ids {
-        space.commit(id, 0..PAGES).unwrap();
+        space.charge(PAGES).unwrap();
         for page in 0..PAGES as u64 {
             let at = space.extent(id).start() + page * page_size() as u64;
-            // SAFETY: the page was committed above; this thread alone uses the space.
+            // SAFETY: the page was charged above; this thread alone uses the space.
             unsafe { space.write(at, b"x") };
         }
     }
@@ -36,7 +36,7 @@ fn released_pages_are_really_given_back() {
     set.insert(1..PAGES);
     for &id in &ids {
         // SAFETY: this thread alone uses the space, and reads none of these pages again.
-        assert_eq!(unsafe { space.release(id, &set) }, PAGES - 1);
+        assert_eq!(unsafe { space.release(id, &set) }.len(), PAGES - 1);
     }
     let empty = resident();
     assert!(empty <= full - whole * 9 / 10, "{full} -> {empty} after releasing {whole}");

@@ -17,6 +17,7 @@ pub struct Arena {
 impl Arena {
     /// An arena without pages; they come with the first objects.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
+        let config = page::Config { by_address: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 
@@ -50,13 +51,18 @@ impl Arena {
         self.space.let_go();
     }
 
-    /// Counts the committed pages anew, in a child, after its caches were mended.
+    /// Counts the committed pages anew, in a child, before its caches are mended.
     pub fn recount(&self) {
-        self.space.recount();
+        self.space.recount(self.committed());
+    }
+
+    fn committed(&self) -> usize {
+        self.space.live().map(|id| self.space.extent(id).data.committed().len() as usize).sum()
     }
 
     /// Asserts that units, extents and the page budget agree.
     pub fn check(&self) {
         self.space.check();
+        assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
     }
 }

@@ -4,24 +4,34 @@
 //!   |  0  next        4  previous   |  slab numbers in the cache's list of slabs with room, 0 = none
 //!   |  8  active     12             |  objects in use
 //!   | 16  used: 512 bits            |  bit n: object n is in use
+//!   | 80  committed: 256 bits       |  bit n: page n is committed
 //! ```
 //!
 //! Everything here changes under the cache's lock only; the fields are atomics so that a stale reader
 //! of a descriptor reads old numbers, not a data race.
+//!
+//! # Safety
+//! A descriptor begins as zeros: all its fields are atomic integers.
+#![allow(unsafe_code)]
 
 use crate::geometry::OBJECTS_MAX;
 use crate::sync::{AtomicU32, AtomicU64, Relaxed};
+use page::PageSet;
 
 const WORDS: usize = OBJECTS_MAX / 64;
 
 /// A slab's management.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Slab {
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
     pub(crate) active: AtomicU32,
     used: [AtomicU64; WORDS],
+    committed: PageSet,
 }
+
+// SAFETY: all its fields are atomic integers.
+unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
     /// Takes the lowest free object below `objects`.
@@ -55,7 +65,12 @@ impl Slab {
         self.active.load(Relaxed) as usize
     }
 
-    /// Makes a slab's descriptor that of an empty one.
+    /// The pages that are committed.
+    pub(crate) fn committed(&self) -> &PageSet {
+        &self.committed
+    }
+
+    /// Makes a slab's descriptor that of an empty one, of whose pages none is committed.
     pub(crate) fn reset(&self) {
         self.next.store(0, Relaxed);
         self.previous.store(0, Relaxed);
@@ -63,6 +78,7 @@ impl Slab {
         for bits in &self.used {
             bits.store(0, Relaxed);
         }
+        self.committed.clear();
     }
 
     /// Whether the bits agree with `active` and end at `objects`.

@@ -11,7 +11,7 @@
 use crate::descriptor::Slab;
 use crate::sync::{Mutex, MutexGuard, Relaxed};
 use crate::{Arena, Error, Geometry};
-use page::{Extent, ExtentId, PageSet, page_shift};
+use page::{Extent, ExtentId, page_shift};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -76,11 +76,14 @@ impl RawCache {
         let Some(index) = slab.data.take(self.geometry.objects) else {
             unreachable!("a slab in the list of those with room is full");
         };
-        if let Err(error) = self.arena.space.commit(id, self.pages_of(index)) {
+        let (committed, pages) = (slab.data.committed(), self.pages_of(index));
+        let missing = pages.len() as u32 - committed.count(pages.clone());
+        if let Err(error) = self.arena.space.charge(missing) {
             slab.data.give(index);
             self.retire_if_empty(state, id);
             return Err(error.into());
         }
+        committed.insert(pages);
         state.stat.active_objects += 1;
         if slab.data.active() == self.geometry.objects {
             self.unlink(&mut state, id);
@@ -232,13 +235,12 @@ impl RawCache {
 
     /// Gives a slab back that no one finds any more; pages freed.
     fn give_back(&self, id: ExtentId) -> usize {
-        let pages = PageSet::default();
-        pages.copy_from(self.slab(id).committed());
+        let committed = self.slab(id).data.committed();
         // SAFETY: the slab has no object and is in no list: `destroy`'s caller unlinked it under the lock,
         // or a thread did that is lost (`mend`). No one finds it until `free` below.
-        let released = unsafe { self.arena.space.release(id, &pages) };
+        let released = unsafe { self.arena.space.release(id, committed) };
         self.arena.space.free(id);
-        released as usize
+        released.len() as usize
     }
 
     /// Asserts the whole state: lists, counts and descriptors of all slabs.

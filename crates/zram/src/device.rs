@@ -102,8 +102,11 @@ impl Device {
     pub fn new(config: Config) -> Result<Self, Error> {
         let slots = config.slots()?;
         let streams = Streams::new(&config)?;
-        let pages =
-            page::Config { limit: config.mem_limit.map(pages_of), supply: config.supply.clone() };
+        let pages = page::Config {
+            limit: config.mem_limit.map(pages_of),
+            supply: config.supply.clone(),
+            ..page::Config::default()
+        };
         let pool = zsmalloc::Config { geometry: config.geometry, pages };
         let pool = Arc::new(Core::with_slots(pool, slots)?);
         if config.compaction == Compaction::Auto {

@@ -97,7 +97,7 @@ impl<O: Owner> Core<O> {
         owner: impl FnOnce(&Arc<Arena>) -> Result<O, Error>,
     ) -> Result<Self, Error> {
         let supply = config.pages.supply.clone();
-        let arena = Arena::new(page::Config { limit: None, supply })?;
+        let arena = Arena::new(page::Config { supply, ..page::Config::default() })?;
         let owner = owner(&arena)?;
         Ok(Core { parts: Parts::new(config, arena)?, owner })
     }

@@ -57,6 +57,7 @@ impl<O: Owner> Core<O> {
         if !parts.lost_threads.load(Acquire) {
             return;
         }
+        parts.memory.recount();
         self.owner().mend();
         for class in &parts.classes {
             *class.state.lock() = ClassState::default();
@@ -92,14 +93,14 @@ impl Locked<'_> {
         extent.data.reset();
         let inuse = keep_named(self.body(id), |slot, index| names(index, self.offset(id, slot)));
         extent.data.set_inuse(inuse);
-        for page in (0..extent.pages()).filter(|&page| extent.committed().contains(page)) {
+        for page in (0..extent.pages()).filter(|&page| extent.data.committed.contains(page)) {
             if !self.is_live(id, page, inuse) {
                 extent.data.ready.insert(page..page + 1);
             }
         }
         parts.ready.fetch_add(extent.data.ready.len() as usize, Relaxed);
         self.state.inuse += inuse as u64;
-        self.state.committed += extent.committed().len() as u64;
+        self.state.committed += extent.data.committed.len() as u64;
         self.state.ready += extent.data.ready.len() as u64;
         self.link(id, class.group(inuse));
         if inuse == 0 {

@@ -85,8 +85,11 @@ impl<'p> Locked<'p> {
     /// Commits what a free slot needs, and takes it.
     fn occupy(&mut self, id: ExtentId, slot: u32, owner: u32) -> Result<(), Error> {
         let pages = self.class.pages_for(slot);
-        let committed = self.parts.memory.space.commit(id, pages.clone())?;
-        self.state.committed += committed as u64;
+        let committed = &self.zspage(id).committed;
+        let missing = pages.len() as u32 - committed.count(pages.clone());
+        self.parts.memory.space.charge(missing)?;
+        committed.insert(pages.clone());
+        self.state.committed += missing as u64;
         self.body(id).take(slot, owner);
         let no_longer_ready = self.zspage(id).ready.remove(pages);
         self.state.ready -= no_longer_ready as u64;
@@ -141,7 +144,7 @@ impl<'p> Locked<'p> {
 
     /// The lowest free slot of a zspage whose pages are all committed.
     fn lowest_committed(&self, id: ExtentId) -> Option<u32> {
-        let committed = self.parts.memory.space.extent(id).committed();
+        let committed = &self.zspage(id).committed;
         let body = self.body(id);
         let mut slot = body.lowest_free()?;
         while !committed.contains_all(self.class.pages_for(slot)) {
@@ -162,8 +165,8 @@ impl<'p> Locked<'p> {
     /// Destroys a zspage that was made for an object and has got none, if there is one.
     pub(crate) fn destroy_one_unused(self) {
         let unused = self.group(0).find(|&id| {
-            let extent = self.parts.memory.space.extent(id);
-            extent.committed().is_empty() && !extent.data.releasing()
+            let zspage = self.zspage(id);
+            zspage.committed.is_empty() && !zspage.releasing()
         });
         if let Some(id) = unused {
             self.destroy_if_unused(id);
@@ -267,9 +270,9 @@ impl<'p> Locked<'p> {
             let released = parts.memory.release(id, &going);
             self = Locked::new(parts, class);
             parts.releases.fetch_sub(1, Relaxed);
-            self.settle(id, &going, released);
-            total += released;
-            if released == 0 || !parts.ready_excess(class) {
+            self.settle(id, &going, &released);
+            total += released.len();
+            if released.is_empty() || !parts.ready_excess(class) {
                 break;
             }
         }
@@ -278,24 +281,25 @@ impl<'p> Locked<'p> {
         total
     }
 
-    /// Takes note of a release: pages that went are no longer ready, slots on `going` are free again.
-    fn settle(&mut self, id: ExtentId, going: &PageSet, released: u32) {
-        let committed = self.parts.memory.space.extent(id).committed();
+    /// Takes note of a release: slots on `going` are free again, pages that went are neither committed nor
+    /// ready.
+    fn settle(&mut self, id: ExtentId, going: &PageSet, released: &PageSet) {
         for pages in going.runs() {
-            self.body(id).unhold(self.class.slots_of(pages.clone()));
-            for page in pages.filter(|&page| !committed.contains(page)) {
-                self.zspage(id).ready.remove(page..page + 1);
-            }
+            self.body(id).unhold(self.class.slots_of(pages));
         }
-        self.parts.ready.fetch_sub(released as usize, Relaxed);
-        self.state.ready -= released as u64;
-        self.state.committed -= released as u64;
+        for pages in released.runs() {
+            self.zspage(id).committed.remove(pages.clone());
+            self.zspage(id).ready.remove(pages);
+        }
+        self.parts.ready.fetch_sub(released.len() as usize, Relaxed);
+        self.state.ready -= released.len() as u64;
+        self.state.committed -= released.len() as u64;
     }
 
     /// Destroys a zspage without objects and without committed pages.
     fn destroy_if_unused(mut self, id: ExtentId) {
-        let extent = self.parts.memory.space.extent(id);
-        if extent.data.inuse() > 0 || extent.data.releasing() || !extent.committed().is_empty() {
+        let zspage = self.zspage(id);
+        if zspage.inuse() > 0 || zspage.releasing() || !zspage.committed.is_empty() {
             return;
         }
         self.unlink(id, 0);
@@ -356,7 +360,7 @@ impl<'p> Locked<'p> {
                 self.check_zspage(id, group, &mut visit);
                 inuse += self.zspage(id).inuse() as u64;
                 ready += self.zspage(id).ready.len() as u64;
-                committed += self.parts.memory.space.extent(id).committed().len() as u64;
+                committed += self.zspage(id).committed.len() as u64;
             }
             assert_eq!(self.group(group).count() as u32, self.state.counts[group]);
         }
@@ -376,7 +380,8 @@ impl<'p> Locked<'p> {
             let live = self.is_live(id, page, extent.data.inuse());
             let ready = extent.data.ready.contains(page);
             assert!(!(live && ready), "page {page} of {id:?} is ready under a live object");
-            assert_eq!(extent.committed().contains(page), live || ready, "page {page} of {id:?}");
+            let committed = extent.data.committed.contains(page);
+            assert_eq!(committed, live || ready, "page {page} of {id:?}");
         }
         for slot in 0..self.class.shape.objects as u32 {
             if let Some(owner) = body.owner(slot) {

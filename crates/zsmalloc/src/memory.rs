@@ -100,11 +100,21 @@ impl Memory {
         self.bodies.iter().for_each(RawCache::let_go);
     }
 
+    /// Counts committed pages anew, in a child, before anything is mended: a lost thread may have died
+    /// between its count and the budget's.
+    pub(crate) fn recount(&self) {
+        self.arena.recount();
+        self.space.recount(self.committed());
+    }
+
     /// Mends, in a child, what lost threads left of the memory.
     pub(crate) fn mend(&self) {
         self.bodies.iter().for_each(RawCache::mend);
-        self.arena.recount();
-        self.space.recount();
+    }
+
+    /// Pages that are committed, over all zspages.
+    fn committed(&self) -> usize {
+        self.space.live().map(|id| self.space.extent(id).data.committed.len() as usize).sum()
     }
 
     /// The body of a zspage of the class whose lock is held.
@@ -150,8 +160,8 @@ impl Memory {
         unsafe { self.space.bytes(offset, len) }
     }
 
-    /// Gives pages of a zspage back; how many went. Their slots are held (`Body::hold`), all of them.
-    pub(crate) fn release(&self, id: ExtentId, pages: &PageSet) -> u32 {
+    /// Gives pages of a zspage back; those that went. Their slots are held (`Body::hold`), all of them.
+    pub(crate) fn release(&self, id: ExtentId, pages: &PageSet) -> PageSet {
         // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one reads,
         // writes or commits them until `Locked` frees them again, after this call.
         unsafe { self.space.release(id, pages) }

@@ -57,11 +57,14 @@ impl Parts {
             .map(|place| Ok(table.position((place * GRAIN).max(1)).unwrap_or(0) as u16));
         let by_size = table_of(supply, by_size)?;
         let whole = matches!(config.geometry, Geometry::Kernel(_));
+        // Long zspages need no fine map; the kernel's have 1 to 16 pages.
+        let granule = if whole { 1 } else { 16 };
+        let pages = page::Config { granule, ..config.pages };
         let classes = table.classes().iter().enumerate();
         let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
         Ok(Parts {
             classes: table_of(supply, classes)?,
-            memory: Memory::new(config.pages, arena)?,
+            memory: Memory::new(pages, arena)?,
             by_size,
             table,
             ready: AtomicUsize::new(0),

@@ -4,26 +4,35 @@
 //!   |  0  next        4  previous   |  zspages of the fullness group, as raw extent ids; 0 = none
 //!   |  8  inuse      12  releasing  |  live objects; 1 while pages are being given back
 //!   | 16  body                      |  bitmap of slots and their owners' numbers
-//!   | 24  ready: 256 bits           |  pages committed though no live object touches them
+//!   | 24  committed: 256 bits       |  pages that are committed
+//!   | 56  ready: 256 bits           |  of them, those that no live object touches
 //! ```
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are atomics.
+//!
+//! # Safety
+//! A descriptor begins as zeros: its fields are atomics, for which zeros are valid.
+#![allow(unsafe_code)]
 
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 use page::PageSet;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Zspage {
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
     inuse: AtomicU32,
     releasing: AtomicU32,
     pub(crate) body: AtomicPtr<u8>,
+    pub(crate) committed: PageSet,
     pub(crate) ready: PageSet,
 }
 
+// SAFETY: all its fields are atomic integers, or an atomic pointer, which may be null.
+unsafe impl page::Zeroed for Zspage {}
+
 impl Zspage {
-    /// Makes the descriptor that of a zspage without objects.
+    /// Makes the descriptor that of a zspage without objects. What is committed stays so.
     pub(crate) fn reset(&self) {
         self.next.store(0, Relaxed);
         self.previous.store(0, Relaxed);

@@ -1,0 +1,235 @@
+//! The units of a space: from offsets to addresses and extents, and runs of granules for extents.
+//!
+//! ```text
+//!   offset (42 bits):  | unit: 16 bits | byte in unit: 26 bits |
+//!   units[unit] -> base address, map;   used[unit * words ..] -> one bit per granule
+//! ```
+//! What changes is changed under the space's lock; looking up takes none.
+//!
+//! # Safety
+//! A unit's base points to as many granules of a live segment as it has: the space keeps the mapping until it
+//! has detached the unit.
+#![allow(unsafe_code)]
+
+use crate::mapping::Mapping;
+use crate::space::Config;
+use crate::supply::Supply;
+use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::table::Table;
+use crate::unit::{UNIT_BYTES, UNIT_SHIFT, Unit, unit_pages};
+use crate::windows::Windows;
+use crate::{EXTENT_PAGES_MAX, Error, OFFSET_BITS, page_shift, page_size};
+use std::ops::Range;
+use std::ptr::NonNull;
+
+const UNITS_MAX: u32 = 1 << (OFFSET_BITS - UNIT_SHIFT);
+
+/// Units that can be found by address, 64 GiB of them; those beyond are found by offset alone.
+const WINDOWS: u32 = 1024;
+
+pub(crate) struct Units {
+    units: Table<Unit>,
+    used: Table<AtomicU64>,
+    /// Words of `used` that were written.
+    used_touched: AtomicU32,
+    windows: Option<Windows>,
+    /// Pages of a granule.
+    granule: u32,
+}
+
+impl Units {
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let granule = config.granule;
+        let is_possible = granule.is_power_of_two() && granule <= EXTENT_PAGES_MAX;
+        assert!(is_possible, "a granule of {granule} pages; powers of two up to 256 are possible");
+        Ok(Units {
+            units: Table::new(),
+            used: Table::new(),
+            used_touched: AtomicU32::new(0),
+            windows: config.by_address.then(|| Windows::new(WINDOWS)).transpose()?,
+            granule,
+        })
+    }
+
+    /// Bytes of a granule.
+    pub(crate) fn granule_bytes(&self) -> usize {
+        (self.granule as usize) << page_shift()
+    }
+
+    fn unit_granules(&self) -> u32 {
+        unit_pages() / self.granule
+    }
+
+    /// Bytes of a unit's map.
+    fn map_bytes(&self) -> usize {
+        (self.unit_granules() as usize * 4).next_multiple_of(page_size())
+    }
+
+    /// Words of a unit's bitmap.
+    fn words(&self) -> u32 {
+        self.unit_granules().div_ceil(64)
+    }
+
+    fn used(&self, number: u32) -> &[AtomicU64] {
+        self.used.slice(number * self.words(), self.words())
+    }
+
+    fn iter(&self, numbers: Range<u32>) -> impl Iterator<Item = &Unit> {
+        numbers.filter_map(|number| self.units.get(number))
+    }
+
+    /// Bytes of memory that were touched.
+    pub(crate) fn bytes(&self) -> usize {
+        let maps: usize = self.iter(0..self.units.len()).map(Unit::map_bytes).sum();
+        let used = Table::<AtomicU64>::bytes_below(self.used_touched.load(Relaxed));
+        maps + used + self.units.bytes() + self.windows.as_ref().map_or(0, Windows::bytes)
+    }
+
+    /// Enters the lowest run of granules with room for `pages` pages as extent entry `entry`'s; its first page.
+    pub(crate) fn take(&self, pages: u32, entry: u32) -> Option<u32> {
+        let count = self.granules(pages);
+        (0..self.units.len()).find_map(|number| {
+            let start = self.units.get(number)?.take(self.used(number), count, entry)?;
+            let word = number * self.words() + (start + count).div_ceil(64);
+            self.used_touched.fetch_max(word, Relaxed);
+            Some(number * unit_pages() + start * self.granule)
+        })
+    }
+
+    /// Gives back what `take` gave; the unit's number, if nothing in it is used any more.
+    pub(crate) fn give(&self, first: u32, pages: u32) -> Option<u32> {
+        let number = first / unit_pages();
+        let unit = self.units.get(number)?;
+        let start = first % unit_pages() / self.granule;
+        unit.give(self.used(number), start..start + self.granules(pages));
+        unit.is_unused().then_some(number)
+    }
+
+    /// The entry of the granule at `offset`; 0 is none.
+    pub(crate) fn entry(&self, offset: u64) -> Option<u32> {
+        let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
+        let granule = (offset as usize & (UNIT_BYTES - 1)) / self.granule_bytes();
+        Some(unit.map().get(granule)?.load(Relaxed))
+    }
+
+    /// The address of `offset`, if a segment lies there.
+    pub(crate) fn pointer(&self, offset: u64) -> Option<NonNull<u8>> {
+        let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
+        let at = offset as usize & (UNIT_BYTES - 1);
+        // The base is read once: a segment that goes meanwhile leaves none.
+        let base = NonNull::new(unit.base()).filter(|_| at < self.unit_bytes(unit))?;
+        // SAFETY: a unit with a base has address space for its granules from there, and `at` is below.
+        Some(unsafe { base.add(at) })
+    }
+
+    fn unit_bytes(&self, unit: &Unit) -> usize {
+        unit.granules() as usize * self.granule_bytes()
+    }
+
+    /// Bytes from a unit's base to `address`, if that lies in the unit.
+    fn place_in(&self, unit: &Unit, address: usize) -> Option<usize> {
+        let bytes = self.unit_bytes(unit);
+        let at = address.wrapping_sub(unit.base().addr());
+        (at < bytes).then_some(at)
+    }
+
+    /// The offset of `address`, if it lies in one of the units and those can be found by address.
+    pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
+        let place = |number| self.place_in(self.units.get(number)?, address);
+        let number = self.windows.as_ref()?.find(address, |number| place(number).is_some())?;
+        Some(((number as u64) << UNIT_SHIFT) + place(number)? as u64)
+    }
+
+    /// Lays a segment's address space behind units that have none; which.
+    pub(crate) fn attach(
+        &self,
+        mapping: &Mapping,
+        supply: Option<&dyn Supply>,
+    ) -> Result<Range<u32>, Error> {
+        let wanted = mapping.len().div_ceil(UNIT_BYTES) as u32;
+        let units = self.spare_units(wanted, supply)?;
+        for (nth, number) in units.clone().enumerate() {
+            if let Err(error) = self.attach_one(number, mapping, nth * UNIT_BYTES, supply) {
+                self.detach(units.start..number);
+                return Err(error);
+            }
+        }
+        Ok(units)
+    }
+
+    fn attach_one(
+        &self,
+        number: u32,
+        mapping: &Mapping,
+        at: usize,
+        supply: Option<&dyn Supply>,
+    ) -> Result<(), Error> {
+        let unit = self.units.get(number).ok_or(Error::Exhausted)?;
+        let granules = (mapping.len() - at).min(UNIT_BYTES) / self.granule_bytes();
+        // SAFETY: `at` is below the mapping's length: `attach` counted the units from that length.
+        let base = unsafe { mapping.base().add(at) };
+        unit.attach(base, granules as u32, self.map_bytes(), supply)?;
+        // A table that is full costs only `offset_of` its answer for this unit.
+        self.windows.as_ref().map(|windows| windows.insert(base.addr().get(), number));
+        Ok(())
+    }
+
+    /// Takes the address space of units away that are unused.
+    pub(crate) fn detach(&self, units: Range<u32>) {
+        for number in units {
+            if let Some(unit) = self.units.get(number) {
+                self.windows.as_ref().inspect(|windows| windows.remove(unit.base().addr(), number));
+                unit.detach();
+            }
+        }
+    }
+
+    /// The first `wanted` consecutive units without address space, made if need be.
+    fn spare_units(&self, wanted: u32, supply: Option<&dyn Supply>) -> Result<Range<u32>, Error> {
+        let mut start = 0;
+        for number in 0..UNITS_MAX {
+            if number == self.units.len() {
+                while self.used.len() < (number + 1) * self.words() {
+                    self.used.push(supply)?;
+                }
+                self.units.push(supply)?;
+            }
+            if self.units.get(number).is_none_or(|unit| unit.granules() > 0) {
+                start = number + 1;
+            } else if number + 1 - start == wanted {
+                return Ok(start..number + 1);
+            }
+        }
+        Err(Error::Exhausted)
+    }
+
+    /// Whether nothing in `units` is used.
+    pub(crate) fn are_unused(&self, units: Range<u32>) -> bool {
+        self.iter(units).all(Unit::is_unused)
+    }
+
+    /// Asserts the state of `units`, which have address space; how many of their granules are used.
+    pub(crate) fn check(&self, units: Range<u32>) -> u32 {
+        let checked = units.map(|number| {
+            let Some(unit) = self.units.get(number) else { panic!("unit {number} was never made") };
+            assert!(unit.granules() > 0, "unit {number} has no address space");
+            unit.check(self.used(number));
+            unit.granules() - unit.free()
+        });
+        checked.sum()
+    }
+
+    /// The granules that `pages` pages take.
+    pub(crate) fn granules(&self, pages: u32) -> u32 {
+        pages.div_ceil(self.granule)
+    }
+}
+
+impl Drop for Units {
+    fn drop(&mut self) {
+        for unit in self.iter(0..self.units.len()) {
+            // SAFETY: `&mut self`: no reference into the units is left; their maps have this length.
+            unsafe { unit.destroy(self.map_bytes()) }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Types that may lie in fresh memory, or in memory that was given back, without being written first.
+//!
+//! # Safety
+//! Memory that the system hands out, or takes back and hands out again, reads as zero. So a value there
+//! must be valid with all its bytes zero, and must need no drop.
+#![allow(unsafe_code)]
+
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::unit::Unit;
+use crate::{Extent, PageSet};
+
+/// What may begin, and begin again, as zero bytes.
+///
+/// # Safety
+/// All zero bytes are a valid value, at any time and for all who have a reference: what changes is atomic.
+pub unsafe trait Zeroed: Send + Sync {}
+
+// SAFETY: it has no bytes.
+unsafe impl Zeroed for () {}
+// SAFETY: an atomic integer is valid with any bytes.
+unsafe impl Zeroed for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Zeroed for AtomicU64 {}
+// SAFETY: a null pointer is valid.
+unsafe impl<T> Zeroed for AtomicPtr<T> {}
+// SAFETY: four AtomicU64.
+unsafe impl Zeroed for PageSet {}
+// SAFETY: its fields are AtomicPtr and AtomicU32.
+unsafe impl Zeroed for Unit {}
+// SAFETY: its own fields are AtomicU32, and zeros are valid for D.
+unsafe impl<D: Zeroed> Zeroed for Extent<D> {}

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use zsmalloc::{Classes, Core, Exclusive, Old, Slots};
+use zsmalloc::{Classes, CompactionStat, Core, Exclusive, Old, Slots};
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
@@ -244,8 +244,8 @@ impl Device {
         let first = offset.next_multiple_of(block).min(end);
         let last = (end / block * block).max(first);
         self.free_slots(first / block..last / block);
-        let head = self.zero_part(offset, first);
-        head.and(self.zero_part(last, end))
+        self.zero_part(offset, first)?;
+        self.zero_part(last, end)
     }
 
     fn free_slots(&self, slots: Range<u64>) {
@@ -317,6 +317,11 @@ impl Device {
     /// Bytes of pages that compaction could free.
     pub fn freeable(&self) -> usize {
         self.shared.pool.freeable()
+    }
+
+    /// What compaction has done so far, and what it took.
+    pub fn compaction_stat(&self) -> CompactionStat {
+        self.shared.pool.compaction_stat()
     }
 
     /// The kernel's `mm_stat`.

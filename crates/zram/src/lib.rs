@@ -22,3 +22,4 @@ pub use config::{BLOCK, Compaction, Config};
 pub use device::Device;
 pub use error::Error;
 pub use stat::{IoStat, MmStat};
+pub use zsmalloc::CompactionStat;

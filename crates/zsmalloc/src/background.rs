@@ -1,18 +1,20 @@
 //! Compaction by itself: a thread that is started when a class passes a bound, and ends when idle.
 //!
 //! ```text
-//!   free --class holds too many free pages--> ask: thread started or woken
+//!   free --class holds too many free pages, or pool much smaller--> ask: thread started or woken
 //!   thread: class by class, a few objects under the lock at a time, asleep as long as it worked
-//!           until every class is below the lower bound; a second without being asked, and it ends
+//!           until every class is below the lower bound
+//!           not asked for a moment: once more, to where nothing can be gained, and what manages the pool too
+//!           not asked for a second: it ends
 //! ```
 //!
-//! Locks: `inner` is taken with no other lock held, and over a fork before all others.
+//! Locks: `inner` is taken with no lock held but an owner's word or a stream, and over a fork before all others.
 
 use crate::Core;
 use crate::class::{Class, ClassState};
-use crate::compact::{Compacting, Done};
+use crate::compact::{Aim, Compacting, Done};
 use crate::core::Owner;
-use crate::stat::ClassStat;
+use crate::plan::Purpose;
 use crate::sync::Ordering::Relaxed;
 use page::fork::Mutex;
 use rustix_futex_sync::Condvar;
@@ -21,7 +23,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the thread waits for work before it ends.
+/// How long no one has asked when the thread finishes the job ...
+const QUIET: Duration = Duration::from_millis(50);
+/// ... and when it ends.
 const IDLE: Duration = Duration::from_secs(1);
 /// The thread sleeps this many times as long as it worked: it takes at most half a processor.
 const REST: u32 = 1;
@@ -29,21 +33,33 @@ const REST: u32 = 1;
 /// The shortest and the longest rest after a pass that could move nothing.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Compaction begins in a class when moving could free more than this share of its pages, and more than
-/// one page ...
-const BEGIN_SHARE: u64 = 16;
-/// ... and ends when it could free no more than this share.
-const END_SHARE: u64 = 64;
+/// Compaction begins in a class when moving could free more than this share of its pages ...
+const BEGIN_SHARE: u32 = 32;
+/// ... and more than this many ...
+const BEGIN_PAGES: u32 = 2;
+/// ... and ends when it could free no more than this share, or one page.
+const END_SHARE: u32 = 128;
 
 /// Whether compaction should begin in a class.
 pub(crate) fn is_worth_asking(class: &Class, state: &ClassState) -> bool {
-    let gain = ClassStat::new(class, state).gain();
-    gain > 1 && gain > state.committed / BEGIN_SHARE
+    let gain = class.gain(state);
+    gain > BEGIN_PAGES && gain > state.committed / BEGIN_SHARE
 }
 
 /// Whether it should go on there.
-pub(crate) fn is_worth_going_on(class: &Class, state: &ClassState) -> bool {
-    ClassStat::new(class, state).gain() > state.committed / END_SHARE
+fn is_worth_going_on(class: &Class, state: &ClassState) -> bool {
+    let gain = class.gain(state);
+    gain > 1 && gain > state.committed / END_SHARE
+}
+
+/// What the thread is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Compact where it is worth it.
+    Pass,
+    /// Compact wherever anything can be gained.
+    Finish,
+    End,
 }
 
 #[derive(Debug, Default)]
@@ -70,19 +86,23 @@ impl Background {
         }
     }
 
-    /// Waits until there is something to do; false when the thread is to end.
-    fn wait(&self) -> bool {
+    /// Waits until there is something to do. `finished` tells whether nothing was, since it was last finished.
+    fn wait(&self, finished: bool) -> Next {
         let mut inner = self.inner.lock();
         while !inner.stopping && !self.asked.load(Relaxed) {
-            let (guard, result) = self.told.wait_timeout(inner, IDLE);
+            let (guard, result) =
+                self.told.wait_timeout(inner, if finished { IDLE } else { QUIET });
             inner = guard;
-            if result.timed_out() && !self.asked.load(Relaxed) {
-                inner.thread = None;
-                return false;
+            if result.timed_out() && !self.asked.load(Relaxed) && !inner.stopping {
+                if finished {
+                    inner.thread = None;
+                    return Next::End;
+                }
+                return Next::Finish;
             }
         }
         self.asked.store(false, Relaxed);
-        !inner.stopping
+        if inner.stopping { Next::End } else { Next::Pass }
     }
 
     /// Waits for `time`, or until the thread is to end.
@@ -161,33 +181,50 @@ impl<O: Owner + Send + 'static> Core<O> {
 
     fn run(weak: &Weak<Self>, background: &Background) {
         let mut rest = Duration::ZERO;
-        while background.wait() {
+        let mut next = background.wait(false);
+        while next != Next::End {
             let Some(core) = weak.upgrade() else { return };
-            let moved = core.pass(background);
+            let moved = core.pass(background, next);
             drop(core);
             // What could not be moved now (pinned, or no room to move to) is not tried again at once.
-            rest =
-                if moved > 0 { Duration::ZERO } else { (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1) };
+            rest = match next {
+                Next::Pass if moved == 0 => (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1),
+                _ => Duration::ZERO,
+            };
             background.rest(rest);
+            next = background.wait(next == Next::Finish);
         }
     }
 
     /// Compacts every class that is worth it, a little at a time; objects moved.
-    fn pass(&self, background: &Background) -> usize {
+    fn pass(&self, background: &Background, next: Next) -> usize {
         self.whole();
         let parts = self.parts();
-        let Some(_alone) = Compacting::begin(parts) else { return 0 };
+        let Some(alone) = Compacting::begin(parts) else { return 0 };
+        if next == Next::Finish || parts.is_plan_too_large() {
+            parts.plan_anew(Purpose::Compaction);
+        }
+        let worth: &dyn Fn(&Class, &ClassState) -> bool = match next {
+            Next::Finish => &|_, _| true,
+            _ => &is_worth_going_on,
+        };
         let mut moved = 0;
         for class in parts.classes.iter().rev() {
             let mut begun = Instant::now();
-            let go_on = |done: &Done| {
-                if done.moved > 0 {
+            let mut moved_here = 0;
+            let mut go_on = |done: &Done| {
+                if done.moved > moved_here {
+                    moved_here = done.moved;
                     thread::sleep(begun.elapsed() * REST);
                 }
                 begun = Instant::now();
                 !background.is_stopping()
             };
-            moved += self.compact_class(class, is_worth_going_on, go_on).moved;
+            moved += self.compact_class(&alone, class, &mut Aim { worth, go_on: &mut go_on }).moved;
+        }
+        if next == Next::Finish {
+            self.tidy(&alone, &mut || !background.is_stopping());
+            parts.trim(parts.memory.space.budget().used());
         }
         moved
     }

@@ -1,7 +1,7 @@
 //! A size class: its shape, its arithmetic, and under its lock the lists of its zspages.
 
 use crate::geometry::ClassShape;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU32, Mutex, Ordering::Relaxed};
 use page::{page_shift, page_size};
 use std::ops::Range;
 
@@ -9,35 +9,65 @@ use std::ops::Range;
 pub(crate) const GROUPS: usize = 12;
 pub(crate) const FULL: usize = GROUPS - 1;
 
-/// A class. All but `state` is fixed.
+/// A class. All but the population and `state` is fixed.
 #[derive(Debug)]
 pub(crate) struct Class {
     /// Position in the pool's table, and tag of the class's extents.
     pub(crate) position: u32,
+    /// Live objects whose own size this class is, whichever class they lie in.
+    pub(crate) population: AtomicU32,
     pub(crate) shape: ClassShape,
     /// Whether zspages are committed whole, as the kernel's, or page by page.
     pub(crate) whole: bool,
     pub(crate) state: Mutex<ClassState>,
 }
 
-/// What the class's lock guards, besides the descriptors and bodies of its zspages.
-#[derive(Debug, Default)]
+/// What the class's lock guards, besides the bodies of its zspages.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
     /// First zspage of each fullness group, as a raw extent id; 0 is none.
     pub(crate) heads: [u32; GROUPS],
-    /// Zspages in each group.
-    pub(crate) counts: [u32; GROUPS],
-    /// Objects in use.
-    pub(crate) inuse: u64,
+    pub(crate) zspages: u32,
     /// Pages committed.
-    pub(crate) committed: u64,
+    pub(crate) committed: u32,
     /// Of them, those that no live object touches.
-    pub(crate) ready: u64,
+    pub(crate) ready: u32,
+    /// Objects in use, and their bytes.
+    pub(crate) inuse: u32,
+    pub(crate) bytes: u64,
 }
 
 impl Class {
     pub(crate) fn new(position: u32, shape: ClassShape, whole: bool) -> Self {
-        Class { position, shape, whole, state: Mutex::default() }
+        Class { position, population: AtomicU32::new(0), shape, whole, state: Mutex::default() }
+    }
+
+    /// Pages that `inuse` objects need, packed: full zspages, and what is left in one more.
+    pub(crate) fn packed_pages(&self, inuse: u32) -> u32 {
+        let objects = self.shape.objects as u32;
+        let pages =
+            |objects: u32| (objects as usize * self.shape.size).div_ceil(page_size()) as u32;
+        inuse / objects * pages(objects) + pages(inuse % objects)
+    }
+
+    /// Pages that moving objects together could free, as it would in the kernel where zspages are whole: as
+    /// many as all free slots make zspages.
+    pub(crate) fn gain(&self, state: &ClassState) -> u32 {
+        if self.whole {
+            let needed = state.inuse.div_ceil(self.shape.objects as u32);
+            return (state.zspages.saturating_sub(needed) * self.shape.pages as u32)
+                .min(state.committed);
+        }
+        (state.committed - state.ready).saturating_sub(self.packed_pages(state.inuse))
+    }
+
+    /// Counts one more object of this class's own size.
+    pub(crate) fn grow_population(&self) {
+        self.population.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn shrink_population(&self) {
+        self.population.fetch_sub(1, Relaxed);
     }
 
     /// The slot that begins `at` bytes into its zspage.

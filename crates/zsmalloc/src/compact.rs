@@ -1,40 +1,98 @@
-//! Compaction: objects of the emptiest zspages move to the fullest, so that pages become free.
+//! Compaction: objects move together, so that pages become free.
 //!
-//! A move copies first and then swings the owner's word by compare-and-swap, all under the class's lock: a
-//! word that is locked is left alone, so no reader waits for a move and none moves under a reader (I3).
+//! Classes that the plan has closed lose their objects to those that are open; in each open one, objects of
+//! the emptiest zspages move to the fullest. A move copies first and then swings the owner's word by
+//! compare-and-swap, all under the class's lock: a word that is locked is left alone, so no reader waits for
+//! a move and none moves under a reader (I3).
 
 use crate::class::{Class, ClassState};
-use crate::core::Owner;
-use crate::locked::{Locked, Movable};
+use crate::core::{Owner, sealed};
+use crate::locked::Locked;
+use crate::migrate::{Movable, Moved, Obstacle};
 use crate::parts::Parts;
+use crate::plan::Purpose;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::{Place, Value};
-use crate::{Core, core::sealed};
+use crate::{Core, Error};
 use page::page_size;
+use std::sync::atomic::AtomicU64;
+use std::thread;
+use std::time::Duration;
 
 /// Objects moved at most before the class's lock is dropped.
-const STEP: usize = 64;
+const STEP: usize = 32;
 /// Zspages left alone at most, since all that is left in them is pinned, before a class is.
 const SKIPPED_MAX: usize = 32;
 
+/// What compaction has done since the pool was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionStat {
+    /// Objects moved.
+    pub moved_objects: u64,
+    /// Bytes of them.
+    pub moved_bytes: u64,
+    /// Pages freed, those taken for it left out.
+    pub freed_pages: u64,
+    /// Processor time it took.
+    pub cpu: Duration,
+    /// How often the set of open classes was chosen anew, whoever did.
+    pub plans: u64,
+}
+
+/// The same, as it is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    moved_objects: AtomicU64,
+    moved_bytes: AtomicU64,
+    freed_pages: AtomicU64,
+    spent_pages: AtomicU64,
+    cpu_nanoseconds: AtomicU64,
+    pub(crate) plans: AtomicU64,
+}
+
+impl Counters {
+    fn read(&self) -> CompactionStat {
+        let spent = self.spent_pages.load(Relaxed);
+        CompactionStat {
+            moved_objects: self.moved_objects.load(Relaxed),
+            moved_bytes: self.moved_bytes.load(Relaxed),
+            freed_pages: self.freed_pages.load(Relaxed).saturating_sub(spent),
+            cpu: Duration::from_nanos(self.cpu_nanoseconds.load(Relaxed)),
+            plans: self.plans.load(Relaxed),
+        }
+    }
+}
+
 /// That one thread compacts, which is this one.
-pub(crate) struct Compacting<'p>(&'p Parts);
+pub(crate) struct Compacting<'p> {
+    parts: &'p Parts,
+    begun: Duration,
+}
 
 impl<'p> Compacting<'p> {
     /// Begins, unless another thread compacts.
     pub(crate) fn begin(parts: &'p Parts) -> Option<Self> {
         // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
-        (!parts.compacting.swap(true, Acquire)).then(|| Compacting(parts))
+        let begin = || Compacting { parts, begun: thread_time() };
+        (!parts.compacting.swap(true, Acquire)).then(begin)
     }
 }
 
 impl Drop for Compacting<'_> {
     fn drop(&mut self) {
-        self.0.compacting.store(false, Release);
+        let took = thread_time().saturating_sub(self.begun).as_nanos() as u64;
+        self.parts.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
+        self.parts.compacting.store(false, Release);
     }
 }
 
-/// What was done in a class.
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// What was done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     /// Objects moved.
@@ -50,6 +108,22 @@ impl Done {
     pub(crate) fn gained(&self) -> usize {
         self.freed.saturating_sub(self.spent)
     }
+
+    fn and(self, other: Done) -> Done {
+        Done {
+            moved: self.moved + other.moved,
+            freed: self.freed + other.freed,
+            spent: self.spent + other.spent,
+        }
+    }
+}
+
+/// How far a pass is to go.
+pub(crate) struct Aim<'a> {
+    /// Whether packing an open class is worth it.
+    pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
+    /// Asked after each step, with no lock held: whether to go on, given what was done in the class.
+    pub(crate) go_on: &'a mut dyn FnMut(&Done) -> bool,
 }
 
 /// An owner's words, for a mover.
@@ -85,54 +159,121 @@ impl<O: Owner> Core<O> {
         self.whole();
         let wanted = bytes.div_ceil(page_size());
         let parts = self.parts();
-        let Some(_alone) = Compacting::begin(parts) else { return 0 };
-        let mut total = 0;
+        let Some(alone) = Compacting::begin(parts) else { return 0 };
+        parts.plan_anew(Purpose::Compaction);
+        let mut total = Done::default();
         for class in parts.classes.iter().rev() {
-            let go_on = |done: &Done| total + done.gained() < wanted;
-            total += self.compact_class(class, |_, _| true, go_on).gained();
+            let mut go_on = |done: &Done| total.and(*done).gained() < wanted;
+            let aim = &mut Aim { worth: &|_, _| true, go_on: &mut go_on };
+            total = total.and(self.compact_class(&alone, class, aim));
         }
-        total
+        if total.gained() < wanted {
+            self.tidy(&alone, &mut || true);
+        }
+        total.gained()
     }
 
-    /// Moves objects of one class as long as `worth` says so of it, that can free pages, and `go_on` of
-    /// what was done. The lock is dropped after each step, for those who wait. A zspage of which nothing
-    /// can be moved is passed over.
+    /// Empties the class if the plan has closed it, else packs it.
     pub(crate) fn compact_class(
         &self,
+        _alone: &Compacting<'_>,
         class: &Class,
-        worth: impl Fn(&Class, &ClassState) -> bool,
-        mut go_on: impl FnMut(&Done) -> bool,
+        aim: &mut Aim<'_>,
     ) -> Done {
-        let parts = self.parts();
+        match self.parts().is_open(class) {
+            true => self.pack(class, aim),
+            false => self.empty(class, aim),
+        }
+    }
+
+    /// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
+    /// dropped after each step, for those who wait. A zspage of which nothing can be moved is passed over.
+    fn pack(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
         let mut done = Done::default();
         let mut skipped = Vec::new();
-        while skipped.len() < SKIPPED_MAX && go_on(&done) {
-            let mut locked = Locked::new(parts, class);
-            if !worth(class, &locked.state) {
+        while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
+            let mut locked = Locked::new(self.parts(), class);
+            if !(aim.worth)(class, &locked.state) {
                 break;
             }
             let Some((source, target)) = locked.ends(&skipped) else { break };
-            let before = locked.state.committed;
             let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
-            done.spent += (locked.state.committed - before) as usize;
-            done.freed += locked.release(source) as usize;
-            done.moved += moved;
-            if moved == 0 {
+            done = done.and(self.count(&moved, locked.release(source)));
+            if moved.objects == 0 {
                 skipped.push(source);
             }
         }
-        parts.compacted.fetch_add(done.gained() as u64, Relaxed);
         done
+    }
+
+    /// Moves all objects of a class that is closed to those classes that are open.
+    fn empty(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
+        let parts = self.parts();
+        let mut done = Done::default();
+        let mut skipped = Vec::new();
+        while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
+            let mut locked = Locked::new(parts, class);
+            let Some(source) = locked.any(&skipped) else { break };
+            let moved = locked.resettle(source, STEP, &Words(self.owner()));
+            done = done.and(self.count(&moved, locked.release(source)));
+            let is_stuck = match moved.obstacle {
+                Some(Obstacle::NoRoom(position)) => {
+                    self.add_zspage(&parts.classes[position]).is_err()
+                }
+                Some(Obstacle::Busy) => {
+                    thread::yield_now();
+                    false
+                }
+                None => {
+                    skipped.extend((moved.objects == 0).then_some(source));
+                    false
+                }
+            };
+            if is_stuck {
+                break;
+            }
+        }
+        done
+    }
+
+    fn add_zspage(&self, class: &Class) -> Result<(), Error> {
+        let id = self.parts().memory.create(class)?;
+        Locked::new(self.parts(), class).insert(id);
+        Ok(())
+    }
+
+    /// Counts a step that freed so many pages.
+    fn count(&self, moved: &Moved, freed: u32) -> Done {
+        let counters = &self.parts().compaction;
+        counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);
+        counters.moved_bytes.fetch_add(moved.bytes, Relaxed);
+        counters.freed_pages.fetch_add(freed as u64, Relaxed);
+        counters.spent_pages.fetch_add(moved.spent as u64, Relaxed);
+        Done { moved: moved.objects, freed: freed as usize, spent: moved.spent }
+    }
+
+    /// Moves what manages the pool together: bodies of zspages. `go_on` is asked between classes.
+    pub(crate) fn tidy(&self, _alone: &Compacting<'_>, go_on: &mut dyn FnMut() -> bool) {
+        let parts = self.parts();
+        for class in parts.classes.iter().take_while(|_| go_on()) {
+            Locked::new(parts, class).tidy_bodies();
+        }
+        parts.memory.shrink();
     }
 
     /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
     pub fn freeable(&self) -> usize {
-        let pages: u64 = self.classes().iter().map(|stat| stat.gain()).sum();
+        let pages: u64 = self.classes().iter().map(|stat| stat.gain).sum();
         pages as usize * page_size()
     }
 
     /// Pages that compaction freed so far.
     pub fn pages_compacted(&self) -> u64 {
-        self.parts().compacted.load(Relaxed)
+        self.compaction_stat().freed_pages
+    }
+
+    /// What compaction has done so far, and what it took.
+    pub fn compaction_stat(&self) -> CompactionStat {
+        self.parts().compaction.read()
     }
 }

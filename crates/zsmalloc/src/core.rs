@@ -148,8 +148,7 @@ impl<O: Owner> Core<O> {
     pub fn bytes(&self) -> usize {
         let memory = &self.parts.memory;
         let pages = self.pages().used() * page_size() + memory.space.metadata_bytes();
-        let tables = size_of_val(&*self.parts.classes) + size_of_val(&*self.parts.by_size);
-        pages + memory.arena.bytes() + tables + self.owner.bytes()
+        pages + memory.arena.bytes() + self.parts.bytes() + self.owner.bytes()
     }
 
     /// The size classes.
@@ -171,10 +170,9 @@ impl<O: Owner> Core<O> {
     /// Statistics per class.
     pub fn classes(&self) -> Classes {
         self.whole();
-        Classes::new(self.parts.classes.iter().map(|class| {
-            let locked = Locked::new(&self.parts, class);
-            ClassStat::new(class, &locked.state)
-        }))
+        Classes::new(
+            self.parts.classes.iter().map(|class| ClassStat::new(&Locked::new(&self.parts, class))),
+        )
     }
 
     /// Asserts the state of every class, zspage and word. No other caller may use the pool meanwhile;
@@ -192,25 +190,28 @@ impl<O: Owner> Core<O> {
     }
 
     fn check_still(&self) {
-        let (mut ready, mut live) = (0, 0);
+        let (mut ready, mut committed) = (0, 0);
+        let mut lens = Vec::new();
         for class in &self.parts.classes {
-            Locked::new(&self.parts, class).check(|offset, index| {
-                live += 1;
+            let locked = Locked::new(&self.parts, class);
+            let mut bytes = 0;
+            locked.check(|offset, index| {
                 let word = self.owner.word(index).map(|word| word.peek().decode());
                 let Some(Ok(place)) = word else {
                     panic!("the object at {offset:#x} is of word {index}, which holds {word:?}")
                 };
                 assert_eq!(place.offset, offset, "word {index} names another object (I1)");
                 assert!(place.len <= class.shape.capacity, "word {index}: {place:?} in {class:?}");
+                bytes += place.len as u64;
+                lens.push(place.len);
             });
-        }
-        for id in self.parts.memory.space.live() {
-            ready += self.parts.memory.space.extent(id).data.ready.len() as usize;
+            assert_eq!(bytes, locked.state.bytes, "bytes of objects in {:?}", class.shape);
+            ready += locked.state.ready as usize;
+            committed += locked.state.committed as usize;
         }
         assert_eq!(ready, self.parts.ready.load(Relaxed), "pages kept ready");
-        let committed: u64 =
-            self.parts.classes.iter().map(|class| class.state.lock().committed).sum();
-        assert_eq!(committed as usize, self.pages().used(), "pages committed");
+        assert_eq!(committed, self.pages().used(), "pages committed");
+        self.parts.check_plan(&lens);
         self.parts.memory.space.check();
         self.parts.memory.arena.check();
         self.owner.check();
@@ -268,7 +269,7 @@ impl<'p> Staged<'p> {
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        self.parts.free(self.offset);
+        self.parts.free(self.offset, self.len);
     }
 }
 
@@ -322,9 +323,11 @@ impl<'p> Exclusive<'p> {
             return Err(self);
         }
         // A mover copies under the class's lock what it found whole.
-        let locked = Locked::new(self.parts, class);
+        let mut locked = Locked::new(self.parts, class);
         self.parts.memory.write(place.offset, bytes);
+        locked.state.bytes = locked.state.bytes - place.len as u64 + bytes.len() as u64;
         drop(locked);
+        self.parts.changed_len(Some(place.len), Some(bytes.len()));
         let new = Place { offset: place.offset, len: bytes.len(), mark };
         self.word.unlock_exclusive(Value::object(new));
         std::mem::forget(self);
@@ -351,7 +354,7 @@ impl<'p> Exclusive<'p> {
         std::mem::forget(self);
         match old.decode() {
             Ok(place) => {
-                parts.free(place.offset);
+                parts.free(place.offset, place.len);
                 Old::Object { len: place.len, mark: place.mark }
             }
             Err(payload) => Old::Inline(payload),

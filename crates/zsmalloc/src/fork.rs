@@ -7,11 +7,11 @@
 //!
 //! The thread that forks has no pin and no lock of the pool.
 
-use crate::body::Body;
 use crate::class::ClassState;
 use crate::core::sealed;
 use crate::locked::Locked;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::zspage::Body;
 use crate::{Core, Owner};
 use page::ExtentId;
 use page::fork::Forks;
@@ -22,6 +22,7 @@ impl<O: Owner + Send> Forks for Core<O> {
         parts.background.hold();
         parts.mending.hold();
         self.owner().hold();
+        parts.hold_plan();
         parts.classes.iter().for_each(|class| class.state.hold());
         parts.memory.hold();
     }
@@ -30,6 +31,7 @@ impl<O: Owner + Send> Forks for Core<O> {
         let parts = self.parts();
         parts.memory.let_go();
         parts.classes.iter().for_each(|class| class.state.let_go());
+        parts.let_go_plan();
         self.owner().let_go();
         parts.mending.let_go();
         parts.background.let_go();
@@ -57,10 +59,10 @@ impl<O: Owner> Core<O> {
         if !parts.lost_threads.load(Acquire) {
             return;
         }
-        parts.memory.recount();
         self.owner().mend();
         for class in &parts.classes {
             *class.state.lock() = ClassState::default();
+            class.population.store(0, Relaxed);
         }
         parts.ready.store(0, Relaxed);
         parts.compacting.store(false, Relaxed);
@@ -68,55 +70,65 @@ impl<O: Owner> Core<O> {
         let space = &parts.memory.space;
         for id in space.live().collect::<Vec<_>>() {
             let class = &parts.classes[space.extent(id).tag() as usize];
-            Locked::new(parts, class).mend(id, |index, offset| self.names(index, offset));
+            Locked::new(parts, class).mend(id, |index, offset| self.len_named(index, offset));
         }
-        parts.memory.mend();
+        let committed = parts.classes.iter().map(|class| class.state.lock().committed as usize);
+        parts.memory.mend(committed.sum());
+        for class in &parts.classes {
+            Locked::new(parts, class).release_unused();
+        }
         parts.lost_threads.store(false, Release);
     }
 
-    /// Whether word `index` names the object at `offset`.
-    fn names(&self, index: u32, offset: u64) -> bool {
-        let word = sealed::Owner::word(self.owner(), index);
-        word.is_some_and(|word| word.peek().decode().is_ok_and(|place| place.offset == offset))
+    /// Length of the object at `offset`, if word `index` names it.
+    fn len_named(&self, index: u32, offset: u64) -> Option<usize> {
+        let place = sealed::Owner::word(self.owner(), index)?.peek().decode().ok()?;
+        (place.offset == offset).then_some(place.len)
     }
 }
 
 impl Locked<'_> {
     /// Takes zspage `id` into the lists, which are made anew, without what no word names.
-    fn mend(mut self, id: ExtentId, names: impl Fn(u32, u64) -> bool) {
+    fn mend(mut self, id: ExtentId, len_named: impl Fn(u32, u64) -> Option<usize>) {
         let (parts, class) = (self.parts(), self.class());
         let extent = parts.memory.space.extent(id);
-        if extent.data.body.load(Relaxed).is_null() {
+        if extent.data.load(Relaxed).is_null() {
             // Made or destroyed but for one step; it has no pages.
             return parts.memory.space.free(id);
         }
-        extent.data.reset();
-        let inuse = keep_named(self.body(id), |slot, index| names(index, self.offset(id, slot)));
-        extent.data.set_inuse(inuse);
-        for page in (0..extent.pages()).filter(|&page| extent.data.committed.contains(page)) {
-            if !self.is_live(id, page, inuse) {
-                extent.data.ready.insert(page..page + 1);
+        self.head(id).reset();
+        let (mut inuse, mut bytes) = (0, 0);
+        keep_named(self.body(id), |slot, index| {
+            let len = len_named(index, self.offset(id, slot));
+            len.inspect(|&len| {
+                inuse += 1;
+                bytes += len as u64;
+                parts.changed_len(None, Some(len));
+            });
+            len.is_some()
+        });
+        self.head(id).set_inuse(inuse);
+        for page in 0..extent.pages() {
+            if self.head(id).committed.contains(page) && !self.is_live(id, page, inuse) {
+                self.head(id).ready.insert(page..page + 1);
             }
         }
-        parts.ready.fetch_add(extent.data.ready.len() as usize, Relaxed);
-        self.state.inuse += inuse as u64;
-        self.state.committed += extent.data.committed.len() as u64;
-        self.state.ready += extent.data.ready.len() as u64;
+        let (committed, ready) = (self.head(id).committed.len(), self.head(id).ready.len());
+        parts.ready.fetch_add(ready as usize, Relaxed);
+        self.state.zspages += 1;
+        self.state.inuse += inuse;
+        self.state.bytes += bytes;
+        self.state.committed += committed;
+        self.state.ready += ready;
         self.link(id, class.group(inuse));
-        if inuse == 0 {
-            self.release(id);
-        }
     }
 }
 
-/// Frees the slots of a body that are held, or whose owner's word does not name them; how many stay.
-fn keep_named(body: Body<'_>, named: impl Fn(u32, u32) -> bool) -> u32 {
-    let mut kept = 0;
+/// Frees the slots of a body that are held, or whose owner's word does not name them.
+fn keep_named(body: Body<'_>, mut named: impl FnMut(u32, u32) -> bool) {
     for slot in (0..body.owners.len() as u32).filter(|&slot| body.is_taken(slot)) {
-        match body.owner(slot) {
-            Some(index) if named(slot, index) => kept += 1,
-            _ => body.give(slot),
+        if !body.owner(slot).is_some_and(|index| named(slot, index)) {
+            body.give(slot);
         }
     }
-    kept
 }

@@ -2,7 +2,8 @@
 //!
 //! Native zspages are long, since only pages that objects touch are committed: what a long one costs is
 //! address space, and what it saves is the tail behind the last object. Waste of a full zspage of k
-//! pages and objects of s bytes: `k * P mod s`; of an object of n bytes: `s - n`, below the step.
+//! pages and objects of s bytes: `k * P mod s`; of an object of n bytes: `s - n`. There is a class for every
+//! 8 bytes; which of them are open is the plan's to say.
 //!
 //! The kernel's geometry stays selectable, for comparison: every formula is that of its size classes, and
 //! the 8 bytes by which it grows a request are left unused at the end of the slot.
@@ -20,15 +21,16 @@ const BLOCK: usize = 4096;
 pub const ORDER_MAX: u32 = 4;
 /// What the kernel adds to every request: the handle it keeps in the object.
 const HEADER: usize = 8;
-/// Most objects of a native zspage, which bounds what manages it.
-const NATIVE_OBJECTS_MAX: usize = 1024;
-/// Bytes of the longest native zspage of order 0.
-const NATIVE_BYTES: usize = 256 << 10;
+/// Most objects of a native zspage, and of one of objects below `SMALL`: bodies have these sizes.
+const NATIVE_OBJECTS_MAX: usize = 160;
+const SMALL_OBJECTS_MAX: usize = 512;
+const SMALL: usize = 512;
 
 /// How class tables are calculated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes 8 bytes apart (8 << order above 4 KiB), zspages of 128 KiB and more, committed page by page.
+    /// Classes 8 bytes apart (8 << order above 4 KiB), of which those are open that pay for what the pool
+    /// holds; zspages of about a hundred objects, committed page by page.
     Native {
         /// Objects of up to 4096 << order bytes.
         order: u32,
@@ -207,27 +209,25 @@ fn native_classes(order: u32) -> Vec<ClassShape> {
         // Models have one class, whose objects straddle pages: 4 in 3 pages.
         return vec![shape(0, 3072, 3072, 3)];
     }
-    let mut sizes: Vec<(usize, usize)> =
-        (SIZE_MIN..=BLOCK).step_by(GRAIN).map(|size| (size, 0)).collect();
+    let mut sizes: Vec<usize> = (SIZE_MIN..=BLOCK).step_by(GRAIN).collect();
     for above in 1..=order as usize {
         let (from, to) = (BLOCK << (above - 1), BLOCK << above);
         let step = GRAIN << above;
-        sizes.extend((from + step..=to).step_by(step).map(|size| (size, above)));
+        sizes.extend((from + step..=to).step_by(step));
     }
-    let shapes = sizes.into_iter().enumerate().map(|(index, (size, above))| {
-        let pages = native_chain(size, above);
-        shape(index as u32, size, size, pages)
-    });
+    let sizes = sizes.into_iter().enumerate();
+    let shapes = sizes.map(|(index, size)| shape(index as u32, size, size, native_chain(size)));
     merged(shapes.collect())
 }
 
-/// Pages of a native zspage: of the upper half of the lengths there may be, the shortest with the smallest
+/// Pages of a native zspage: of the upper third of the lengths there may be, the shortest with the smallest
 /// wasted share of its bytes.
-fn native_chain(size: usize, order: usize) -> usize {
+fn native_chain(size: usize) -> usize {
     let page = page_size();
-    let most = ((NATIVE_BYTES << order) / page).clamp(1, EXTENT_PAGES_MAX as usize);
-    let longest = (NATIVE_OBJECTS_MAX * size / page).clamp(size.div_ceil(page), most);
-    let shortest = longest.min(most.div_ceil(2)).max(size.div_ceil(page));
+    let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
+    let least = size.div_ceil(page);
+    let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
+    let shortest = (longest - longest / 3).max(least);
     let mut best = shortest;
     for pages in shortest..=longest {
         // wasted / pages < wasted(best) / best, without division
@@ -320,7 +320,7 @@ mod tests {
             assert!(classes.is_sorted_by(|a, b| a.size < b.size));
             for class in classes {
                 let bytes = class.pages * page_size();
-                assert!(class.objects * class.size <= bytes && class.objects <= NATIVE_OBJECTS_MAX);
+                assert!(class.objects * class.size <= bytes && class.objects <= SMALL_OBJECTS_MAX);
                 assert!(
                     class.size.is_multiple_of(GRAIN) && class.pages <= EXTENT_PAGES_MAX as usize
                 );

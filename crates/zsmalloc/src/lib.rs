@@ -15,7 +15,6 @@
 //! the cells of [`Pool`], which gives out opaque [`Handle`]s.
 
 mod background;
-mod body;
 mod cells;
 mod class;
 mod compact;
@@ -28,8 +27,11 @@ mod locked;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod memory;
+mod migrate;
 mod parts;
+mod plan;
 mod pool;
+mod ready;
 mod slots;
 mod stat;
 mod sync;
@@ -37,6 +39,7 @@ mod word;
 mod zspage;
 
 pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};
+pub use compact::CompactionStat;
 pub use error::Error;
 pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,

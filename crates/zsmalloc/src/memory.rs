@@ -12,12 +12,11 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::body::Body;
 use crate::class::Class;
 use crate::locked::Locked;
 use crate::parts::table_of;
 use crate::sync::Ordering::Relaxed;
-use crate::zspage::Zspage;
+use crate::zspage::{Body, Head, Zspage};
 use page::{ExtentId, PageSet, Space};
 use slab::{Arena, RawCache};
 use std::ptr::NonNull;
@@ -35,17 +34,16 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        let caches = (0..).take_while(|&nth| body_size(nth) < 2 * Body::bytes(1024)).count() as u32;
-        let bodies = (0..caches).map(|nth| Ok(RawCache::new(&arena, body_size(nth), 8)?));
+        let bodies =
+            (0..BODIES).map(|nth| Ok(RawCache::new(&arena, Body::bytes(slots_of(nth)), 8)?));
         let bodies = table_of(pages.supply.as_deref(), bodies)?;
         Ok(Memory { space: Space::new(pages)?, arena, bodies })
     }
 
     /// The cache for bodies of `objects` slots: the smallest that is large enough.
     fn body_cache(&self, objects: usize) -> &RawCache {
-        let fit =
-            self.bodies.partition_point(|cache| cache.geometry().stride < Body::bytes(objects));
-        &self.bodies[fit]
+        let fit = (0..BODIES).find(|&nth| slots_of(nth) >= objects);
+        &self.bodies[fit.unwrap_or(BODIES - 1)]
     }
 
     /// A zspage of `class` without objects or committed pages; no list has it yet.
@@ -57,9 +55,7 @@ impl Memory {
         unsafe { body.write_bytes(0, Body::bytes(objects)) };
         match self.space.alloc(class.shape.pages as u32, class.position) {
             Ok(id) => {
-                let zspage = &self.space.extent(id).data;
-                zspage.reset();
-                zspage.body.store(body.as_ptr(), Relaxed);
+                self.space.extent(id).data.store(body.as_ptr(), Relaxed);
                 Ok(id)
             }
             Err(error) => {
@@ -71,9 +67,7 @@ impl Memory {
 
     /// Gives a zspage back that has no objects and no committed pages, and that no list has.
     pub(crate) fn destroy(&self, class: &Class, id: ExtentId) {
-        let zspage = &self.space.extent(id).data;
-        debug_assert!(zspage.inuse() == 0 && !zspage.releasing());
-        let body = zspage.body.swap(std::ptr::null_mut(), Relaxed);
+        let body = self.space.extent(id).data.swap(std::ptr::null_mut(), Relaxed);
         if let Some(body) = NonNull::new(body) {
             self.free_body(class, body);
         }
@@ -100,41 +94,64 @@ impl Memory {
         self.bodies.iter().for_each(RawCache::let_go);
     }
 
-    /// Counts committed pages anew, in a child, before anything is mended: a lost thread may have died
-    /// between its count and the budget's.
-    pub(crate) fn recount(&self) {
-        self.arena.recount();
-        self.space.recount(self.committed());
-    }
-
-    /// Mends, in a child, what lost threads left of the memory.
-    pub(crate) fn mend(&self) {
+    /// Mends, in a child, what lost threads left of the memory; `committed` pages were found.
+    pub(crate) fn mend(&self, committed: usize) {
         self.bodies.iter().for_each(RawCache::mend);
+        self.arena.recount();
+        self.space.recount(committed);
     }
 
-    /// Pages that are committed, over all zspages.
-    fn committed(&self) -> usize {
-        self.space.live().map(|id| self.space.extent(id).data.committed.len() as usize).sum()
+    /// Gives back what the caches of bodies keep ready.
+    pub(crate) fn shrink(&self) {
+        for cache in &self.bodies {
+            cache.shrink();
+        }
     }
 
     /// The body of a zspage of the class whose lock is held.
-    pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
+    fn body_of(&self, locked: &Locked<'_>, id: ExtentId) -> NonNull<u8> {
         let extent = self.space.extent(id);
-        let body = extent.data.body.load(Relaxed);
-        assert!(
-            extent.tag() == locked.class().position && !body.is_null(),
-            "{id:?} is not a zspage"
-        );
+        match NonNull::new(extent.data.load(Relaxed)) {
+            Some(body) if extent.tag() == locked.class().position => body,
+            _ => panic!("{id:?} is not a zspage"),
+        }
+    }
+
+    /// The fixed part of a zspage's body.
+    pub(crate) fn head<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> &'a Head {
+        // SAFETY: `create` made the body of zeros, which are a valid Head; it is freed only by `destroy`,
+        // after the zspage was unlinked under the lock that `locked` holds for 'a, or by `rehouse`, which
+        // borrows that lock mutably.
+        unsafe { self.body_of(locked, id).cast().as_ref() }
+    }
+
+    pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
+        let body = self.body_of(locked, id);
         let objects = locked.class().shape.objects;
         let words = Body::words(objects);
-        // SAFETY: `create` made the body for this many slots and zeroed it; it is freed only by
-        // `destroy`, after the zspage was unlinked under the lock that `locked` holds for 'a.
+        // SAFETY: as for `head`; `create` made the body for this many slots, and head, bits and owners lie
+        // one behind the other in it (`Body::bytes`).
         unsafe {
+            let taken = body.add(size_of::<Head>());
+            let owners = taken.add(words * 8);
             Body {
-                taken: std::slice::from_raw_parts(body.cast(), words),
-                owners: std::slice::from_raw_parts(body.add(words * 8).cast(), objects),
+                head: body.cast().as_ref(),
+                taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
+                owners: std::slice::from_raw_parts(owners.cast().as_ptr(), objects),
             }
         }
+    }
+
+    /// Moves a zspage's body to a lower place, if there is one on pages that bodies have anyway.
+    pub(crate) fn rehouse(&self, locked: &mut Locked<'_>, id: ExtentId) {
+        let class = locked.class();
+        let old = self.body_of(locked, id);
+        let Some(new) = None::<NonNull<u8>> else { return };
+        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
+        // and no `Body` or `Head` borrows the old, since `locked` is borrowed mutably.
+        unsafe { new.copy_from_nonoverlapping(old, Body::bytes(class.shape.objects)) };
+        self.space.extent(id).data.store(new.as_ptr(), Relaxed);
+        self.free_body(class, old);
     }
 
     /// Writes an object into a slot that its caller has taken and no word names yet, or whose word the
@@ -168,10 +185,11 @@ impl Memory {
     }
 }
 
-/// Sizes of bodies: steps of an eighth to a sixteenth, so that rounding costs little and caches are few.
-fn body_size(nth: u32) -> usize {
-    let (octave, step) = (nth / 8, nth % 8);
-    ((64 + 8 * step as usize) << octave).next_multiple_of(8)
+/// Sizes of bodies, by the slots they are for.
+const BODIES: usize = 8;
+
+fn slots_of(nth: usize) -> usize {
+    [8, 16, 32, 64, 160, 256, 512, 1024][nth]
 }
 
 #[cfg(test)]
@@ -183,9 +201,7 @@ mod tests {
         let arena = Arena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
         for objects in 1..=1024 {
-            let bytes = Body::bytes(objects);
-            let stride = memory.body_cache(objects).geometry().stride;
-            assert!(stride >= bytes && (stride <= 64 || stride * 8 <= bytes * 9 + 64), "{bytes}");
+            assert!(memory.body_cache(objects).geometry().stride >= Body::bytes(objects));
         }
     }
 }

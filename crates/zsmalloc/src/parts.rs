@@ -3,21 +3,20 @@
 //! Lock order: class, slab caches, space. Pages are given back with no lock held.
 
 use crate::background::Background;
-use crate::class::{Class, GROUPS};
+use crate::class::Class;
+use crate::compact::Counters;
 use crate::geometry::GRAIN;
-use crate::locked::{Locked, Search};
+use crate::locked::{Locked, Search, Taken};
 use crate::memory::Memory;
+use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, Mutex};
 use crate::{ClassTable, Config, Error, Geometry};
-use page::{ExtentId, Request, Supply};
+use page::{Request, Supply};
 use slab::Arena;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-
-/// Pages ready at any fill: commits are dear, so a few pages are kept for the next objects.
-const READY_MIN: usize = 64;
+use std::sync::atomic::AtomicBool;
 
 /// Pages given back at least when the limit is met.
 const TRIM: usize = 64;
@@ -29,14 +28,16 @@ pub(crate) struct Parts {
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
     pub(crate) table: ClassTable,
-    /// Position of the class for sizes up to 8 bytes times the place here.
-    pub(crate) by_size: Box<[u16]>,
+    /// Position of the smallest class for sizes up to 8 bytes times the place here.
+    by_size: Box<[u16]>,
+    /// Which of them are open; `None` where all are.
+    plan: Option<Plan>,
     /// Pages committed that no live object touches.
     pub(crate) ready: AtomicUsize,
     /// Threads that give pages back at the moment.
     pub(crate) releases: AtomicUsize,
-    /// Pages that compaction freed so far.
-    pub(crate) compacted: AtomicU64,
+    /// What compaction did so far.
+    pub(crate) compaction: Counters,
     /// Whether a thread compacts.
     pub(crate) compacting: AtomicBool,
     /// Compaction by itself.
@@ -60,16 +61,21 @@ impl Parts {
         // Long zspages need no fine map; the kernel's have 1 to 16 pages.
         let granule = if whole { 1 } else { 16 };
         let pages = page::Config { granule, ..config.pages };
+        // In a model there is one class; nothing is to be planned.
+        let plans = !whole && table.classes().len() > 1;
+        let sizes = || table.classes().iter().map(|class| class.size);
+        let plan = plans.then(|| Plan::new(sizes(), supply)).transpose()?;
         let classes = table.classes().iter().enumerate();
         let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
         Ok(Parts {
             classes: table_of(supply, classes)?,
             memory: Memory::new(pages, arena)?,
             by_size,
+            plan,
             table,
             ready: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
-            compacted: AtomicU64::new(0),
+            compaction: Counters::default(),
             compacting: AtomicBool::new(false),
             background: Arc::default(),
             lost_threads: AtomicBool::new(false),
@@ -77,31 +83,101 @@ impl Parts {
         })
     }
 
-    fn class_of(&self, len: usize) -> Result<&Class, Error> {
+    /// The smallest class for objects of `len` bytes.
+    fn own_class(&self, len: usize) -> Result<&Class, Error> {
         match self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) {
             Some(&class) => Ok(&self.classes[class as usize]),
             None => Err(Error::Size { size: len, max: self.table.largest() }),
         }
     }
 
-    /// Whether more pages are ready than the pool may keep: 64, or 0.1% of what is committed; none in the
-    /// kernel's geometry, which gives an empty zspage back at once.
-    pub(crate) fn ready_excess(&self, class: &Class) -> bool {
-        let kept = READY_MIN.max(self.memory.space.budget().used() / 1000);
-        let kept = if class.whole { 0 } else { kept };
-        self.ready.load(Relaxed) > kept
+    /// The class that objects of `len` bytes are stored in: of the open ones.
+    pub(crate) fn class_of(&self, len: usize) -> Result<&Class, Error> {
+        let own = self.own_class(len)?;
+        let open = |plan: &Plan| &self.classes[plan.class_for(own.position as usize)];
+        Ok(self.plan.as_ref().map_or(own, open))
     }
 
-    /// Takes a slot for `len` bytes. At the limit, slots on committed pages are tried, then pages kept
-    /// ready are given back, or those waited for that another thread gives back.
+    /// Whether objects are stored in a class.
+    pub(crate) fn is_open(&self, class: &Class) -> bool {
+        self.plan.as_ref().is_none_or(|plan| plan.is_open(class.position as usize))
+    }
+
+    /// Whether the pool has shrunk so far that fewer classes would do.
+    pub(crate) fn is_plan_too_large(&self) -> bool {
+        let used = self.memory.space.budget().used();
+        self.plan.as_ref().is_some_and(|plan| plan.is_too_large(used))
+    }
+
+    /// Chooses the open classes anew.
+    pub(crate) fn plan_anew(&self, purpose: Purpose) {
+        let Some(plan) = &self.plan else { return };
+        let size = |position: usize| {
+            let class = &self.classes[position];
+            Size {
+                bytes: class.shape.size,
+                population: class.population.load(Relaxed),
+                is_used: class.state.lock().committed > 0,
+            }
+        };
+        let used = self.memory.space.budget().used();
+        if plan.make(used, purpose, size) {
+            self.compaction.plans.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Bytes of memory of the tables here.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.classes)
+            + size_of_val(&*self.by_size)
+            + size_of_val(self.table.classes())
+            + self.plan.as_ref().map_or(0, Plan::bytes)
+    }
+
+    /// Holds the plan still over a fork, before the classes.
+    pub(crate) fn hold_plan(&self) {
+        self.plan.iter().for_each(Plan::hold);
+    }
+
+    pub(crate) fn let_go_plan(&self) {
+        self.plan.iter().for_each(Plan::let_go);
+    }
+
+    /// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.
+    pub(crate) fn check_plan(&self, lens: &[usize]) {
+        self.plan.iter().for_each(Plan::check);
+        let mut populations = vec![0; self.classes.len()];
+        for &len in lens {
+            populations[self.own_class(len).map_or(0, |class| class.position as usize)] += 1;
+        }
+        let counted = self.classes.iter().map(|class| class.population.load(Relaxed));
+        assert!(counted.eq(populations), "populations");
+    }
+
+    /// Takes a slot for `len` bytes.
     pub(crate) fn alloc(&self, len: usize, owner: u32) -> Result<u64, Error> {
+        let own = self.own_class(len)?;
+        let taken = self.take(len, owner)?;
+        own.grow_population();
+        if taken.spent > 0 {
+            let used = self.memory.space.budget().used();
+            if self.plan.as_ref().is_some_and(|plan| plan.is_outgrown(used)) {
+                self.plan_anew(Purpose::Growth);
+            }
+        }
+        Ok(taken.offset)
+    }
+
+    /// At the limit, slots on committed pages are tried, then pages kept ready are given back, or those
+    /// waited for that another thread gives back.
+    fn take(&self, len: usize, owner: u32) -> Result<Taken, Error> {
         let class = self.class_of(len)?;
         let mut backoff = Backoff::default();
         let mut refusals = 0;
         while refusals < ATTEMPTS {
             let mut locked = Locked::new(self, class);
-            match locked.take(owner, Search::Lowest) {
-                Ok(Some(offset)) => return Ok(offset),
+            match locked.take(owner, len, Search::Lowest) {
+                Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => {
                     drop(locked);
                     let id = self.memory.create(class)?;
@@ -110,8 +186,8 @@ impl Parts {
                 }
                 Err(_) => {}
             }
-            if let Some(offset) = locked.take(owner, Search::Committed)? {
-                return Ok(offset);
+            if let Some(taken) = locked.take(owner, len, Search::Committed)? {
+                return Ok(taken);
             }
             drop(locked);
             refusals += 1;
@@ -130,16 +206,25 @@ impl Parts {
         Err(page::Error::Limit { limit, used: budget.used(), wanted }.into())
     }
 
-    pub(crate) fn free(&self, offset: u64) {
+    /// Frees an object that no word names any more.
+    pub(crate) fn free(&self, offset: u64, len: usize) {
         let class = self.class_at(offset);
         match self.memory.space.find(offset) {
             Some(id) => {
-                if Locked::new(self, class).give(id, offset) {
+                self.changed_len(Some(len), None);
+                if Locked::new(self, class).give(id, offset, len) {
                     self.background.ask();
                 }
             }
             None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
         }
+    }
+
+    /// Takes note of an object that is gone, or there, or has another length: for the plan.
+    pub(crate) fn changed_len(&self, from: Option<usize>, to: Option<usize>) {
+        let class = |len: Option<usize>| self.own_class(len?).ok();
+        class(from).inspect(|class| class.shrink_population());
+        class(to).inspect(|class| class.grow_population());
     }
 
     /// The class of the object at `offset`.
@@ -148,44 +233,6 @@ impl Parts {
             Some(id) => &self.classes[self.memory.space.extent(id).tag() as usize],
             None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
         }
-    }
-
-    /// Gives ready pages back, `wanted` or a few more; how many.
-    pub(crate) fn trim(&self, wanted: usize) -> usize {
-        let mut total = 0;
-        for class in &self.classes {
-            // A batch at a time is noted under the lock, and given back one by one.
-            let mut batch = [None; 32];
-            while total < wanted
-                && self.ready.load(Relaxed) > 0
-                && self.note_ready(class, &mut batch)
-            {
-                let before = total;
-                for id in batch.iter().flatten().copied() {
-                    let locked = Locked::new(self, class);
-                    if total < wanted && locked.has_ready(id) {
-                        total += locked.release(id) as usize;
-                    }
-                }
-                if total == before {
-                    break;
-                }
-            }
-        }
-        total
-    }
-
-    /// Notes zspages with ready pages; whether there is one.
-    fn note_ready(&self, class: &Class, batch: &mut [Option<ExtentId>]) -> bool {
-        let locked = Locked::new(self, class);
-        batch.fill(None);
-        if locked.state.ready == 0 {
-            return false;
-        }
-        let found = (0..GROUPS).flat_map(|group| locked.group(group));
-        let found = found.filter(|&id| locked.has_ready(id));
-        batch.iter_mut().zip(found).for_each(|(place, id)| *place = Some(id));
-        batch[0].is_some()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cells::{Cells, GENERATION_MAX};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
-use crate::{Classes, Config, Content, Core, Error, Pin};
+use crate::{Classes, CompactionStat, Config, Content, Core, Error, Pin};
 use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -222,6 +222,11 @@ impl Pool {
     #[doc(alias = "zs_pool_stats")]
     pub fn pages_compacted(&self) -> u64 {
         self.core.pages_compacted()
+    }
+
+    /// What compaction has done so far, and what it took.
+    pub fn compaction_stat(&self) -> CompactionStat {
+        self.core.compaction_stat()
     }
 
     /// Gives back the pages that are kept ready for the next objects; how many.

@@ -1,7 +1,8 @@
 //! Statistics per class, and the table of them with the columns of the kernel's `classes` file.
 
-use crate::class::{Class, ClassState, FULL, GROUPS};
+use crate::class::{FULL, GROUPS};
 use crate::geometry::ClassShape;
+use crate::locked::Locked;
 use page::page_size;
 use std::fmt;
 
@@ -20,20 +21,23 @@ pub struct ClassStat {
     pub committed: u64,
     /// Of them, those that no live object touches.
     pub ready: u64,
+    /// Pages that moving objects could free: whole zspages' worth where those are committed whole.
+    pub gain: u64,
     /// Whether zspages are committed whole.
     pub whole: bool,
 }
 
 impl ClassStat {
-    pub(crate) fn new(class: &Class, state: &ClassState) -> Self {
-        let zspages: u32 = state.counts.iter().sum();
+    pub(crate) fn new(locked: &Locked<'_>) -> Self {
+        let (class, state) = (locked.class(), &locked.state);
         ClassStat {
             shape: class.shape,
-            groups: state.counts,
-            obj_allocated: zspages as u64 * class.shape.objects as u64,
-            obj_used: state.inuse,
-            committed: state.committed,
-            ready: state.ready,
+            groups: std::array::from_fn(|group| locked.group(group).count() as u32),
+            obj_allocated: state.zspages as u64 * class.shape.objects as u64,
+            obj_used: state.inuse as u64,
+            committed: state.committed as u64,
+            ready: state.ready as u64,
+            gain: class.gain(state) as u64,
             whole: class.whole,
         }
     }
@@ -55,11 +59,6 @@ impl ClassStat {
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)
-    }
-
-    /// Pages that moving objects could free: whole zspages' worth where those are committed whole.
-    pub(crate) fn gain(&self) -> u64 {
-        if self.whole { self.freeable() } else { self.slack() }
     }
 }
 

@@ -64,6 +64,11 @@ mod model {
             MutexGuard { guard: Some(guard), unlocked: &self.unlocked }
         }
 
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            let guard = self.mutex.try_lock().ok()?;
+            Some(MutexGuard { guard: Some(guard), unlocked: &self.unlocked })
+        }
+
         pub(crate) fn hold(&self) {
             unreachable!("no model forks");
         }

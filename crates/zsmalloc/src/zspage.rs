@@ -1,46 +1,45 @@
-//! The descriptor of a zspage, the `data` of its extent's.
+//! A zspage: its extent's descriptor, which stays where it is, and its body, which may move.
 //!
 //! ```text
-//!   |  0  next        4  previous   |  zspages of the fullness group, as raw extent ids; 0 = none
-//!   |  8  inuse      12  releasing  |  live objects; 1 while pages are being given back
-//!   | 16  body                      |  bitmap of slots and their owners' numbers
-//!   | 24  committed: 256 bits       |  pages that are committed
-//!   | 56  ready: 256 bits           |  of them, those that no live object touches
+//!   extent: first page, pages, class | pointer to the body
+//!   body:   |  0  next        4  previous   |  zspages of the fullness group, as raw extent ids; 0 = none
+//!           |  8  inuse      12  releasing  |  live objects; 1 while pages are being given back
+//!           | 16  committed: 256 bits       |  pages that are counted, for objects or to be ready
+//!           | 48  ready: 256 bits           |  of them, those that no live object touches
+//!           | 80  taken: a bit per slot     |  in words of 64
+//!           |     owners: u32 per slot      |  whose the object is
 //! ```
+//! A slot is *free* (bit clear), *live* (bit set, owner's number) or *held* (bit set, `HELD`): held
+//! slots are those on pages that are being given back, kept from the allocator meanwhile.
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are atomics.
-//!
-//! # Safety
-//! A descriptor begins as zeros: its fields are atomics, for which zeros are valid.
-#![allow(unsafe_code)]
 
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 use page::PageSet;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 
-#[derive(Debug)]
-pub(crate) struct Zspage {
+/// Owner of a slot that is held for a release. No owner's word has this number.
+pub(crate) const HELD: u32 = u32::MAX;
+
+/// What an extent's descriptor keeps: where the body is.
+pub(crate) type Zspage = AtomicPtr<u8>;
+
+/// The fixed part of a body.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Head {
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
     inuse: AtomicU32,
     releasing: AtomicU32,
-    pub(crate) body: AtomicPtr<u8>,
     pub(crate) committed: PageSet,
     pub(crate) ready: PageSet,
 }
 
-// SAFETY: all its fields are atomic integers, or an atomic pointer, which may be null.
-unsafe impl page::Zeroed for Zspage {}
+const _: () = assert!(size_of::<Head>() == 80 && align_of::<Head>() == 8);
 
-impl Zspage {
-    /// Makes the descriptor that of a zspage without objects. What is committed stays so.
-    pub(crate) fn reset(&self) {
-        self.next.store(0, Relaxed);
-        self.previous.store(0, Relaxed);
-        self.inuse.store(0, Relaxed);
-        self.releasing.store(0, Relaxed);
-        self.ready.clear();
-    }
-
+impl Head {
     /// Live objects: allocated slots, those held for a release left out.
     pub(crate) fn inuse(&self) -> u32 {
         self.inuse.load(Relaxed)
@@ -57,5 +56,107 @@ impl Zspage {
 
     pub(crate) fn set_releasing(&self, releasing: bool) {
         self.releasing.store(u32::from(releasing), Relaxed);
+    }
+
+    /// Takes the zspage out of all lists and counts, but for the pages it has.
+    pub(crate) fn reset(&self) {
+        self.next.store(0, Relaxed);
+        self.previous.store(0, Relaxed);
+        self.inuse.store(0, Relaxed);
+        self.releasing.store(0, Relaxed);
+        self.ready.clear();
+    }
+}
+
+/// A body, borrowed under the class's lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body<'a> {
+    pub(crate) head: &'a Head,
+    pub(crate) taken: &'a [AtomicU64],
+    pub(crate) owners: &'a [AtomicU32],
+}
+
+impl Body<'_> {
+    /// Words of the bitmap for `objects` slots.
+    pub(crate) fn words(objects: usize) -> usize {
+        objects.div_ceil(64)
+    }
+
+    /// Bytes of a body for `objects` slots.
+    pub(crate) fn bytes(objects: usize) -> usize {
+        size_of::<Head>() + Self::words(objects) * 8 + objects * 4
+    }
+
+    /// The lowest free slot.
+    pub(crate) fn lowest_free(&self) -> Option<u32> {
+        self.free_from(0)
+    }
+
+    /// The lowest free slot from `start` on.
+    pub(crate) fn free_from(&self, start: u32) -> Option<u32> {
+        let mut ignored = (1u64 << (start % 64)) - 1;
+        for word in start as usize / 64..self.taken.len() {
+            let free = !(self.taken[word].load(Relaxed) | ignored);
+            ignored = 0;
+            if free != 0 {
+                let slot = word as u32 * 64 + free.trailing_zeros();
+                return Some(slot).filter(|&slot| (slot as usize) < self.owners.len());
+            }
+        }
+        None
+    }
+
+    pub(crate) fn is_taken(&self, slot: u32) -> bool {
+        self.taken[slot as usize / 64].load(Relaxed) >> (slot % 64) & 1 == 1
+    }
+
+    /// The owner's number of a live slot.
+    pub(crate) fn owner(&self, slot: u32) -> Option<u32> {
+        let owner = self.owners[slot as usize].load(Relaxed);
+        (self.is_taken(slot) && owner != HELD).then_some(owner)
+    }
+
+    /// Takes a free slot for `owner`, which may be `HELD`.
+    pub(crate) fn take(&self, slot: u32, owner: u32) {
+        debug_assert!(!self.is_taken(slot), "slot {slot} is taken twice");
+        let word = &self.taken[slot as usize / 64];
+        word.store(word.load(Relaxed) | 1 << (slot % 64), Relaxed);
+        self.owners[slot as usize].store(owner, Relaxed);
+    }
+
+    /// Makes a slot free.
+    pub(crate) fn give(&self, slot: u32) {
+        debug_assert!(self.is_taken(slot), "slot {slot} is freed twice");
+        let word = &self.taken[slot as usize / 64];
+        word.store(word.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
+    }
+
+    /// Whether one of `slots` is live.
+    pub(crate) fn any_live(&self, slots: Range<u32>) -> bool {
+        slots.into_iter().any(|slot| self.owner(slot).is_some())
+    }
+
+    /// Holds those of `slots` that are free.
+    pub(crate) fn hold(&self, slots: Range<u32>) {
+        for slot in slots.filter(|&slot| !self.is_taken(slot)) {
+            self.take(slot, HELD);
+        }
+    }
+
+    /// Makes those of `slots` free that are held.
+    pub(crate) fn unhold(&self, slots: Range<u32>) {
+        for slot in slots {
+            if self.is_taken(slot) && self.owner(slot).is_none() {
+                self.give(slot);
+            }
+        }
+    }
+
+    /// Number of live slots, after a look at the bits beyond the last.
+    pub(crate) fn check(&self) -> u32 {
+        for slot in self.owners.len()..self.taken.len() * 64 {
+            assert!(!self.is_taken(slot as u32), "slot {slot} is beyond the last");
+        }
+        (0..self.owners.len() as u32).filter(|&slot| self.owner(slot).is_some()).count() as u32
     }
 }

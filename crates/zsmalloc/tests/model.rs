@@ -6,7 +6,8 @@ use page::RefuseNth;
 use std::collections::HashMap;
 use std::sync::Arc;
 use zsmalloc::{
-    ChainRule, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Old, Pool, Slots,
+    ChainRule, ClassShape, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Old,
+    Pool, Slots,
 };
 
 /// 1 in `make test`, more in `make long`.
@@ -58,7 +59,9 @@ impl Handles {
         let before = self.pool.pages().used();
         let freeable = self.pool.freeable();
         let freed = if rng.bool() { self.pool.compact() } else { self.pool.shrink(1 << 20) };
-        assert_eq!(self.pool.pages().used(), before - freed);
+        // A few pages more may be taken than freed, where classes with hardly an object are closed.
+        let used = self.pool.pages().used();
+        assert!(used == before - freed || (freed == 0 && used < before + 8), "{before} to {used}");
         if let Geometry::Kernel(_) = self.pool.table().geometry() {
             assert!(freed > 0 || freeable == 0, "{freeable} bytes were freeable");
         }
@@ -389,28 +392,17 @@ fn every_refusal_leaves_handles_as_they_were() {
 fn every_size_fills_a_whole_zspage() {
     for geometry in [geometries()[0], geometries()[1]] {
         let pool = Pool::new(config(geometry)).unwrap();
-        let stat = |pool: &Pool| {
-            let classes = pool.classes();
-            let mut used = classes.iter().copied().filter(|stat| stat.obj_used > 0);
-            let stat = used.next().unwrap();
-            assert_eq!(used.next(), None, "objects in two classes");
-            stat
-        };
         let fill = |nth: usize, size: usize| vec![(nth * 31 + size) as u8; size];
         for size in 1..=4096usize {
-            let first = pool.store(&vec![0xa5; size]).unwrap();
-            let shape = stat(&pool).shape;
+            let position = pool.table().position(size).unwrap();
+            let shape = pool.table().classes()[position];
             assert!(shape.capacity >= size, "size {size} in {shape:?}");
             let handles: Vec<_> =
-                (1..shape.objects).map(|nth| pool.store(&fill(nth, size)).unwrap()).collect();
-            let full = stat(&pool);
-            assert_eq!((full.groups[11], full.obj_used), (1, shape.objects as u64), "size {size}");
-            assert_eq!(full.groups[1..11], [0; 10], "size {size}");
-            assert_eq!(*pool.read(&first).unwrap(), vec![0xa5; size]);
-            pool.free(first).unwrap();
+                (0..shape.objects).map(|nth| pool.store(&fill(nth, size)).unwrap()).collect();
+            expect_full(&pool, size, shape);
             for (nth, handle) in handles.into_iter().enumerate() {
                 let read = pool.read(&handle).unwrap();
-                assert!(*read == fill(nth + 1, size), "size {size} object {nth}");
+                assert!(*read == fill(nth, size), "size {size} object {nth}");
                 drop(read);
                 pool.free(handle).unwrap();
             }
@@ -418,6 +410,20 @@ fn every_size_fills_a_whole_zspage() {
         pool.trim();
         pool.check();
         assert_eq!(pool.pages().used(), 0);
+    }
+}
+
+/// The objects of one size lie in its class, one full zspage; natively they may be in larger ones too.
+fn expect_full(pool: &Pool, size: usize, shape: ClassShape) {
+    let classes = pool.classes();
+    let used: Vec<_> = classes.iter().filter(|stat| stat.obj_used > 0).collect();
+    let objects: u64 = used.iter().map(|stat| stat.obj_used).sum();
+    assert_eq!(objects, shape.objects as u64, "size {size}");
+    assert!(used.iter().all(|stat| stat.shape.size >= shape.size), "size {size}: {used:?}");
+    if let Geometry::Kernel(_) = pool.table().geometry() {
+        assert_eq!((used.len(), used[0].shape), (1, shape), "size {size}");
+        assert_eq!(used[0].groups[11], 1, "size {size}");
+        assert_eq!(used[0].groups[1..11], [0; 10], "size {size}");
     }
 }
 

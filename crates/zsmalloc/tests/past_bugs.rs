@@ -51,8 +51,9 @@ fn every_size_has_room_in_its_class() {
             assert!(class.objects * class.size <= class.pages * page::page_size());
             let handle = pool.malloc(len).unwrap();
             let used = pool.classes();
-            let used = used.iter().find(|stat| stat.obj_used > 0).unwrap();
-            assert_eq!(used.shape, class, "{geometry:?} {len}");
+            let used = used.iter().find(|stat| stat.obj_used > 0).unwrap().shape;
+            let is_native = matches!(geometry, Geometry::Native { .. });
+            assert!(used == class || (is_native && used.size > class.size), "{geometry:?} {len}");
             pool.free(handle).unwrap();
         }
     }
@@ -284,7 +285,7 @@ fn a_shorter_overwrite_shows_no_old_bytes() {
     assert!(core.lock(0).unwrap().overwrite(&[1; 10], 0).is_ok());
     assert_eq!(core.pin(0).content(), Content::Object { bytes: &[1; 10], mark: 0 });
     // One byte more than the slot has is refused, and changes nothing.
-    let slot = core.table().classes()[core.table().position(3000).unwrap()].capacity;
+    let slot = core.classes().iter().find(|stat| stat.obj_used > 0).unwrap().shape.capacity;
     assert!(core.lock(0).unwrap().overwrite(&vec![2; slot + 1], 0).is_err());
     assert_eq!(core.pin(0).content(), Content::Object { bytes: &[1; 10], mark: 0 });
     core.check();
@@ -406,9 +407,20 @@ fn expect(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
     }
 }
 
-/// The class of objects of `len` bytes.
+/// The class that most objects of `len` bytes lie in.
 fn class_of(pool: &Pool, len: usize) -> ClassStat {
-    *pool.classes().iter().nth(pool.table().position(len).unwrap()).unwrap()
+    let first = pool.table().position(len).unwrap();
+    let classes = pool.classes();
+    let near = classes.iter().skip(first).take_while(|stat| stat.shape.size < len + len / 4 + 64);
+    // Of equal ones the smallest.
+    *near.max_by_key(|stat| (stat.obj_used, usize::MAX - stat.shape.size)).unwrap()
+}
+
+/// Objects and pages of the classes of `sizes`.
+fn in_classes(pool: &Pool, sizes: std::ops::Range<usize>) -> (u64, u64) {
+    let classes = pool.classes();
+    let within = || classes.iter().filter(|stat| sizes.contains(&stat.shape.size));
+    (within().map(|stat| stat.obj_used).sum(), within().map(|stat| stat.committed).sum())
 }
 
 /// Compaction begins with the largest class, and ends as soon as enough is free.
@@ -418,22 +430,15 @@ fn a_little_is_freed_in_the_largest_class_only() {
         let pool = Pool::new(config(geometry)).unwrap();
         let small = fragmented(&pool, 100, 20_000, every_second);
         let large = fragmented(&pool, 3000, 2000, every_second);
-        let before = [100, 3000].map(|len| class_of(&pool, len));
-        assert!(before.iter().all(|stat| stat.freeable() > 0), "{before:?}");
+        let sizes = [0..1000, 1000..5000];
+        let before = sizes.clone().map(|sizes| in_classes(&pool, sizes));
+        assert!([100, 3000].iter().all(|&len| class_of(&pool, len).freeable() > 0));
         let freed = pool.shrink(1);
-        let after = [100, 3000].map(|len| class_of(&pool, len));
-        assert_eq!(before[0], after[0], "the small class");
+        let after = sizes.map(|sizes| in_classes(&pool, sizes));
         assert!(freed > 0);
-        assert_eq!(before[1].committed - after[1].committed, freed as u64);
-        assert_eq!(before[1].obj_used, after[1].obj_used);
-        if after[1].whole {
-            let pages_used = before.map(|stat| stat.pages_used());
-            assert_eq!(
-                after.map(|stat| stat.pages_used()),
-                [pages_used[0], pages_used[1] - freed as u64]
-            );
-        }
-        assert!(after[1].freeable() > 0, "more was freed than was asked for");
+        assert_eq!(before[0], after[0], "the small class");
+        assert_eq!((before[1].0, before[1].1 - freed as u64), after[1]);
+        assert!(class_of(&pool, 3000).freeable() > 0, "more was freed than was asked for");
         // All of the rest goes when all is asked for.
         assert!(pool.shrink(usize::MAX) > freed);
         assert!([100, 3000].iter().all(|&len| class_of(&pool, len).freeable() == 0));

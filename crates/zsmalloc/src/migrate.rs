@@ -1,0 +1,173 @@
+//! Moving objects: within a class, together; and out of a class, to the one that the plan has for them.
+//!
+//! ```text
+//!   owner's number -> word names this place, and is unlocked? -> slot taken -> bytes copied
+//!     -> word swung by compare-and-swap -> old slot freed (or the new one, if someone came in between)
+//! ```
+//! All of it under the lock of the class the object leaves: an object is written again only under that, and
+//! a free waits for it. The lock of another class that it goes to is tried for, never waited for.
+
+use crate::Error;
+use crate::class::FULL;
+use crate::locked::{Locked, Search, Taken};
+use page::ExtentId;
+
+/// How the words of moved objects are changed.
+pub(crate) trait Movable {
+    /// Length of the object that word `index` names, if it is at `offset` and no one has the word locked.
+    fn len_at(&self, index: u32, offset: u64) -> Option<usize>;
+
+    /// Makes word `index` name `to`, if it still names `from` and no one has it locked.
+    fn swing(&self, index: u32, from: u64, to: u64) -> bool;
+}
+
+/// What was moved in a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) objects: usize,
+    pub(crate) bytes: u64,
+    /// Pages committed for it.
+    pub(crate) spent: usize,
+    /// Why it went no further, where that can be helped.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
+/// What to do before going on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Obstacle {
+    /// The class at this position has no zspage with room.
+    NoRoom(usize),
+    /// Another thread has the class that an object is to go to.
+    Busy,
+}
+
+impl Locked<'_> {
+    /// The zspages to move objects from and to, if that can free pages: the emptiest and the fullest that
+    /// are neither empty nor full. Where zspages are committed page by page, and only one is left, its
+    /// objects can move down within it. None of `skipped` is to give objects.
+    pub(crate) fn ends(&self, skipped: &[ExtentId]) -> Option<(ExtentId, ExtentId)> {
+        if self.class().gain(&self.state) == 0 {
+            return None;
+        }
+        let mut emptiest = (1..FULL).flat_map(|group| self.group(group));
+        let source = emptiest.find(|id| !skipped.contains(id))?;
+        let fullest = (1..FULL).rev().flat_map(|group| self.group(group)).find(|&id| id != source);
+        let target = fullest.or((!self.class().whole).then_some(source))?;
+        Some((source, target))
+    }
+
+    /// A zspage with objects, that is none of `skipped`.
+    pub(crate) fn any(&self, skipped: &[ExtentId]) -> Option<ExtentId> {
+        (1..=FULL).flat_map(|group| self.group(group)).find(|id| !skipped.contains(id))
+    }
+
+    /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of `target`.
+    /// Objects whose words are locked, or do not name them yet, stay.
+    pub(crate) fn migrate(
+        &mut self,
+        source: ExtentId,
+        target: ExtentId,
+        most: usize,
+        owner: &dyn Movable,
+    ) -> Moved {
+        let mut moved = Moved::default();
+        for slot in (0..self.class().shape.objects as u32).rev() {
+            let Some(index) = self.body(source).owner(slot) else { continue };
+            let Some(lowest) = self.body(target).lowest_free() else { break };
+            let is_below = |free: u32| source != target || free < slot;
+            if moved.objects == most || !is_below(lowest) {
+                break;
+            }
+            let from = self.offset(source, slot);
+            let Some(len) = owner.len_at(index, from) else { continue };
+            let Some((free, spent)) = self.settle_on(target, lowest, index, is_below) else {
+                break;
+            };
+            let to = self.offset(target, free);
+            self.parts().memory.copy(self, from, to, len);
+            if owner.swing(index, from, to) {
+                self.vacate(source, slot);
+                moved.add(len, spent);
+            } else {
+                self.vacate(target, free);
+            }
+        }
+        moved
+    }
+
+    /// Takes slot `lowest` of a zspage, or at the pool's limit one on committed pages that will do; the
+    /// slot, and pages committed for it.
+    fn settle_on(
+        &mut self,
+        target: ExtentId,
+        lowest: u32,
+        owner: u32,
+        will_do: impl Fn(u32) -> bool,
+    ) -> Option<(u32, u32)> {
+        if let Ok(spent) = self.occupy(target, lowest, owner) {
+            return Some((lowest, spent));
+        }
+        let free = self.lowest_committed(target).filter(|&free| will_do(free))?;
+        self.occupy(target, free, owner).ok().map(|spent| (free, spent))
+    }
+
+    /// Moves at most `most` objects of `source` to the classes that the plan has for them, where that is
+    /// another.
+    pub(crate) fn resettle(&mut self, source: ExtentId, most: usize, owner: &dyn Movable) -> Moved {
+        let (parts, class) = (self.parts(), self.class());
+        let mut moved = Moved::default();
+        let mut target: Option<Locked<'_>> = None;
+        for slot in (0..class.shape.objects as u32).rev() {
+            if moved.objects == most {
+                break;
+            }
+            let Some(index) = self.body(source).owner(slot) else { continue };
+            let from = self.offset(source, slot);
+            let Some(len) = owner.len_at(index, from) else { continue };
+            let Ok(wanted) = parts.class_of(len) else { continue };
+            if wanted.position == class.position {
+                continue;
+            }
+            if target.as_ref().is_none_or(|held| held.class().position != wanted.position) {
+                drop(target.take());
+                target = Locked::try_new(parts, wanted);
+            }
+            let Some(to) = target.as_mut() else {
+                moved.obstacle = Some(Obstacle::Busy);
+                break;
+            };
+            let taken = match to.take_for_move(index, len) {
+                Ok(Some(taken)) => taken,
+                Ok(None) => {
+                    moved.obstacle = Some(Obstacle::NoRoom(wanted.position as usize));
+                    break;
+                }
+                Err(_limit) => break,
+            };
+            parts.memory.copy(self, from, taken.offset, len);
+            if owner.swing(index, from, taken.offset) {
+                self.leave(source, slot, len);
+                moved.add(len, taken.spent);
+            } else {
+                to.leave(taken.id, taken.slot, len);
+            }
+        }
+        moved
+    }
+
+    /// A slot, at the limit one on committed pages; `None` where there is no zspage with room.
+    fn take_for_move(&mut self, owner: u32, len: usize) -> Result<Option<Taken>, Error> {
+        self.take(owner, len, Search::Lowest).or_else(|limit| {
+            let taken = self.take(owner, len, Search::Committed)?;
+            taken.map(Some).ok_or(limit)
+        })
+    }
+}
+
+impl Moved {
+    fn add(&mut self, len: usize, spent: u32) {
+        self.objects += 1;
+        self.bytes += len as u64;
+        self.spent += spent as usize;
+    }
+}

@@ -1,0 +1,358 @@
+//! The plan: which size classes are open, given how many objects of each size there are.
+//!
+//! ```text
+//!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     population n(a) .. n(h): live objects of each size
+//!   open classes                  |     |        |     an object goes to the smallest open class that holds it
+//! ```
+//! A class costs about half a page, that of its last objects; without it, its objects are rounded up to the
+//! next open class. So a small pool wants few classes and a large one many. The cheapest set of open ones:
+//!
+//! ```text
+//!   cost(j) = min over i < j of cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
+//! ```
+//! With N and B the sums of n(b) and of n(b) * size(b) up to b, what depends on i is a line in size(j):
+//! `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best i is found by walking the
+//! lower hull of the lines, so that the whole takes time linear in the number of sizes.
+
+use crate::Error;
+use crate::parts::table_of;
+use crate::sync::{AtomicUsize, Ordering::Relaxed};
+use page::fork::Mutex;
+use page::{Supply, page_size};
+use std::sync::atomic::AtomicU16;
+
+/// A plan is outdated when the pool's pages have changed by this share of what they were ...
+const CHANGE_SHARE: usize = 8;
+/// ... and by this many.
+const CHANGE_MIN: usize = 4;
+/// Where nothing is known, open classes are this share of their size apart.
+const SPREAD_SHARE: usize = 8;
+
+/// Which class objects of each size are stored in, by position in the table of all classes.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    class_for: Box<[AtomicU16]>,
+    /// The plan is outdated when more pages than this are in use, or fewer than that.
+    above: AtomicUsize,
+    below: AtomicUsize,
+    scratch: Mutex<Scratch>,
+}
+
+/// What is to be known of a size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    pub(crate) bytes: usize,
+    /// Live objects of it.
+    pub(crate) population: u32,
+    /// Whether its class has pages.
+    pub(crate) is_used: bool,
+}
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Objects that are yet to come; those there are stay where they are.
+    Growth,
+    /// Objects there are: classes that are closed will be emptied.
+    Compaction,
+}
+
+impl Plan {
+    /// A plan for classes of `sizes` bytes, smallest first, of whose objects nothing is known.
+    pub(crate) fn new(
+        sizes: impl ExactSizeIterator<Item = usize>,
+        supply: Option<&dyn Supply>,
+    ) -> Result<Self, Error> {
+        let len = sizes.len();
+        let plan = Plan {
+            class_for: table_of(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
+            above: AtomicUsize::new(CHANGE_MIN),
+            below: AtomicUsize::new(0),
+            scratch: Mutex::new(Scratch::new(len, supply)?),
+        };
+        let mut scratch = plan.scratch.lock();
+        let mut last = 0;
+        for (position, bytes) in sizes.enumerate() {
+            scratch.spread[position] = bytes >= last + last / SPREAD_SHARE;
+            if scratch.spread[position] {
+                last = bytes;
+            }
+        }
+        scratch.open[len - 1] = true;
+        scratch.open_for_unknown();
+        plan.publish(&scratch);
+        drop(scratch);
+        Ok(plan)
+    }
+
+    /// Position of the class for objects of the size at `position`.
+    pub(crate) fn class_for(&self, position: usize) -> usize {
+        self.class_for[position].load(Relaxed) as usize
+    }
+
+    /// Whether objects are stored in the class at `position`.
+    pub(crate) fn is_open(&self, position: usize) -> bool {
+        self.class_for(position) == position
+    }
+
+    /// Whether the plan was made for fewer pages than `used`.
+    pub(crate) fn is_outgrown(&self, used: usize) -> bool {
+        used > self.above.load(Relaxed)
+    }
+
+    /// Whether the plan was made for more pages than `used`.
+    pub(crate) fn is_too_large(&self, used: usize) -> bool {
+        used < self.below.load(Relaxed)
+    }
+
+    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does.
+    pub(crate) fn make(&self, used: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> bool {
+        let Some(mut scratch) = self.scratch.try_lock() else { return false };
+        scratch.choose(self.class_for.len(), purpose, size);
+        self.publish(&scratch);
+        let change = (used / CHANGE_SHARE).max(CHANGE_MIN);
+        self.above.store(used + change, Relaxed);
+        self.below.store(used.saturating_sub(change), Relaxed);
+        true
+    }
+
+    /// Readers may meet a plan half published; any class that is large enough will do for them.
+    fn publish(&self, scratch: &Scratch) {
+        let mut next_open = self.class_for.len() - 1;
+        for position in (0..self.class_for.len()).rev() {
+            if scratch.open[position] {
+                next_open = position;
+            }
+            self.class_for[position].store(next_open as u16, Relaxed);
+        }
+    }
+
+    /// Bytes of memory of the plan's tables.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.class_for) + self.scratch.lock().bytes()
+    }
+
+    /// Holds the plan still over a fork.
+    pub(crate) fn hold(&self) {
+        self.scratch.hold();
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.scratch.let_go();
+    }
+
+    /// Asserts that every size has an open class that holds it.
+    pub(crate) fn check(&self) {
+        let _planning = self.scratch.lock();
+        for position in 0..self.class_for.len() {
+            let class = self.class_for(position);
+            assert!(class >= position && self.is_open(class), "size {position} goes to {class}");
+        }
+    }
+}
+
+/// The cost of the sizes up to one, as a function of the size of the open class that is next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    intercept: i64,
+    slope: i64,
+    /// The open class before that next one, plus 1; 0 for none.
+    open: u16,
+}
+
+impl Line {
+    fn at(&self, bytes: i64) -> i64 {
+        self.intercept + self.slope * bytes
+    }
+
+    /// Whether the line `between` is nowhere below both `self` and `after`, which falls most.
+    fn makes_needless(&self, between: &Line, after: &Line) -> bool {
+        let (rise, run) = (between.intercept - self.intercept, self.slope - between.slope);
+        let (rise_after, run_after) = (after.intercept - self.intercept, self.slope - after.slope);
+        rise as i128 * run_after as i128 >= rise_after as i128 * run as i128
+    }
+}
+
+/// Where the cheapest set is calculated; made with the pool, since storing must not allocate.
+#[derive(Debug)]
+struct Scratch {
+    hull: Box<[Line]>,
+    /// For each class, were it open: the open class before it, plus 1.
+    before: Box<[u16]>,
+    open: Box<[bool]>,
+    /// Whether there are objects of the size.
+    populated: Box<[bool]>,
+    /// Sizes to open where nothing is known.
+    spread: Box<[bool]>,
+}
+
+impl Scratch {
+    fn new(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
+        Ok(Scratch {
+            hull: table_of(supply, (0..len + 1).map(|_| Ok(Line::default())))?,
+            before: table_of(supply, (0..len).map(|_| Ok(0)))?,
+            open: table_of(supply, (0..len).map(|_| Ok(false)))?,
+            populated: table_of(supply, (0..len).map(|_| Ok(false)))?,
+            spread: table_of(supply, (0..len).map(|_| Ok(false)))?,
+        })
+    }
+
+    /// Opens the cheapest set of classes; the largest is always open.
+    fn choose(&mut self, len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) {
+        // The hull is hull[first..end]; to begin with, no class is open and nothing is below.
+        self.hull[0] = Line::default();
+        let (mut first, mut end) = (0, 1);
+        let (mut count, mut bytes) = (0, 0);
+        for position in 0..len {
+            let size = size(position);
+            self.populated[position] = size.population > 0;
+            let x = size.bytes as i64;
+            count += size.population as i64;
+            bytes += size.population as i64 * x;
+            while first + 1 < end && self.hull[first + 1].at(x) <= self.hull[first].at(x) {
+                first += 1;
+            }
+            let best = self.hull[first];
+            self.before[position] = best.open;
+            let cost = best.at(x) + opening(&size, purpose) + count * x - bytes;
+            let line = Line { intercept: cost + bytes, slope: -count, open: position as u16 + 1 };
+            // Where only empty sizes lie between, the cheaper of the two is as good for all that follow.
+            if self.hull[end - 1].slope == line.slope {
+                if self.hull[end - 1].intercept <= line.intercept {
+                    continue;
+                }
+                end -= 1;
+            }
+            while end >= first + 2 && self.hull[end - 2].makes_needless(&self.hull[end - 1], &line)
+            {
+                end -= 1;
+            }
+            self.hull[end] = line;
+            first = first.min(end);
+            end += 1;
+        }
+        self.open.fill(false);
+        let mut open = len;
+        while let Some(position) = open.checked_sub(1) {
+            self.open[position] = true;
+            open = self.before[position] as usize;
+        }
+        self.open_for_unknown();
+    }
+
+    /// Opens classes for sizes of which there is no object, that none of those there are goes to: they cost
+    /// nothing until they are used.
+    fn open_for_unknown(&mut self) {
+        let mut serves = false;
+        for position in 0..self.open.len() {
+            serves |= self.populated[position];
+            self.open[position] |= self.spread[position] && !serves;
+            serves &= !self.open[position];
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.hull) + size_of_val(&*self.before) + size_of_val(&*self.open)
+    }
+}
+
+/// Bytes that an open class costs: half of its last page, and of the body of its last zspage. One that has
+/// no objects yet is taken for dearer, so that classes do not come and go for next to nothing; what one has
+/// cost already is not saved by closing it, unless it is emptied.
+fn opening(size: &Size, purpose: Purpose) -> i64 {
+    let cost = page_size() as i64 / 2 + 256;
+    match purpose {
+        Purpose::Growth if size.is_used => 0,
+        Purpose::Compaction if size.is_used => cost,
+        _ => cost + cost / 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(seed: &mut u64) -> u64 {
+        *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        *seed >> 33
+    }
+
+    /// What a set of open classes costs; the last is always open, and one without objects costs nothing.
+    fn cost(sizes: &[Size], purpose: Purpose, is_open: impl Fn(usize) -> bool) -> i64 {
+        let (mut cost, mut class, mut serves) = (0, sizes.len() - 1, true);
+        for (position, size) in sizes.iter().enumerate().rev() {
+            if is_open(position) && position < class {
+                cost += if serves { opening(&sizes[class], purpose) } else { 0 };
+                (class, serves) = (position, false);
+            }
+            serves |= size.population > 0;
+            cost += size.population as i64 * (sizes[class].bytes - size.bytes) as i64;
+        }
+        cost + if serves { opening(&sizes[class], purpose) } else { 0 }
+    }
+
+    fn planned(sizes: &[Size], purpose: Purpose) -> Plan {
+        let plan = Plan::new(sizes.iter().map(|size| size.bytes), None).unwrap();
+        assert!(plan.make(0, purpose, |position| sizes[position]));
+        plan.check();
+        plan
+    }
+
+    #[test]
+    fn no_set_of_classes_is_cheaper() {
+        let mut seed = 3;
+        for round in 0..400 {
+            let spread = [1, 8, 60, 2000][round % 4];
+            let sizes: Vec<Size> = (1..=10)
+                .map(|nth| Size {
+                    bytes: nth * 8 * (1 + round % 5),
+                    population: (random(&mut seed) % spread) as u32,
+                    is_used: random(&mut seed).is_multiple_of(2),
+                })
+                .collect();
+            for purpose in [Purpose::Growth, Purpose::Compaction] {
+                let plan = planned(&sizes, purpose);
+                let cost = |is_open: &dyn Fn(usize) -> bool| cost(&sizes, purpose, is_open);
+                let least = (0..1u32 << 10).map(|set| cost(&|at| set >> at & 1 == 1)).min();
+                assert_eq!(Some(cost(&|at| plan.is_open(at))), least, "{purpose:?} {sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_pools_have_many_classes_and_small_ones_few() {
+        let open = |population: u32| {
+            let sizes = |bytes| Size { bytes, population, is_used: true };
+            let sizes: Vec<Size> = (32..=4096).step_by(8).map(sizes).collect();
+            let plan = planned(&sizes, Purpose::Compaction);
+            (0..sizes.len()).filter(|&position| plan.is_open(position)).count()
+        };
+        // 8 n p^2 / 2 of rounding against n_classes * opening: classes sqrt(2 * opening / (8 n)) apart.
+        assert_eq!(open(10_000), 509);
+        assert!((90..140).contains(&open(30)), "{}", open(30));
+        assert_eq!(open(0), 38, "for objects yet unknown");
+    }
+
+    #[test]
+    fn a_plan_is_outdated_when_the_pool_has_changed_by_an_eighth() {
+        let plan = Plan::new([64, 128].into_iter(), None).unwrap();
+        assert!(plan.is_outgrown(5) && !plan.is_outgrown(4) && !plan.is_too_large(0));
+        plan.make(800, Purpose::Growth, |position| Size {
+            bytes: 64 << position,
+            ..Size::default()
+        });
+        assert!(plan.is_outgrown(901) && !plan.is_outgrown(900));
+        assert!(plan.is_too_large(699) && !plan.is_too_large(700));
+    }
+
+    #[test]
+    fn unknown_sizes_find_classes_an_eighth_apart() {
+        let sizes: Vec<usize> = (32..=4096).step_by(8).collect();
+        let plan = Plan::new(sizes.iter().copied(), None).unwrap();
+        plan.check();
+        for (position, &bytes) in sizes.iter().enumerate() {
+            let class = sizes[plan.class_for(position)];
+            assert!(class < bytes + bytes / 8 + 8, "{bytes} goes to {class}");
+        }
+    }
+}

@@ -10,8 +10,8 @@ const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
 /// Page numbers 0 to 255 of an extent.
 ///
-/// Single words change atomically, so that pages of one extent may be committed and released by
-/// different threads; who may touch which page is for the extent's owner to order.
+/// One thread at a time changes a set, which is for its owner to see to; the words are atomic so that a stale
+/// reader reads an old set, not a data race.
 #[derive(Debug, Default)]
 pub struct PageSet([AtomicU64; WORDS]);
 
@@ -36,8 +36,9 @@ impl PageSet {
     pub fn insert(&self, range: Range<u32>) -> u32 {
         Self::words(&range)
             .map(|word| {
-                let mask = Self::mask(word, &range);
-                (mask & !self.0[word].fetch_or(mask, Relaxed)).count_ones()
+                let (mask, had) = (Self::mask(word, &range), self.0[word].load(Relaxed));
+                self.0[word].store(had | mask, Relaxed);
+                (mask & !had).count_ones()
             })
             .sum()
     }
@@ -46,8 +47,9 @@ impl PageSet {
     pub fn remove(&self, range: Range<u32>) -> u32 {
         Self::words(&range)
             .map(|word| {
-                let mask = Self::mask(word, &range);
-                (mask & self.0[word].fetch_and(!mask, Relaxed)).count_ones()
+                let (mask, had) = (Self::mask(word, &range), self.0[word].load(Relaxed));
+                self.0[word].store(had & !mask, Relaxed);
+                (mask & had).count_ones()
             })
             .sum()
     }

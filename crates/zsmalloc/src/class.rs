@@ -27,6 +27,8 @@ pub(crate) struct Class {
 pub(crate) struct ClassState {
     /// First zspage of each fullness group, as a raw extent id; 0 is none.
     pub(crate) heads: [u32; GROUPS],
+    /// The groups that have zspages, a bit each.
+    pub(crate) groups: u32,
     pub(crate) zspages: u32,
     /// Pages committed.
     pub(crate) committed: u32,
@@ -95,17 +97,20 @@ impl Class {
 
     /// The slots that lie in `pages`, whole or in part.
     pub(crate) fn slots_of(&self, pages: Range<u32>) -> Range<u32> {
-        let start = pages.start as usize * page_size() / self.shape.size;
-        let end = (pages.end as usize * page_size()).div_ceil(self.shape.size);
-        start as u32..(end.min(self.shape.objects)) as u32
+        let size = self.shape.size as u32;
+        let start = (pages.start << page_shift()) / size;
+        let end = (pages.end << page_shift()).div_ceil(size);
+        start..end.min(self.shape.objects as u32)
     }
 
     /// The fullness group of a zspage with `inuse` objects.
     pub(crate) fn group(&self, inuse: u32) -> usize {
-        match inuse as usize {
+        // In 32 bits, which are divided in a third of the time.
+        let objects = self.shape.objects as u32;
+        match inuse {
             0 => 0,
-            all if all == self.shape.objects => FULL,
-            some => 10 * some / self.shape.objects + 1,
+            all if all == objects => FULL,
+            some => (10 * some / objects) as usize + 1,
         }
     }
 }

@@ -109,7 +109,7 @@ impl Locked<'_> {
         });
         self.head(id).set_inuse(inuse);
         for page in 0..extent.pages() {
-            if self.head(id).committed.contains(page) && !self.is_live(id, page, inuse) {
+            if self.head(id).committed.contains(page) && !self.is_live(self.body(id), page, inuse) {
                 self.head(id).ready.insert(page..page + 1);
             }
         }

@@ -117,35 +117,36 @@ impl<'p> Locked<'p> {
     /// Commits what a free slot needs, and takes it. Pages committed.
     pub(crate) fn occupy(&mut self, id: ExtentId, slot: u32, owner: u32) -> Result<u32, Error> {
         let pages = self.class.pages_for(slot);
-        let missing = pages.len() as u32 - self.head(id).committed.count(pages.clone());
+        let body = self.body(id);
+        let missing = pages.len() as u32 - body.head.committed.count(pages.clone());
         if missing > 0 {
             self.parts.memory.space.charge(missing)?;
-            self.head(id).committed.insert(pages.clone());
-            self.state.committed += missing;
+            body.head.committed.insert(pages.clone());
         }
-        self.body(id).take(slot, owner);
-        if missing < pages.len() as u32 {
-            let no_longer_ready = self.head(id).ready.remove(pages);
+        body.take(slot, owner);
+        let no_longer_ready = body.head.ready.remove(pages);
+        let inuse = body.head.inuse();
+        self.state.committed += missing;
+        if no_longer_ready > 0 {
             self.state.ready -= no_longer_ready;
-            if no_longer_ready > 0 {
-                self.parts.ready.fetch_sub(no_longer_ready as usize, Relaxed);
-            }
+            self.parts.ready.fetch_sub(no_longer_ready as usize, Relaxed);
         }
-        self.set_inuse(id, self.head(id).inuse() + 1);
+        self.change_inuse(id, inuse, inuse + 1);
         Ok(missing)
     }
 
     /// Makes a live slot free; whether that left pages on which nothing lives.
     pub(crate) fn vacate(&mut self, id: ExtentId, slot: u32) -> bool {
-        self.body(id).give(slot);
-        let left = self.head(id).inuse() - 1;
+        let body = self.body(id);
+        body.give(slot);
+        let inuse = body.head.inuse();
         let mut emptied = 0;
         for page in self.class.pages_for(slot) {
-            if !self.is_live(id, page, left) {
-                emptied += self.head(id).ready.insert(page..page + 1);
+            if !self.is_live(body, page, inuse - 1) {
+                emptied += body.head.ready.insert(page..page + 1);
             }
         }
-        self.set_inuse(id, left);
+        self.change_inuse(id, inuse, inuse - 1);
         if emptied > 0 {
             self.state.ready += emptied;
             self.parts.ready.fetch_add(emptied as usize, Relaxed);
@@ -154,14 +155,23 @@ impl<'p> Locked<'p> {
     }
 
     /// Whether a page is needed by a zspage with `inuse` objects.
-    pub(crate) fn is_live(&self, id: ExtentId, page: u32, inuse: u32) -> bool {
-        inuse > 0
-            && (self.class.whole || self.body(id).any_live(self.class.slots_of(page..page + 1)))
+    pub(crate) fn is_live(&self, body: Body<'_>, page: u32, inuse: u32) -> bool {
+        inuse > 0 && (self.class.whole || body.any_live(self.class.slots_of(page..page + 1)))
+    }
+
+    /// The groups that have zspages with room, the fullest first.
+    fn fullest_first(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut groups = self.state.groups & !(1 << FULL);
+        std::iter::from_fn(move || {
+            let group = groups.checked_ilog2()?;
+            groups &= !(1 << group);
+            Some(group as usize)
+        })
     }
 
     /// A free slot: fullest group first, head of its list first, lowest slot first.
     fn find(&self, search: Search) -> Option<(ExtentId, u32)> {
-        let mut partial = (0..FULL).rev().flat_map(|group| self.group(group));
+        let mut partial = self.fullest_first().flat_map(|group| self.group(group));
         match search {
             Search::Lowest => {
                 partial.find_map(|id| self.body(id).lowest_free().map(|slot| (id, slot)))
@@ -201,10 +211,9 @@ impl<'p> Locked<'p> {
         self.state.zspages -= 1;
     }
 
-    fn set_inuse(&mut self, id: ExtentId, inuse: u32) {
-        let from = self.class.group(self.head(id).inuse());
-        let to = self.class.group(inuse);
-        self.head(id).set_inuse(inuse);
+    fn change_inuse(&mut self, id: ExtentId, from: u32, to: u32) {
+        self.head(id).set_inuse(to);
+        let (from, to) = (self.class.group(from), self.class.group(to));
         if from != to {
             self.unlink(id, from);
             self.link(id, to);
@@ -220,6 +229,7 @@ impl<'p> Locked<'p> {
             self.head(first).previous.store(id.to_raw(), Relaxed);
         }
         self.state.heads[group] = id.to_raw();
+        self.state.groups |= 1 << group;
     }
 
     fn unlink(&mut self, id: ExtentId, group: usize) {
@@ -228,6 +238,9 @@ impl<'p> Locked<'p> {
         match ExtentId::from_raw(previous) {
             Some(previous) => self.head(previous).next.store(next, Relaxed),
             None => self.state.heads[group] = next,
+        }
+        if self.state.heads[group] == 0 {
+            self.state.groups &= !(1 << group);
         }
         if let Some(next) = ExtentId::from_raw(next) {
             self.head(next).previous.store(previous, Relaxed);
@@ -249,6 +262,8 @@ impl<'p> Locked<'p> {
     pub(crate) fn check(&self, mut visit: impl FnMut(u64, u32)) {
         let (mut inuse, mut committed, mut ready, mut zspages) = (0, 0, 0, 0);
         for group in 0..=FULL {
+            let has_zspages = self.state.groups >> group & 1 == 1;
+            assert_eq!(has_zspages, self.state.heads[group] != 0, "group {group}");
             let mut previous = 0;
             for id in self.group(group) {
                 zspages += 1;
@@ -277,7 +292,7 @@ impl<'p> Locked<'p> {
         assert_eq!(self.class.group(body.head.inuse()), group, "group of {id:?}");
         for page in 0..page::EXTENT_PAGES_MAX {
             // I5: committed for a live object, or ready; never neither.
-            let live = page < extent.pages() && self.is_live(id, page, body.head.inuse());
+            let live = page < extent.pages() && self.is_live(body, page, body.head.inuse());
             let ready = body.head.ready.contains(page);
             assert!(!(live && ready), "page {page} of {id:?} is ready under a live object");
             let committed = body.head.committed.contains(page);

@@ -13,16 +13,16 @@ use crate::parts::Parts;
 use crate::sync::Ordering::Relaxed;
 use page::{ExtentId, PageSet};
 
-/// Pages kept ready at any fill: commits are dear, so a few pages are kept for the next objects.
+/// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no one has
+/// asked for compaction for a moment ...
+const READY_SHARE: usize = 256;
+/// ... and as many at any fill.
 const READY_MIN: usize = 8;
-/// As many, where that is no more than a 256th of the pool.
-const READY_FEW: usize = 64;
 
 impl Parts {
-    /// Pages that may be kept ready: a 256th of what is committed, 8 to 64, or 0.1% of it.
+    /// Pages that may be kept ready.
     fn ready_most(&self) -> usize {
-        let used = self.memory.space.budget().used();
-        (used / 256).clamp(READY_MIN, READY_FEW).max(used / 1000)
+        (self.memory.space.budget().used() / READY_SHARE).max(READY_MIN)
     }
 
     /// Whether more pages are ready than may be; none may in the kernel's geometry, which gives an empty

@@ -132,8 +132,11 @@ impl Body<'_> {
     }
 
     /// Whether one of `slots` is live.
-    pub(crate) fn any_live(&self, slots: Range<u32>) -> bool {
-        slots.into_iter().any(|slot| self.owner(slot).is_some())
+    pub(crate) fn any_live(&self, mut slots: Range<u32>) -> bool {
+        // Slots are held only while pages are being given back; else the bits alone tell.
+        slots.any(|slot| {
+            self.is_taken(slot) && (!self.head.releasing() || self.owner(slot).is_some())
+        })
     }
 
     /// Holds those of `slots` that are free.

@@ -1,5 +1,6 @@
 //! The experiments, by name.
 
+mod density;
 mod fill;
 mod parity;
 mod removal;
@@ -23,6 +24,8 @@ pub enum Experiment {
     Parity,
     /// What is left of a source tree after most of it was dropped: overhead, beside the kernel's.
     Removal,
+    /// The whole source tree stored on our device: overhead, beside the kernel's, and the machine's memory.
+    Density,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
     Throughput,
     /// All of them.
@@ -38,14 +41,28 @@ pub struct Request {
     pub seed: u64,
     /// Most bytes taken of each input; `None` leaves it to the input.
     pub limit: Option<u64>,
-    /// The inputs to use.
+    /// The inputs to use; none leaves it to the experiment.
     pub inputs: Vec<Input>,
 }
 
 impl Request {
-    /// The pages of an input, as many as were asked for.
+    /// The inputs that were asked for, or else `default`.
+    pub fn inputs(&self, default: &[Input]) -> Vec<Input> {
+        if self.inputs.is_empty() { default.to_vec() } else { self.inputs.clone() }
+    }
+
+    /// The pages of an input, as many as were asked for, or else as is usual for it.
     pub fn pages(&self, input: Input) -> Result<PageSet, Error> {
-        let limit = self.limit.unwrap_or(input.limit_default());
+        self.pages_within(input, input.limit_default())
+    }
+
+    /// The pages of an input, all of them unless fewer were asked for.
+    pub fn whole(&self, input: Input) -> Result<PageSet, Error> {
+        self.pages_within(input, u64::MAX)
+    }
+
+    fn pages_within(&self, input: Input, limit: u64) -> Result<PageSet, Error> {
+        let limit = self.limit.unwrap_or(limit);
         let pages = input.open(&self.cache)?.capped(limit);
         if pages.page_count() == 0 {
             let reason = format!("the input {} has no page within {limit} bytes", input.name());
@@ -58,19 +75,20 @@ impl Request {
 impl Experiment {
     /// Measures, and adds what comes out.
     pub fn run(self, request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-        match self {
-            Experiment::Rivals => rivals::run(request, report),
-            Experiment::Fill => fill::run(request, report),
-            Experiment::Parity => parity::run(request, report),
-            Experiment::Removal => removal::run(request, report),
-            Experiment::Throughput => throughput::run(request, report),
-            Experiment::All => {
-                rivals::run(request, report)?;
-                fill::run(request, report)?;
-                parity::run(request, report)?;
-                removal::run(request, report)?;
-                throughput::run(request, report)
-            }
-        }
+        let run = match self {
+            Experiment::Rivals => rivals::run,
+            Experiment::Fill => fill::run,
+            Experiment::Parity => parity::run,
+            Experiment::Density => density::run,
+            Experiment::Removal => removal::run,
+            Experiment::Throughput => throughput::run,
+            Experiment::All => all,
+        };
+        run(request, report)
     }
+}
+
+fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let each = Experiment::value_variants().iter();
+    each.filter(|one| **one != Experiment::All).try_for_each(|one| one.run(request, report))
 }

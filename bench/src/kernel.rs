@@ -17,6 +17,14 @@ pub enum Rival<T> {
 }
 
 impl<T> Rival<T> {
+    /// What `figure` makes of the rival, if it is here.
+    pub fn map<U>(self, figure: impl FnOnce(T) -> U) -> Rival<U> {
+        match self {
+            Rival::Present(rival) => Rival::Present(figure(rival)),
+            Rival::Absent(reason) => Rival::Absent(reason),
+        }
+    }
+
     /// The rival, if it is here.
     pub fn present(self) -> Option<T> {
         match self {

@@ -8,6 +8,7 @@ pub mod census;
 pub mod codec;
 pub mod error;
 pub mod experiments;
+pub mod filled;
 pub mod inputs;
 pub mod kernel;
 pub mod memory;

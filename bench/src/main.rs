@@ -29,10 +29,11 @@ struct Arguments {
     /// What is drawn by chance is drawn from this number
     #[arg(long, default_value = SEED_DEFAULT, value_parser = seed)]
     seed: u64,
-    /// Most bytes of each input, such as 64M (default: the whole heap, 1G of the others)
+    /// Most bytes of each input, such as 64M (default: what the experiment takes; mostly the whole heap, 1G of
+    /// the others)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     limit: Option<u64>,
-    /// Only this input; may be given more than once (default: all)
+    /// Only this input; may be given more than once (default: those that the experiment is about)
     #[arg(long = "input", value_enum)]
     inputs: Vec<Input>,
 }
@@ -50,7 +51,6 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<Verdict, Error> {
     let Arguments { experiment, json, seed, limit, inputs } = arguments;
-    let inputs = if inputs.is_empty() { Input::ALL.to_vec() } else { inputs };
     let request = Request { cache: Cache::from_env(), seed, limit, inputs };
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);

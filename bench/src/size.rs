@@ -12,6 +12,11 @@ pub const MIB: u64 = 1 << 20;
 /// Bytes in one GiB.
 pub const GIB: u64 = 1 << 30;
 
+/// Bytes in MiB, for figures.
+pub fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / MIB as f64
+}
+
 /// The number of bytes that `text` names.
 pub fn parse(text: &str) -> Result<u64, Error> {
     let malformed =

@@ -5,13 +5,14 @@ use zram::{Config, Device, MmStat};
 use zsmalloc::{Geometry, KernelGeometry};
 
 use super::Request;
-use super::fill::{self, kernel_stat};
+
 use crate::Error;
 use crate::aligned::AlignedBuf;
+use crate::filled::{self, kernel_stat};
 use crate::inputs::Input;
 use crate::kernel::{self, Rival};
 use crate::report::{Bound, Figure, Report};
-use crate::size::MIB;
+use crate::size::mebibytes;
 
 const NAME: &str = "parity";
 /// Percent that ours and the kernel's may be apart.
@@ -19,7 +20,7 @@ const APART_MAX: f64 = 0.5;
 
 /// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    for &input in &request.inputs {
+    for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;
         let ours = ours(&pages)?;
         match kernel_stat(&pages)? {
@@ -37,8 +38,8 @@ fn ours(pages: &AlignedBuf) -> Result<MmStat, Error> {
     let config = Config::new(pages.len() as u64)?;
     let geometry = Geometry::Kernel(KernelGeometry::default());
     let device = Device::new(Config { geometry, ..config })?;
-    fill::write(&device, pages)?;
-    fill::verify(&device, pages)?;
+    filled::write(&device, pages)?;
+    filled::verify(&device, pages)?;
     Ok(device.mm_stat())
 }
 
@@ -53,7 +54,6 @@ fn figures(
         ("mem_used_total", ours.mem_used_total, kernel.mem_used_total),
     ] {
         let named = |what: &str| format!("{}/{name}{what}", input.name());
-        let mebibytes = |bytes: u64| bytes as f64 / MIB as f64;
         let value = Figure::new(NAME, named(""), mebibytes(ours), "MiB");
         report.add(value.rival("kernel zram lz4", mebibytes(kernel)))?;
         let apart = (ours as f64 / kernel as f64 - 1.0).abs() * 100.0;

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use zram::{Config, Device};
 
-use super::{Request, fill};
+use super::Request;
 use crate::Error;
 use crate::census::{Census, Kind};
 use crate::codec::RawCodec;
+use crate::filled;
 use crate::inputs::{Input, REMOVAL_ORDER};
 use crate::kernel::{KernelZram, Rival};
 use crate::page::PAGE_SIZE;
@@ -70,7 +71,7 @@ struct Stage<'a> {
 impl<'a> Stage<'a> {
     fn new(pages: &crate::aligned::AlignedBuf, kinds: &'a [Kind]) -> Result<Stage<'a>, Error> {
         let ours = Device::new(Config::new(pages.len() as u64)?)?;
-        fill::write(&ours, pages)?;
+        filled::write(&ours, pages)?;
         let kernel = KernelZram::acquire("lz4", pages.len() as u64)?;
         if let Rival::Present(kernel) = &kernel {
             kernel.write(0, pages, MIB as usize)?;

@@ -8,7 +8,7 @@ use crate::inputs::Input;
 use crate::kernel::{KernelZram, MmStat, Rival};
 use crate::pairing::{Clock, Stopwatch};
 use crate::report::{Bound, Figure, Report};
-use crate::size::MIB;
+use crate::size::{MIB, mebibytes};
 use crate::summary::Summary;
 
 const NAME: &str = "rivals";
@@ -18,7 +18,7 @@ const ROUNDS: usize = 5;
 
 /// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    for &input in &request.inputs {
+    for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;
         let census = Census::of(&pages)?;
         report_census(input, &census, report)?;
@@ -83,7 +83,7 @@ fn report_census(input: Input, census: &Census, report: &mut Report<'_>) -> Resu
     ] {
         report.add(Figure::new(NAME, named(input, figure), value as f64, "pages"))?;
     }
-    let stored = census.stored_bytes as f64 / MIB as f64;
+    let stored = mebibytes(census.stored_bytes);
     report.add(Figure::new(NAME, named(input, "C by raw lz4"), stored, "MiB"))
 }
 

@@ -6,6 +6,7 @@ use zram::{Config, Device};
 use super::Request;
 use crate::Error;
 use crate::codec::RawCodec;
+use crate::inputs::Input;
 use crate::page::{PAGE_SIZE, first_difference, same_filled};
 use crate::pairing::{Clock, Paired, Stopwatch, paired};
 use crate::report::{Bound, Figure, Report};
@@ -23,7 +24,7 @@ const LIMIT: u64 = 256 * MIB;
 
 /// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    for &input in &request.inputs {
+    for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
         // Same-filled pages cost neither side a codec's work: they are another experiment.
         let stored: Vec<&[u8]> =

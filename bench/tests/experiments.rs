@@ -1,0 +1,37 @@
+//! Each experiment on a little of the system: figures come out, whatever the machine is busy with meanwhile.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What `bench EXPERIMENT` prints for a few pages of the system.
+fn figures(experiment: &str, limit: &str) -> Vec<Value> {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args([experiment, "--json", "--input", "system", "--limit", limit])
+        .env("UZRAM_BENCH_DIR", dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
+    assert!(!errors.contains("bench: wrong") && !errors.contains("other bytes"), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The value of a figure that must be there.
+fn value(figures: &[Value], name: &str) -> f64 {
+    let found = figures.iter().find(|figure| figure["figure"] == name);
+    let found = found.unwrap_or_else(|| panic!("no figure {name} in {figures:#?}"));
+    found["value"].as_f64().unwrap_or_else(|| panic!("{found} has no value"))
+}
+
+#[test]
+fn density() {
+    let figures = figures("density", "8M");
+    let stored = value(&figures, "system/C by raw lz4");
+    assert!(stored > 0.5 && stored < 8.0, "{stored}");
+    assert!(value(&figures, "system/overhead over C") > 0.0);
+    assert!(value(&figures, "system/everything counted over C") > 0.0);
+}

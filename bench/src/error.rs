@@ -57,6 +57,14 @@ pub enum Error {
         /// First byte that differs.
         offset: u64,
     },
+    /// A slot of a store holds something else than was put there.
+    #[error(
+        "slot {slot} gave back other bytes than were stored; no figure of its store can be trusted"
+    )]
+    Slot {
+        /// Which slot.
+        slot: u32,
+    },
     /// A timed side gave another answer than before, or than its counterpart.
     #[error(
         "side {side} answered {found:#x} where {expected:#x} was expected; its timing means nothing until that is mended"
@@ -83,6 +91,9 @@ pub enum Error {
     /// Our device refused a request.
     #[error(transparent)]
     Ours(#[from] zram::Error),
+    /// Our pool refused a request.
+    #[error(transparent)]
+    Pool(#[from] zsmalloc::Error),
     /// A device that was being measured has been removed meanwhile.
     #[error("{device} has been removed (a signal ends this run); start the run again")]
     DeviceGone {

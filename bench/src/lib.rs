@@ -6,6 +6,7 @@
 pub mod aligned;
 pub mod census;
 pub mod codec;
+pub mod contents;
 pub mod error;
 pub mod experiments;
 pub mod filled;
@@ -16,6 +17,7 @@ pub mod page;
 pub mod pairing;
 pub mod report;
 pub mod size;
+pub mod stores;
 pub mod summary;
 pub mod threads;
 

@@ -10,6 +10,7 @@ use bench::experiments::{Experiment, Request};
 use bench::inputs::{Cache, Input};
 use bench::report::{Form, Report, Verdict};
 use bench::size;
+use bench::stores::{self, StoreKind};
 
 const FAILED: u8 = 1;
 const SEED_DEFAULT: &str = "0x757a72616d";
@@ -21,8 +22,8 @@ const SEED_DEFAULT: &str = "0x757a72616d";
 #[command(name = "bench")]
 struct Arguments {
     /// What to measure
-    #[arg(value_enum)]
-    experiment: Experiment,
+    #[arg(value_enum, required_unless_present = "store")]
+    experiment: Option<Experiment>,
     /// One JSON object per figure and line instead of a table
     #[arg(long)]
     json: bool,
@@ -36,6 +37,9 @@ struct Arguments {
     /// Only this input; may be given more than once (default: those that the experiment is about)
     #[arg(long = "input", value_enum)]
     inputs: Vec<Input>,
+    /// Holds a store for an experiment that was started before: see `bench::stores`
+    #[arg(long, hide = true, value_enum, conflicts_with = "experiment")]
+    store: Option<StoreKind>,
 }
 
 fn main() -> ExitCode {
@@ -50,7 +54,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Verdict, Error> {
-    let Arguments { experiment, json, seed, limit, inputs } = arguments;
+    let Arguments { experiment, json, seed, limit, inputs, store } = arguments;
+    let Some(experiment) = experiment else {
+        return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);
+    };
     let request = Request { cache: Cache::from_env(), seed, limit, inputs };
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);

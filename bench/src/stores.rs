@@ -1,0 +1,145 @@
+//! Stores of byte strings by slot, ours and the rivals, behind one trait: so that all of them do the same work.
+
+mod device;
+mod glibc;
+mod heap;
+mod holder;
+#[cfg(feature = "rivals")]
+mod jemalloc;
+mod kept;
+#[cfg(feature = "rivals")]
+mod mimalloc;
+mod pool;
+mod serve;
+
+pub use device::DeviceStore;
+pub use glibc::Glibc;
+pub use heap::{Allocator, HeapStore};
+pub use holder::{Taken, Work, measure};
+#[cfg(feature = "rivals")]
+pub use jemalloc::Jemalloc;
+pub use kept::Kept;
+#[cfg(feature = "rivals")]
+pub use mimalloc::Mimalloc;
+pub use pool::PoolStore;
+pub use serve::serve;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use zram::CompactionStat;
+
+use crate::Error;
+
+/// How long memory is waited for after work that freed some: compaction has as long.
+pub const SETTLE: Duration = Duration::from_secs(1);
+
+/// Keeps byte strings by slot.
+pub trait Store {
+    /// Keeps `bytes`, at least one, in `slot`; what it held before is freed after.
+    fn store(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Frees what `slot` holds.
+    fn drop_slot(&mut self, slot: u32) -> Result<(), Error>;
+
+    /// Copies what `slot` holds to the front of `out`, which has room for it; how many bytes.
+    fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error>;
+
+    /// Gives free memory back to the system, where that does not happen by itself.
+    fn purge(&mut self) -> Result<(), Error>;
+
+    /// All bytes it takes, its table too, where it counts them.
+    fn counted(&self) -> Option<u64>;
+}
+
+/// A store that moves what it holds.
+pub trait Compacted: Store {
+    /// Bytes of pages it uses.
+    fn used(&self) -> u64;
+
+    /// What its compaction did so far.
+    fn compaction(&self) -> CompactionStat;
+
+    /// Reads that had to wait so far.
+    fn read_waits(&self) -> u64;
+}
+
+/// The stores of byte strings that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StoreKind {
+    /// Our pool with handles and compaction in the background.
+    Pool,
+    /// The C library's malloc.
+    Glibc,
+    /// jemalloc.
+    Jemalloc,
+    /// mimalloc.
+    Mimalloc,
+}
+
+impl StoreKind {
+    /// The rivals.
+    pub const RIVALS: [StoreKind; 3] = [StoreKind::Glibc, StoreKind::Jemalloc, StoreKind::Mimalloc];
+
+    /// Why a rival is not here.
+    pub const ABSENT: &str = "bench was built without --features rivals";
+
+    /// Its name in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            StoreKind::Pool => "our pool",
+            StoreKind::Glibc => "glibc malloc",
+            StoreKind::Jemalloc => "jemalloc",
+            StoreKind::Mimalloc => "mimalloc",
+        }
+    }
+
+    /// Its name as an argument.
+    fn argument(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+    }
+
+    /// Whether it was built in.
+    pub fn is_here(self) -> bool {
+        matches!(self, StoreKind::Pool | StoreKind::Glibc) || cfg!(feature = "rivals")
+    }
+
+    /// An empty store of `slots` slots.
+    pub fn make(self, slots: u32) -> Result<Box<dyn Store>, Error> {
+        match self {
+            StoreKind::Pool => Ok(Box::new(PoolStore::new(slots, zram::Compaction::Auto)?)),
+            StoreKind::Glibc => Ok(Box::new(HeapStore::<Glibc>::new(slots))),
+            #[cfg(feature = "rivals")]
+            StoreKind::Jemalloc => Ok(Box::new(HeapStore::<Jemalloc>::new(slots))),
+            #[cfg(feature = "rivals")]
+            StoreKind::Mimalloc => Ok(Box::new(HeapStore::<Mimalloc>::new(slots))),
+            #[cfg(not(feature = "rivals"))]
+            StoreKind::Jemalloc | StoreKind::Mimalloc => Err(Error::Setup {
+                reason: format!("{} is not here", self.name()),
+                remedy: "build with --features rivals",
+            }),
+        }
+    }
+}
+
+impl Store for Box<dyn Store> {
+    fn store(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
+        (**self).store(slot, bytes)
+    }
+
+    fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
+        (**self).drop_slot(slot)
+    }
+
+    fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error> {
+        (**self).read(slot, out)
+    }
+
+    fn purge(&mut self) -> Result<(), Error> {
+        (**self).purge()
+    }
+
+    fn counted(&self) -> Option<u64> {
+        (**self).counted()
+    }
+}

@@ -1,0 +1,71 @@
+//! Our device, a page a slot.
+
+use std::sync::Arc;
+
+use zram::{Compaction, CompactionStat, Config, Device};
+
+use super::{Compacted, Store};
+use crate::Error;
+use crate::page::PAGE_SIZE;
+
+/// A device, which several of these may share.
+#[derive(Debug, Clone)]
+pub struct DeviceStore {
+    device: Arc<Device>,
+}
+
+impl DeviceStore {
+    /// An empty device.
+    pub fn new(slots: u32, compaction: Compaction) -> Result<DeviceStore, Error> {
+        let config = Config::new(u64::from(slots) * PAGE_SIZE as u64)?;
+        Ok(DeviceStore { device: Arc::new(Device::new(Config { compaction, ..config })?) })
+    }
+
+    /// The device itself.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+fn offset(slot: u32) -> u64 {
+    u64::from(slot) * PAGE_SIZE as u64
+}
+
+impl Store for DeviceStore {
+    fn store(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
+        Ok(self.device.write(offset(slot), bytes)?)
+    }
+
+    fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
+        Ok(self.device.discard(offset(slot), PAGE_SIZE as u64)?)
+    }
+
+    /// A slot that was dropped reads as zeros.
+    fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error> {
+        self.device.read(offset(slot), &mut out[..PAGE_SIZE])?;
+        Ok(PAGE_SIZE)
+    }
+
+    /// Nothing: memory comes back by itself.
+    fn purge(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn counted(&self) -> Option<u64> {
+        Some(self.device.mem_total())
+    }
+}
+
+impl Compacted for DeviceStore {
+    fn used(&self) -> u64 {
+        self.device.mm_stat().mem_used_total
+    }
+
+    fn compaction(&self) -> CompactionStat {
+        self.device.compaction_stat()
+    }
+
+    fn read_waits(&self) -> u64 {
+        self.device.read_waits()
+    }
+}

@@ -1,5 +1,6 @@
 //! The experiments, by name.
 
+mod compared;
 mod density;
 mod fill;
 mod parity;

@@ -35,3 +35,17 @@ fn density() {
     assert!(value(&figures, "system/overhead over C") > 0.0);
     assert!(value(&figures, "system/everything counted over C") > 0.0);
 }
+
+/// Whole processes are stores there; what is compared is named, whether it was built in or not.
+#[test]
+fn removal() {
+    let figures = figures("removal", "16M");
+    for step in ["untar", "random 97%"] {
+        assert!(value(&figures, &format!("{step}/C by raw lz4")) > 0.0);
+        assert!(value(&figures, &format!("{step}/everything counted")) > 0.0);
+        assert!(value(&figures, &format!("{step}/our pool with metadata over C")) > 1.0);
+        assert!(value(&figures, &format!("{step}/glibc malloc over C")) > 0.9);
+    }
+    assert!(value(&figures, "untar/our pool over glibc malloc") > 0.5);
+    assert!(value(&figures, "random 97%/bytes moved over bytes freed") >= 0.0);
+}

@@ -1,156 +1,106 @@
 //! A source tree is stored, and directory after directory of it dropped, as the patch of 2014 had it: what is left takes
-//! how much more than its compressed bytes? Then the same with pages dropped at random.
+//! how much more than its compressed bytes? Then the same with pages dropped at random; and both beside the allocators
+//! that one would take instead of a pool.
 
-use std::thread::sleep;
-use std::time::Duration;
+mod allocators;
+mod stage;
 
-use zram::{Config, Device};
+use fastrand::Rng;
 
 use super::Request;
 use crate::Error;
-use crate::census::{Census, Kind};
-use crate::codec::RawCodec;
-use crate::filled;
-use crate::inputs::{Input, REMOVAL_ORDER};
-use crate::kernel::{KernelZram, Rival};
-use crate::page::PAGE_SIZE;
-use crate::report::{Bound, Figure, Report};
+use crate::aligned::AlignedBuf;
+use crate::contents::{Blobs, Contents};
+use crate::inputs::{Input, PageSet, REMOVAL_ORDER};
+use crate::report::Report;
 use crate::size::MIB;
+use stage::{Kernel, Stage};
 
 const NAME: &str = "removal";
-/// How long after a removal the memory is looked at: compaction has as long.
-const SETTLE: Duration = Duration::from_secs(1);
-/// Percent over C after any removal.
-const OVERHEAD_MAX: f64 = 2.5;
 /// Percent over C that all memory may come to, and where little is left.
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
+/// Percent of the pages that are dropped at random.
+const RANDOM_PERCENT: u32 = 97;
+const RANDOM: &str = "random 97%";
 
 /// Of the source tree, whole unless a limit is given.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let set = Input::Source.open(&request.cache)?.capped(request.limit.unwrap_or(u64::MAX));
-    let pages = set.load()?;
-    let mut codec = RawCodec::lz4()?;
-    let kinds: Vec<Kind> =
-        pages.chunks(PAGE_SIZE).map(|page| Kind::of(page, &mut codec)).collect::<Result<_, _>>()?;
-
-    let mut stage = Stage::new(&pages, &kinds)?;
-    stage.report("untar", report)?;
-    for group in REMOVAL_ORDER {
-        for span in set.spans_in(group) {
-            span.pages().try_for_each(|page| stage.drop_page(page as usize))?;
-        }
-        stage.report(&format!("-{group}"), report)?;
+    for input in request.inputs(&[Input::Source]) {
+        let set = request.whole(input)?;
+        let removal = Removal::new(input, &set, request.seed)?;
+        removal.by_directory(report)?;
+        removal.at_random(report)?;
+        removal.alone(report)?;
+        allocators::run(&removal, report)?;
     }
-    stage.compact_kernel(report)?;
-    stage.verify(&pages)?;
-    drop(stage);
-
-    let mut stage = Stage::new(&pages, &kinds)?;
-    let mut seed = request.seed;
-    for page in 0..kinds.len() {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        if (seed >> 33) % 100 < 97 {
-            stage.drop_page(page)?;
-        }
-    }
-    stage.report("random 97%", report)?;
-    stage.compact_kernel(report)?;
-    stage.verify(&pages)
+    Ok(())
 }
 
-/// Both devices, and what is left on them.
-struct Stage<'a> {
-    ours: Device,
-    kernel: Rival<KernelZram>,
-    kinds: &'a [Kind],
-    left: Vec<bool>,
+/// What is stored, and what of it is dropped in which order.
+struct Removal {
+    pages: AlignedBuf,
+    blobs: Blobs,
+    /// Pages of each directory, in the order of removal.
+    directories: Vec<(String, Vec<u32>)>,
+    random: Vec<u32>,
 }
 
-impl<'a> Stage<'a> {
-    fn new(pages: &crate::aligned::AlignedBuf, kinds: &'a [Kind]) -> Result<Stage<'a>, Error> {
-        let ours = Device::new(Config::new(pages.len() as u64)?)?;
-        filled::write(&ours, pages)?;
-        let kernel = KernelZram::acquire("lz4", pages.len() as u64)?;
-        if let Rival::Present(kernel) = &kernel {
-            kernel.write(0, pages, MIB as usize)?;
+impl Removal {
+    fn new(input: Input, set: &PageSet, seed: u64) -> Result<Removal, Error> {
+        let pages = set.load()?;
+        let blobs = Blobs::of_pages(&pages)?;
+        let order: Vec<&str> = match input {
+            Input::Source => REMOVAL_ORDER.to_vec(),
+            // Something is to be left of the others too.
+            _ => set.groups().iter().map(String::as_str).skip(1).collect(),
+        };
+        let pages_in = |name| {
+            let pages = set.spans_in(name).flat_map(|span| span.pages());
+            pages.map(|page| page as u32).collect()
+        };
+        let directories = order.into_iter().map(|name| (format!("-{name}"), pages_in(name)));
+        let directories = directories.collect();
+        let mut rng = Rng::with_seed(seed);
+        let random = (0..blobs.len()).filter(|_| rng.u32(0..100) < RANDOM_PERCENT).collect();
+        Ok(Removal { pages, blobs, directories, random })
+    }
+
+    /// Percent over C that all memory may come to where C is `stored`.
+    fn all_max(stored: u64) -> f64 {
+        if stored < SMALL { ALL_MAX_SMALL } else { ALL_MAX }
+    }
+
+    fn by_directory(&self, report: &mut Report<'_>) -> Result<(), Error> {
+        let mut stage = Stage::new(self, Kernel::Beside)?;
+        stage.report("untar", Removal::all_max, report)?;
+        for (step, pages) in &self.directories {
+            stage.drop_pages(pages)?;
+            stage.report(step, Removal::all_max, report)?;
         }
-        Ok(Stage { ours, kernel, kinds, left: vec![true; kinds.len()] })
+        stage.report_effort("directories", report)?;
+        stage.compact_kernel("directories", report)?;
+        stage.verify()
     }
 
-    fn drop_page(&mut self, page: usize) -> Result<(), Error> {
-        if !std::mem::take(&mut self.left[page]) {
-            return Ok(());
-        }
-        let (offset, len) = ((page * PAGE_SIZE) as u64, PAGE_SIZE as u64);
-        self.ours.discard(offset, len)?;
-        if let Rival::Present(kernel) = &self.kernel {
-            kernel.discard(offset, len)?;
-        }
-        Ok(())
+    fn at_random(&self, report: &mut Report<'_>) -> Result<(), Error> {
+        let mut stage = Stage::new(self, Kernel::Beside)?;
+        stage.drop_pages(&self.random)?;
+        stage.report(RANDOM, |_| ALL_MAX_SMALL, report)?;
+        stage.report_effort(RANDOM, report)?;
+        stage.compact_kernel(RANDOM, report)?;
+        stage.verify()
     }
 
-    /// What is left takes this much.
-    fn report(&self, step: &str, report: &mut Report<'_>) -> Result<(), Error> {
-        sleep(SETTLE);
-        let census = self.census();
-        let over = |used: u64| census.overhead_percent(used).unwrap_or(f64::NAN);
-        let mebibytes = |bytes: u64| bytes as f64 / MIB as f64;
-        let stored = Figure::new(
-            NAME,
-            format!("{step}/C by raw lz4"),
-            mebibytes(census.stored_bytes),
-            "MiB",
-        );
-        report.add(stored)?;
-        let used = over(self.ours.mm_stat().mem_used_total);
-        let overhead = Figure::new(NAME, format!("{step}/overhead over C"), used, "%");
-        let overhead = overhead.must(Bound::at_most(OVERHEAD_MAX));
-        report.add(match &self.kernel {
-            Rival::Present(kernel) => {
-                overhead.rival("kernel zram lz4", over(kernel.mm_stat()?.mem_used_total))
-            }
-            Rival::Absent(reason) => overhead.rival_absent(reason),
-        })?;
-        let most = if census.stored_bytes < SMALL { ALL_MAX_SMALL } else { ALL_MAX };
-        let all = Figure::new(
-            NAME,
-            format!("{step}/everything counted"),
-            over(self.ours.mem_total()),
-            "%",
-        );
-        report.add(all.must(Bound::at_most(most)))
-    }
-
-    fn census(&self) -> Census {
-        let mut census = Census::default();
-        let left = self.kinds.iter().zip(&self.left).filter(|(_, left)| **left);
-        left.for_each(|(kind, _)| census.add(*kind));
-        census
-    }
-
-    /// The kernel compacts on demand only: how far does that bring it?
-    fn compact_kernel(&self, report: &mut Report<'_>) -> Result<(), Error> {
-        let Rival::Present(kernel) = &self.kernel else { return Ok(()) };
-        kernel.compact()?;
-        let over = self.census().overhead_percent(kernel.mm_stat()?.mem_used_total);
-        let figure = "kernel's overhead over C after its compact";
-        report.add(Figure::new(NAME, figure, over.unwrap_or(f64::NAN), "%"))
-    }
-
-    /// What is left reads back, and the rest as zeros.
-    fn verify(&self, pages: &[u8]) -> Result<(), Error> {
-        let mut back = vec![0; PAGE_SIZE];
-        for (nth, page) in pages.chunks_exact(PAGE_SIZE).enumerate() {
-            let offset = (nth * PAGE_SIZE) as u64;
-            self.ours.read(offset, &mut back)?;
-            let right =
-                if self.left[nth] { back == page } else { back.iter().all(|&byte| byte == 0) };
-            if !right {
-                return Err(Error::Mismatch { device: "our device".into(), offset });
-            }
-        }
-        Ok(())
+    /// Once more without the kernel's device, whose memory is the machine's too.
+    fn alone(&self, report: &mut Report<'_>) -> Result<(), Error> {
+        let mut stage = Stage::new(self, Kernel::Absent)?;
+        self.directories.iter().try_for_each(|(_, pages)| stage.drop_pages(pages))?;
+        stage.report_machine("directories", report)?;
+        drop(stage);
+        let mut stage = Stage::new(self, Kernel::Absent)?;
+        stage.drop_pages(&self.random)?;
+        stage.report_machine(RANDOM, report)
     }
 }

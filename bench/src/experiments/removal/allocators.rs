@@ -1,0 +1,47 @@
+//! The same removals of the same blobs in our pool and in blocks of malloc.
+
+use super::{NAME, RANDOM, Removal};
+use crate::Error;
+use crate::contents::Contents;
+use crate::experiments::compared::{Compared, Moment};
+use crate::report::Report;
+use crate::stores::{StoreKind, Work};
+
+/// What our pool may take, full, over glibc's malloc.
+const FULL_MAX: f64 = 1.01;
+/// What it may take after a removal, over the best of the rivals.
+const LEFT_MAX: f64 = 0.85;
+
+pub(super) fn run(removal: &Removal, report: &mut Report<'_>) -> Result<(), Error> {
+    let all = removal.directories.iter().flat_map(|(_, pages)| pages).copied().collect();
+    let compared = dropped(removal, all, "last step", report)?;
+    let full = moment("untar", 0, stored(removal, &[]));
+    compared.report(&full, report)?;
+    compared.over(StoreKind::Glibc, FULL_MAX, &full, report)?;
+    dropped(removal, removal.random.clone(), RANDOM, report).map(drop)
+}
+
+/// Fills the stores and drops these pages.
+fn dropped(
+    removal: &Removal,
+    pages: Vec<u32>,
+    name: &str,
+    report: &mut Report<'_>,
+) -> Result<Compared, Error> {
+    let left = moment(name, 1, stored(removal, &pages));
+    let compared = Compared::run(&removal.blobs, &[Work::Fill, Work::Drop(pages)])?;
+    compared.report(&left, report)?;
+    compared.over_best(LEFT_MAX, &left, report)?;
+    Ok(compared)
+}
+
+fn moment(name: &str, nth: usize, stored: u64) -> Moment<'_> {
+    Moment { experiment: NAME, name, nth, stored }
+}
+
+/// C of all pages but those dropped.
+fn stored(removal: &Removal, dropped: &[u32]) -> u64 {
+    let blobs = &removal.blobs;
+    let all = blobs.census(0..blobs.len()).stored_bytes;
+    all - blobs.census(dropped.iter().copied()).stored_bytes
+}

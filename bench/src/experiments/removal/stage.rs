@@ -1,0 +1,146 @@
+//! Our device and the kernel's, filled with the same pages, of which some are dropped.
+
+use std::thread::sleep;
+use std::time::Instant;
+
+use zram::Compaction;
+
+use super::{NAME, Removal};
+use crate::Error;
+use crate::aligned::AlignedBuf;
+use crate::census::Census;
+use crate::kernel::{KernelZram, Rival};
+use crate::memory::{MachineMemory, ProcessMemory};
+use crate::page::PAGE_SIZE;
+use crate::report::{Bound, Figure, Report};
+use crate::size::{MIB, mebibytes};
+use crate::stores::{Compacted, DeviceStore, Kept, SETTLE};
+
+/// Percent over C after any removal.
+const OVERHEAD_MAX: f64 = 2.5;
+/// Bytes that compaction may move for each byte that was freed.
+const MOVED_MAX: f64 = 1.0;
+
+/// Whether the kernel's device takes part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kernel {
+    Beside,
+    Absent,
+}
+
+pub(super) struct Stage<'a> {
+    removal: &'a Removal,
+    ours: Kept<'a, DeviceStore, AlignedBuf>,
+    kernel: Rival<KernelZram>,
+    /// When the last page was stored.
+    filled: Instant,
+    before: (ProcessMemory, MachineMemory),
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(removal: &'a Removal, kernel: Kernel) -> Result<Stage<'a>, Error> {
+        let before = (ProcessMemory::now()?, MachineMemory::now()?);
+        let mut ours =
+            Kept::new(&removal.pages, |slots| DeviceStore::new(slots, Compaction::Auto))?;
+        ours.fill()?;
+        let kernel = match kernel {
+            Kernel::Beside => KernelZram::acquire("lz4", removal.pages.len() as u64)?,
+            Kernel::Absent => Rival::Absent("left out".into()),
+        };
+        if let Rival::Present(kernel) = &kernel {
+            kernel.write(0, &removal.pages, MIB as usize)?;
+        }
+        Ok(Stage { removal, ours, kernel, filled: Instant::now(), before })
+    }
+
+    pub(super) fn drop_pages(&mut self, pages: &[u32]) -> Result<(), Error> {
+        for &page in pages {
+            self.ours.drop_slot(page)?;
+            if let Rival::Present(kernel) = &self.kernel {
+                kernel.discard(u64::from(page) * PAGE_SIZE as u64, PAGE_SIZE as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn census(&self) -> Census {
+        self.removal.blobs.census(self.ours.held())
+    }
+
+    /// What is left takes this much; `all_max` says of C what all memory may come to.
+    pub(super) fn report(
+        &self,
+        step: &str,
+        all_max: impl Fn(u64) -> f64,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        sleep(SETTLE);
+        let census = self.census();
+        let over = |used: u64| census.overhead_percent(used).unwrap_or(f64::NAN);
+        let named = |figure: &str| format!("{step}/{figure}");
+        let stored = mebibytes(census.stored_bytes);
+        report.add(Figure::new(NAME, named("C by raw lz4"), stored, "MiB"))?;
+        let used = over(self.ours.store().used());
+        let overhead = Figure::new(NAME, named("overhead over C"), used, "%");
+        let overhead = overhead.must(Bound::at_most(OVERHEAD_MAX));
+        report.add(match &self.kernel {
+            Rival::Present(kernel) => {
+                overhead.rival("kernel zram lz4", over(kernel.mm_stat()?.mem_used_total))
+            }
+            Rival::Absent(reason) => overhead.rival_absent(reason),
+        })?;
+        let all = over(self.ours.store().device().mem_total());
+        let all = Figure::new(NAME, named("everything counted"), all, "%");
+        report.add(all.must(Bound::at_most(all_max(census.stored_bytes))))
+    }
+
+    /// What compaction did for it.
+    pub(super) fn report_effort(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
+        let named = |figure: &str| format!("{what}/{figure}");
+        let done = self.ours.store().compaction();
+        let blobs = &self.removal.blobs;
+        let freed = blobs.census(0..self.ours.slots()).stored_bytes - self.census().stored_bytes;
+        let moved = Figure::new(
+            NAME,
+            named("bytes moved over bytes freed"),
+            done.moved_bytes as f64 / freed as f64,
+            "",
+        );
+        report.add(moved.must(Bound::at_most(MOVED_MAX)))?;
+        let (cpu, time) = (done.cpu.as_secs_f64(), self.filled.elapsed().as_secs_f64());
+        report.add(Figure::new(NAME, named("compaction's CPU time"), cpu, "s"))?;
+        let share = Figure::new(NAME, named("of one core"), cpu / time * 100.0, "%");
+        report.add(share)
+    }
+
+    /// Memory that the machine and the process really have less, beside what is counted. The kernel's device is
+    /// left out for it, since its memory is the machine's too.
+    pub(super) fn report_machine(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
+        sleep(SETTLE);
+        let (process, machine) = (ProcessMemory::now()?, MachineMemory::now()?);
+        let counted = mebibytes(self.ours.store().device().mem_total());
+        for (figure, more, less) in [
+            ("process memory taken", process.held(), self.before.0.held()),
+            ("machine memory taken", self.before.1.free, machine.free),
+        ] {
+            let taken = mebibytes(more.saturating_sub(less));
+            let figure = Figure::new(NAME, format!("{what}/{figure}"), taken, "MiB");
+            report.add(figure.rival("mem_total", counted))?;
+        }
+        Ok(())
+    }
+
+    /// The kernel compacts on demand only: how far does that bring it?
+    pub(super) fn compact_kernel(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
+        let Rival::Present(kernel) = &self.kernel else { return Ok(()) };
+        kernel.compact()?;
+        let over = self.census().overhead_percent(kernel.mm_stat()?.mem_used_total);
+        let figure = format!("{what}/kernel's overhead over C after its compact");
+        report.add(Figure::new(NAME, figure, over.unwrap_or(f64::NAN), "%"))
+    }
+
+    /// What is left reads back, and the rest as zeros.
+    pub(super) fn verify(&self) -> Result<(), Error> {
+        self.ours.verify()
+    }
+}

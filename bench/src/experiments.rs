@@ -3,6 +3,7 @@
 mod compared;
 mod density;
 mod fill;
+mod malloc;
 mod parity;
 mod removal;
 mod rivals;
@@ -27,6 +28,8 @@ pub enum Experiment {
     Removal,
     /// The whole source tree stored on our device: overhead, beside the kernel's, and the machine's memory.
     Density,
+    /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over one.
+    Malloc,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
     Throughput,
     /// All of them.
@@ -42,6 +45,8 @@ pub struct Request {
     pub seed: u64,
     /// Most bytes taken of each input; `None` leaves it to the input.
     pub limit: Option<u64>,
+    /// Operations of an experiment that repeats one; `None` leaves it to the experiment.
+    pub operations: Option<u64>,
     /// The inputs to use; none leaves it to the experiment.
     pub inputs: Vec<Input>,
 }
@@ -82,6 +87,7 @@ impl Experiment {
             Experiment::Parity => parity::run,
             Experiment::Density => density::run,
             Experiment::Removal => removal::run,
+            Experiment::Malloc => malloc::run,
             Experiment::Throughput => throughput::run,
             Experiment::All => all,
         };

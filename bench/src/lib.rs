@@ -20,5 +20,6 @@ pub mod size;
 pub mod stores;
 pub mod summary;
 pub mod threads;
+pub mod turns;
 
 pub use error::Error;

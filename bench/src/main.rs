@@ -34,6 +34,9 @@ struct Arguments {
     /// the others)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     limit: Option<u64>,
+    /// Operations of churn (default: 10000000), of a turn of malloc (default: 100000)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    operations: Option<u64>,
     /// Only this input; may be given more than once (default: those that the experiment is about)
     #[arg(long = "input", value_enum)]
     inputs: Vec<Input>,
@@ -54,11 +57,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Verdict, Error> {
-    let Arguments { experiment, json, seed, limit, inputs, store } = arguments;
+    let Arguments { experiment, json, seed, limit, operations, inputs, store } = arguments;
     let Some(experiment) = experiment else {
         return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);
     };
-    let request = Request { cache: Cache::from_env(), seed, limit, inputs };
+    let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs };
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);
     eprintln!("bench: seed {seed:#x}");

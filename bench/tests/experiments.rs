@@ -6,10 +6,11 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What `bench EXPERIMENT` prints for a few pages of the system.
-fn figures(experiment: &str, limit: &str) -> Vec<Value> {
+fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args([experiment, "--json", "--input", "system", "--limit", limit])
+        .args(["--operations", operations])
         .env("UZRAM_BENCH_DIR", dir.path())
         .output()
         .unwrap();
@@ -29,7 +30,7 @@ fn value(figures: &[Value], name: &str) -> f64 {
 
 #[test]
 fn density() {
-    let figures = figures("density", "8M");
+    let figures = figures("density", "8M", "1");
     let stored = value(&figures, "system/C by raw lz4");
     assert!(stored > 0.5 && stored < 8.0, "{stored}");
     assert!(value(&figures, "system/overhead over C") > 0.0);
@@ -39,7 +40,7 @@ fn density() {
 /// Whole processes are stores there; what is compared is named, whether it was built in or not.
 #[test]
 fn removal() {
-    let figures = figures("removal", "16M");
+    let figures = figures("removal", "16M", "1");
     for step in ["untar", "random 97%"] {
         assert!(value(&figures, &format!("{step}/C by raw lz4")) > 0.0);
         assert!(value(&figures, &format!("{step}/everything counted")) > 0.0);
@@ -48,4 +49,19 @@ fn removal() {
     }
     assert!(value(&figures, "untar/our pool over glibc malloc") > 0.5);
     assert!(value(&figures, "random 97%/bytes moved over bytes freed") >= 0.0);
+}
+
+#[test]
+fn malloc() {
+    let figures = figures("malloc", "8M", "1000");
+    for figure in [
+        "store and free/our pool",
+        "store and free/glibc malloc",
+        "store and free/two threads over one, our pool",
+        "read/our pool",
+        "read/our pool over memcpy",
+        "read/two threads over one, our pool",
+    ] {
+        assert!(value(&figures, figure) > 0.0, "{figure}");
+    }
 }

@@ -1,5 +1,6 @@
 //! The experiments, by name.
 
+mod churn;
 mod compared;
 mod density;
 mod fill;
@@ -28,6 +29,8 @@ pub enum Experiment {
     Removal,
     /// The whole source tree stored on our device: overhead, beside the kernel's, and the machine's memory.
     Density,
+    /// Random overwriting of a full device and a full pool: memory, bytes moved, throughput, beside the allocators.
+    Churn,
     /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over one.
     Malloc,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
@@ -87,6 +90,7 @@ impl Experiment {
             Experiment::Parity => parity::run,
             Experiment::Density => density::run,
             Experiment::Removal => removal::run,
+            Experiment::Churn => churn::run,
             Experiment::Malloc => malloc::run,
             Experiment::Throughput => throughput::run,
             Experiment::All => all,

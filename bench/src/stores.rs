@@ -18,7 +18,7 @@ pub use heap::{Allocator, HeapStore};
 pub use holder::{Taken, Work, measure};
 #[cfg(feature = "rivals")]
 pub use jemalloc::Jemalloc;
-pub use kept::Kept;
+pub use kept::{Kept, draw};
 #[cfg(feature = "rivals")]
 pub use mimalloc::Mimalloc;
 pub use pool::PoolStore;

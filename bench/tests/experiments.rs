@@ -65,3 +65,16 @@ fn malloc() {
         assert!(value(&figures, figure) > 0.0, "{figure}");
     }
 }
+
+#[test]
+fn churn() {
+    let figures = figures("churn", "8M", "20000");
+    for store in ["device", "pool"] {
+        assert!(value(&figures, &format!("{store}/overhead over C at the end")) > 0.0);
+        assert!(value(&figures, &format!("{store}/C by raw lz4 at the end")) > 0.1);
+        assert!(value(&figures, &format!("{store}/bytes moved over bytes stored")) >= 0.0);
+        assert!(value(&figures, &format!("{store}/throughput, compacting over not")) > 0.0);
+    }
+    assert!(value(&figures, "allocators/our pool with metadata over C") > 1.0);
+    assert!(value(&figures, "allocators/glibc malloc over C") > 0.9);
+}

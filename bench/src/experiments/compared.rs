@@ -19,8 +19,6 @@ pub(super) struct Moment<'a> {
     pub(super) name: &'a str,
     /// After which piece of work.
     pub(super) nth: usize,
-    /// Bytes of the blobs that are held then.
-    pub(super) stored: u64,
 }
 
 impl Moment<'_> {
@@ -46,8 +44,8 @@ impl Compared {
 
     /// What each took, over the bytes of its blobs.
     pub(super) fn report(&self, moment: &Moment<'_>, report: &mut Report<'_>) -> Result<(), Error> {
-        let over = |bytes: u64| bytes as f64 / moment.stored as f64;
         let ours = self.ours[moment.nth];
+        let over = |bytes: u64| bytes as f64 / ours.stored as f64;
         let counted = moment.figure("our pool with metadata over C", Some(over(ours.judged())));
         report.add(counted.rival("its process memory", over(ours.held)))?;
         let machine = moment.figure("our pool, machine memory over C", Some(over(ours.machine)));
@@ -86,17 +84,17 @@ impl Compared {
         moment: &Moment<'_>,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        let ours = self.ours[moment.nth].judged() as f64;
+        let ours = self.ours[moment.nth];
         let taken = self.rivals.iter().map(|(kind, taken)| (kind, taken[moment.nth].judged()));
         let best = taken.min_by_key(|(_, bytes)| *bytes);
         let best = best.filter(|_| self.rivals.len() == StoreKind::RIVALS.len());
-        let share = best.map(|(_, bytes)| ours / bytes as f64);
+        let share = best.map(|(_, bytes)| ours.judged() as f64 / bytes as f64);
         let figure = moment.figure("our pool over the best rival", share);
         let figure = figure.must(Bound::at_most(most));
         report.add(match best {
             Some((kind, bytes)) => {
                 let name = format!("{}, over C", kind.name());
-                figure.rival(name, bytes as f64 / moment.stored as f64)
+                figure.rival(name, bytes as f64 / ours.stored as f64)
             }
             None => figure.rival_absent(StoreKind::ABSENT),
         })

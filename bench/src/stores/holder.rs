@@ -29,6 +29,8 @@ pub enum Work {
 /// Memory that the store takes after it was purged.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Taken {
+    /// Bytes of the blobs it holds.
+    pub stored: u64,
     /// All that the store counts, where it does.
     pub counted: Option<u64>,
     /// Growth of the process's resident and swapped memory.

@@ -9,6 +9,11 @@ use crate::contents::Contents;
 /// Bytes of the largest content.
 const LARGEST: usize = crate::page::PAGE_SIZE;
 
+/// A slot, and the content that it is to hold.
+pub fn draw(rng: &mut Rng, slots: u32, contents: u32) -> (u32, u32) {
+    (rng.u32(0..slots), rng.u32(0..contents))
+}
+
 /// A store whose slots hold numbered contents; after any work it can be compared.
 #[derive(Debug)]
 pub struct Kept<'c, S, C> {
@@ -53,6 +58,11 @@ impl<'c, S: Store, C: Contents> Kept<'c, S, C> {
         self.holds.iter().copied().flatten()
     }
 
+    /// Bytes of the contents that are held.
+    pub fn held_bytes(&self) -> u64 {
+        self.held().map(|nth| self.contents.get(nth).len() as u64).sum()
+    }
+
     /// Every slot holds the content of its own number.
     pub fn fill(&mut self) -> Result<(), Error> {
         (0..self.slots()).try_for_each(|slot| self.put(slot, slot))
@@ -79,7 +89,7 @@ impl<'c, S: Store, C: Contents> Kept<'c, S, C> {
     /// Writes any content to any slot, so often.
     pub fn churn(&mut self, rng: &mut Rng, operations: u64) -> Result<(), Error> {
         for _ in 0..operations {
-            let (slot, nth) = (rng.u32(0..self.slots()), rng.u32(0..self.contents.len()));
+            let (slot, nth) = draw(rng, self.slots(), self.contents.len());
             self.put(slot, nth)?;
         }
         Ok(())

@@ -62,6 +62,7 @@ fn taken(
     kept.store_mut().purge()?;
     let (process, machine) = (ProcessMemory::now()?, MachineMemory::now()?);
     Ok(Taken {
+        stored: kept.held_bytes(),
         counted: kept.store().counted(),
         held: process.held().saturating_sub(before.0.held()),
         machine: before.1.free.saturating_sub(machine.free),

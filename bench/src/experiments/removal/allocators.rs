@@ -2,7 +2,6 @@
 
 use super::{NAME, RANDOM, Removal};
 use crate::Error;
-use crate::contents::Contents;
 use crate::experiments::compared::{Compared, Moment};
 use crate::report::Report;
 use crate::stores::{StoreKind, Work};
@@ -15,7 +14,7 @@ const LEFT_MAX: f64 = 0.85;
 pub(super) fn run(removal: &Removal, report: &mut Report<'_>) -> Result<(), Error> {
     let all = removal.directories.iter().flat_map(|(_, pages)| pages).copied().collect();
     let compared = dropped(removal, all, "last step", report)?;
-    let full = moment("untar", 0, stored(removal, &[]));
+    let full = moment("untar", 0);
     compared.report(&full, report)?;
     compared.over(StoreKind::Glibc, FULL_MAX, &full, report)?;
     dropped(removal, removal.random.clone(), RANDOM, report).map(drop)
@@ -28,20 +27,13 @@ fn dropped(
     name: &str,
     report: &mut Report<'_>,
 ) -> Result<Compared, Error> {
-    let left = moment(name, 1, stored(removal, &pages));
+    let left = moment(name, 1);
     let compared = Compared::run(&removal.blobs, &[Work::Fill, Work::Drop(pages)])?;
     compared.report(&left, report)?;
     compared.over_best(LEFT_MAX, &left, report)?;
     Ok(compared)
 }
 
-fn moment(name: &str, nth: usize, stored: u64) -> Moment<'_> {
-    Moment { experiment: NAME, name, nth, stored }
-}
-
-/// C of all pages but those dropped.
-fn stored(removal: &Removal, dropped: &[u32]) -> u64 {
-    let blobs = &removal.blobs;
-    let all = blobs.census(0..blobs.len()).stored_bytes;
-    all - blobs.census(dropped.iter().copied()).stored_bytes
+fn moment(name: &str, nth: usize) -> Moment<'_> {
+    Moment { experiment: NAME, name, nth }
 }

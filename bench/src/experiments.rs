@@ -6,6 +6,7 @@ mod density;
 mod fill;
 mod malloc;
 mod parity;
+mod pause;
 mod removal;
 mod rivals;
 mod throughput;
@@ -31,6 +32,8 @@ pub enum Experiment {
     Density,
     /// Random overwriting of a full device and a full pool: memory, bytes moved, throughput, beside the allocators.
     Churn,
+    /// The slowest reads while compaction is at work, over those without it.
+    Pause,
     /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over one.
     Malloc,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
@@ -89,6 +92,7 @@ impl Experiment {
             Experiment::Fill => fill::run,
             Experiment::Parity => parity::run,
             Experiment::Density => density::run,
+            Experiment::Pause => pause::run,
             Experiment::Removal => removal::run,
             Experiment::Churn => churn::run,
             Experiment::Malloc => malloc::run,

@@ -34,7 +34,7 @@ struct Arguments {
     /// the others)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     limit: Option<u64>,
-    /// Operations of churn (default: 10000000), of a turn of malloc (default: 100000)
+    /// Operations of churn (default: 10000000), of a turn of malloc (100000) or pause (300000)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
     /// Only this input; may be given more than once (default: those that the experiment is about)

@@ -29,6 +29,13 @@ impl Summary {
     }
 }
 
+/// The least value that a `share` of them (0 to 1) does not exceed; sorts them. `None` of none.
+pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.max(1) - 1).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +52,14 @@ mod tests {
         );
         assert_eq!(Summary::of(&[7.0]), Some(Summary { median: 7.0, min: 7.0, max: 7.0 }));
         assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let mut values: Vec<f64> = (1..=1000).rev().map(f64::from).collect();
+        assert_eq!(quantile(&mut values, 0.999), Some(999.0));
+        assert_eq!(quantile(&mut values, 1.0), Some(1000.0));
+        assert_eq!(quantile(&mut values, 0.0), Some(1.0));
+        assert_eq!(quantile(&mut [], 0.5), None);
     }
 }

@@ -78,3 +78,13 @@ fn churn() {
     assert!(value(&figures, "allocators/our pool with metadata over C") > 1.0);
     assert!(value(&figures, "allocators/glibc malloc over C") > 0.9);
 }
+
+#[test]
+fn pause() {
+    let figures = figures("pause", "4M", "3000");
+    for store in ["device", "pool"] {
+        assert!(value(&figures, &format!("{store}/99.9% of reads within")) > 0.0);
+        assert_eq!(value(&figures, &format!("{store}/reads that waited")), 0.0);
+        assert!(value(&figures, &format!("{store}/objects moved meanwhile")) >= 0.0);
+    }
+}

@@ -9,40 +9,48 @@ use crate::Error;
 use crate::page::PAGE_SIZE;
 
 /// A device, which several of these may share.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct DeviceStore {
     device: Arc<Device>,
+    /// The device's slot that is slot 0 here.
+    first: u32,
 }
 
 impl DeviceStore {
     /// An empty device.
     pub fn new(slots: u32, compaction: Compaction) -> Result<DeviceStore, Error> {
         let config = Config::new(u64::from(slots) * PAGE_SIZE as u64)?;
-        Ok(DeviceStore { device: Arc::new(Device::new(Config { compaction, ..config })?) })
+        let device = Arc::new(Device::new(Config { compaction, ..config })?);
+        Ok(DeviceStore { device, first: 0 })
+    }
+
+    /// The same device from its slot `first` on.
+    pub fn from_slot(&self, first: u32) -> DeviceStore {
+        DeviceStore { device: self.device.clone(), first }
     }
 
     /// The device itself.
     pub fn device(&self) -> &Device {
         &self.device
     }
-}
 
-fn offset(slot: u32) -> u64 {
-    u64::from(slot) * PAGE_SIZE as u64
+    fn offset(&self, slot: u32) -> u64 {
+        u64::from(self.first + slot) * PAGE_SIZE as u64
+    }
 }
 
 impl Store for DeviceStore {
     fn store(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
-        Ok(self.device.write(offset(slot), bytes)?)
+        Ok(self.device.write(self.offset(slot), bytes)?)
     }
 
     fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
-        Ok(self.device.discard(offset(slot), PAGE_SIZE as u64)?)
+        Ok(self.device.discard(self.offset(slot), PAGE_SIZE as u64)?)
     }
 
     /// A slot that was dropped reads as zeros.
     fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error> {
-        self.device.read(offset(slot), &mut out[..PAGE_SIZE])?;
+        self.device.read(self.offset(slot), &mut out[..PAGE_SIZE])?;
         Ok(PAGE_SIZE)
     }
 

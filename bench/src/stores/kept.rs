@@ -95,19 +95,21 @@ impl<'c, S: Store, C: Contents> Kept<'c, S, C> {
         Ok(())
     }
 
-    /// Every slot gives back what it holds; one that holds nothing gives nothing, or zeros.
+    /// Every slot gives back what it holds.
     pub fn verify(&self) -> Result<(), Error> {
         let mut out = vec![0; LARGEST];
-        for (slot, nth) in self.holds.iter().enumerate() {
-            let len = self.store.read(slot as u32, &mut out)?;
-            let right = match *nth {
-                Some(nth) => out[..len] == *self.contents.get(nth),
-                None => out[..len].iter().all(|&byte| byte == 0),
-            };
-            if !right {
-                return Err(Error::Slot { slot: slot as u32 });
-            }
-        }
-        Ok(())
+        (0..self.slots()).try_for_each(|slot| {
+            let len = self.store.read(slot, &mut out)?;
+            self.compare(slot, &out[..len])
+        })
+    }
+
+    /// Whether `found` is what the slot holds; where that is nothing, nothing or zeros.
+    pub fn compare(&self, slot: u32, found: &[u8]) -> Result<(), Error> {
+        let right = match self.content(slot) {
+            Some(nth) => found == self.contents.get(nth),
+            None => found.iter().all(|&byte| byte == 0),
+        };
+        if right { Ok(()) } else { Err(Error::Slot { slot }) }
     }
 }

@@ -1,0 +1,188 @@
+//! One thread reads while another frees and stores other objects, so that compaction is always at work: how long do the
+//! slowest reads take, over those beside the same work without compaction? And did any read wait for a mover?
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, sleep};
+use std::time::Instant;
+
+use fastrand::Rng;
+use zram::Compaction;
+
+use super::Request;
+use crate::Error;
+use crate::contents::{Blobs, Contents};
+use crate::inputs::Input;
+use crate::page::PAGE_SIZE;
+use crate::report::{Bound, Figure, Report};
+use crate::size::MIB;
+use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, SETTLE};
+use crate::summary::{Summary, quantile};
+
+const NAME: &str = "pause";
+/// Bytes of the input that are used, where nothing else is asked for.
+const LIMIT: u64 = 512 * MIB;
+const PAIRS: usize = 7;
+/// Reads of a turn, where nothing else is asked for.
+const READS: u64 = 300_000;
+/// The share of reads that are no slower than the one that is looked at.
+const SHARE: f64 = 0.999;
+/// Its time with compaction over that without.
+const PAUSE_MAX: f64 = 1.5;
+
+/// With the pages of the source tree.
+pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let reads = request.operations.unwrap_or(READS);
+    for input in request.inputs(&[Input::Source]) {
+        let pages = request.whole(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
+        let pause = Pause { what: "pool", seed: request.seed, reads };
+        let blobs = Blobs::of_pages(&pages)?.filled();
+        let pool = |slots, compaction| {
+            let store = PoolStore::new(slots, compaction)?;
+            Ok((store.beside(slots), store))
+        };
+        pause.run(&blobs, pool, report)?;
+        let pause = Pause { what: "device", ..pause };
+        let device = |slots, compaction| {
+            let store = DeviceStore::new(2 * slots, compaction)?;
+            Ok((store.from_slot(slots), store))
+        };
+        pause.run(&pages, device, report)?;
+    }
+    Ok(())
+}
+
+struct Pause {
+    what: &'static str,
+    seed: u64,
+    /// Reads of a turn.
+    reads: u64,
+}
+
+/// Two tables of one store: what is read and stays, and what comes and goes beside it.
+struct Scene<'c, S, C> {
+    still: Kept<'c, S, C>,
+    moving: Kept<'c, S, C>,
+}
+
+impl Pause {
+    fn run<S: Compacted + Send + Sync, C: Contents + Sync>(
+        &self,
+        contents: &C,
+        make: impl Fn(u32, Compaction) -> Result<(S, S), Error>,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        let scene = |compaction| Scene::new(contents, |slots| make(slots, compaction));
+        let (mut on, mut off) = (scene(Compaction::Auto)?, scene(Compaction::Off)?);
+        let (mut slow_on, mut slow_off, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        // The first pair warms up.
+        for pair in 0..=PAIRS as u64 {
+            let rng = Rng::with_seed(self.seed.wrapping_add(pair));
+            let mut with = on.turn(rng.clone(), self.reads)?;
+            // What that left to compaction is done before the other's turn.
+            sleep(SETTLE);
+            let mut without = off.turn(rng, self.reads)?;
+            let slow = (quantile(&mut with, SHARE), quantile(&mut without, SHARE));
+            if let ((Some(with), Some(without)), true) = (slow, pair > 0) {
+                slow_on.push(with * 1e6);
+                slow_off.push(without * 1e6);
+                ratios.push(with / without);
+            }
+        }
+        self.figures(&on, [&slow_on, &slow_off, &ratios], report)?;
+        on.verify()?;
+        off.verify()
+    }
+
+    fn figures<S: Compacted, C: Contents>(
+        &self,
+        on: &Scene<'_, S, C>,
+        [slow_on, slow_off, ratios]: [&[f64]; 3],
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        let median = |values| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
+        let named = |figure: &str| format!("{}/{figure}", self.what);
+        let pause = Figure::new(NAME, named("99.9% of reads within"), median(slow_on), "us");
+        report.add(pause.rival("without compaction", median(slow_off)))?;
+        let ratio = named("99.9% of reads within, compacting over not");
+        let ratio = Figure::new(NAME, ratio, median(ratios), "");
+        report.add(ratio.must(Bound::at_most(PAUSE_MAX)))?;
+        let waits = on.still.store().read_waits() as f64;
+        let waits = Figure::new(NAME, named("reads that waited"), waits, "reads");
+        report.add(waits.must(Bound::equal(0.0)))?;
+        // Were there none, nothing would have been measured.
+        let moved = on.still.store().compaction().moved_objects as f64;
+        let moved = Figure::new(NAME, named("objects moved meanwhile"), moved, "objects");
+        report.add(moved.must(Bound::above(0.0)))
+    }
+}
+
+impl<'c, S: Compacted + Send + Sync, C: Contents + Sync> Scene<'c, S, C> {
+    /// Objects of both tables in turn, so that they share zspages.
+    fn new(
+        contents: &'c C,
+        make: impl FnOnce(u32) -> Result<(S, S), Error>,
+    ) -> Result<Scene<'c, S, C>, Error> {
+        let (still, moving) = make(contents.len())?;
+        let mut still = Kept::new(contents, |_| Ok(still))?;
+        let mut moving = Kept::new(contents, |_| Ok(moving))?;
+        for slot in 0..contents.len() {
+            still.put(slot, slot)?;
+            moving.put(slot, slot)?;
+        }
+        Ok(Scene { still, moving })
+    }
+
+    /// Seconds of every read.
+    fn turn(&mut self, mut rng: Rng, reads: u64) -> Result<Vec<f64>, Error> {
+        let (still, moving, done) = (&self.still, &mut self.moving, AtomicBool::new(false));
+        let mut other = rng.fork();
+        thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    stir(moving, &mut other, &done)?;
+                }
+                moving.fill()
+            });
+            let times = (0..reads).map(|_| read(still, &mut rng)).collect();
+            done.store(true, Relaxed);
+            let stirred = mover.join().unwrap_or_else(|_| {
+                Err(Error::Setup {
+                    reason: "the thread beside the reader panicked".into(),
+                    remedy: "mend what its message on standard error names",
+                })
+            });
+            stirred.and(times)
+        })
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        self.still.verify()?;
+        self.moving.verify()
+    }
+}
+
+/// Drops every slot and stores any content in it again, both in an order of chance; less once it is `done`.
+fn stir<S: Compacted, C: Contents>(
+    moving: &mut Kept<'_, S, C>,
+    rng: &mut Rng,
+    done: &AtomicBool,
+) -> Result<(), Error> {
+    let mut order: Vec<u32> = (0..moving.slots()).collect();
+    rng.shuffle(&mut order);
+    let each = |work: &mut dyn FnMut(u32) -> Result<(), Error>| {
+        order.iter().take_while(|_| !done.load(Relaxed)).try_for_each(|&slot| work(slot))
+    };
+    each(&mut |slot| moving.drop_slot(slot))?;
+    each(&mut |slot| moving.put(slot, rng.u32(0..moving.slots())))
+}
+
+/// Seconds of the read of any slot, which is compared after.
+fn read<S: Compacted, C: Contents>(still: &Kept<'_, S, C>, rng: &mut Rng) -> Result<f64, Error> {
+    let mut out = [0; PAGE_SIZE];
+    let slot = rng.u32(0..still.slots());
+    let begun = Instant::now();
+    let len = still.store().read(slot, &mut out)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    still.compare(slot, &out[..len])?;
+    Ok(seconds)
+}

@@ -1,7 +1,7 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make setup test       install what tests need, then pass every test
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), larger random runs
-# make bench            every experiment, beside its rivals
+# make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
@@ -33,7 +33,10 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+# The allocators that bench measures are built here only: it takes minutes.
 long: asan tsan fuzz
+	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
+	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked
 
 loom:
@@ -65,4 +68,4 @@ fuzz:
 	done
 
 bench:
-	cargo run --release --locked -p bench -- all
+	cargo run --release --locked -p bench --features rivals -- all

@@ -6,6 +6,7 @@ use zram::{Config, Device};
 use super::Request;
 use crate::Error;
 use crate::codec::RawCodec;
+use crate::contents::{Blobs, Contents};
 use crate::inputs::Input;
 use crate::page::{PAGE_SIZE, first_difference, same_filled};
 use crate::pairing::{Clock, Paired, Stopwatch, paired};
@@ -42,9 +43,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 /// Pages, what the raw codec makes of them, and a device that holds them.
 struct Work {
     pages: Vec<u8>,
-    compressed: Vec<u8>,
-    /// Where each page's compressed bytes begin; one more than there are pages.
-    starts: Vec<usize>,
+    compressed: Blobs,
     device: Device,
 }
 
@@ -75,18 +74,17 @@ impl Direction {
 impl Work {
     fn new(pages: Vec<u8>) -> Result<Work, Error> {
         let mut codec = RawCodec::lz4()?;
-        let (mut compressed, mut starts) = (Vec::new(), vec![0]);
+        let mut compressed = Blobs::default();
         for page in pages.chunks_exact(PAGE_SIZE) {
-            compressed.extend_from_slice(codec.compress(page)?);
-            starts.push(compressed.len());
+            compressed.push(codec.compress(page)?);
         }
         let device = Device::new(Config::new(pages.len() as u64)?)?;
         device.write(0, &pages)?;
-        Ok(Work { pages, compressed, starts, device })
+        Ok(Work { pages, compressed, device })
     }
 
     fn count(&self) -> usize {
-        self.starts.len() - 1
+        self.compressed.len() as usize
     }
 
     /// Both sides give the pages back.
@@ -106,7 +104,7 @@ impl Work {
     }
 
     fn compressed_page(&self, nth: usize) -> &[u8] {
-        &self.compressed[self.starts[nth]..self.starts[nth + 1]]
+        self.compressed.get(nth as u32)
     }
 
     /// The raw codec does pages `range`.

@@ -99,15 +99,24 @@ impl PageSet {
     pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            while at < EXTENT_PAGES_MAX && !self.contains(at) {
-                at += 1;
-            }
-            let start = at;
-            while at < EXTENT_PAGES_MAX && self.contains(at) {
-                at += 1;
-            }
-            (start < at).then_some(start..at)
+            let start = self.next(at, true)?;
+            at = self.next(start, false).unwrap_or(EXTENT_PAGES_MAX);
+            Some(start..at)
         })
+    }
+
+    /// The first page from `from` on that is in the set, or is not.
+    fn next(&self, from: u32, present: bool) -> Option<u32> {
+        let mut ignored = !(u64::MAX << (from % 64));
+        for word in from as usize / 64..WORDS {
+            let pages = self.0[word].load(Relaxed);
+            let wanted = if present { pages } else { !pages } & !ignored;
+            ignored = 0;
+            if wanted != 0 {
+                return Some(word as u32 * 64 + wanted.trailing_zeros());
+            }
+        }
+        None
     }
 }
 

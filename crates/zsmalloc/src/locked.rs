@@ -14,6 +14,9 @@ use page::{ExtentId, page_size};
 /// Zspages looked at for a slot on committed pages, at the limit.
 const SCAN_MAX: usize = 256;
 
+/// Objects of a class after which it is asked whether it is worth compacting.
+const ASK_EVERY: u32 = 8;
+
 /// A class with its lock held.
 #[derive(Debug)]
 pub(crate) struct Locked<'p> {
@@ -29,6 +32,12 @@ pub(crate) enum Search {
     Lowest,
     /// Only one whose pages are all committed: for a pool at its limit.
     Committed,
+}
+
+/// Where a walk along a group's list is.
+enum Next {
+    First(u32),
+    After(ExtentId),
 }
 
 /// A slot that was taken.
@@ -70,8 +79,16 @@ impl<'p> Locked<'p> {
 
     /// The zspages of a fullness group.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
-        let first = ExtentId::from_raw(self.state.heads[group]);
-        std::iter::successors(first, |&id| ExtentId::from_raw(self.head(id).next.load(Relaxed)))
+        let mut next = Next::First(self.state.heads[group]);
+        // The next is looked up when it is asked for: mostly the first will do.
+        std::iter::from_fn(move || {
+            let id = match next {
+                Next::First(first) => ExtentId::from_raw(first),
+                Next::After(id) => ExtentId::from_raw(self.head(id).next.load(Relaxed)),
+            }?;
+            next = Next::After(id);
+            Some(id)
+        })
     }
 
     /// Takes a slot for an object of `len` bytes. `None` when none will do.
@@ -82,10 +99,10 @@ impl<'p> Locked<'p> {
         search: Search,
     ) -> Result<Option<Taken>, Error> {
         let Some((id, slot)) = self.find(search) else { return Ok(None) };
-        let spent = self.occupy(id, slot, owner)?;
+        let (start, spent) = self.occupy(id, slot, owner)?;
         self.state.inuse += 1;
         self.state.bytes += len as u64;
-        Ok(Some(Taken { id, slot, offset: self.offset(id, slot), spent }))
+        Ok(Some(Taken { id, slot, offset: start + self.class.offset(slot), spent }))
     }
 
     /// Gives a live slot back, with an object of `len` bytes; whether that left pages on which nothing lives.
@@ -96,13 +113,13 @@ impl<'p> Locked<'p> {
         emptied
     }
 
-    /// As [`leave`](Self::leave), and gives back the pages on which nothing lives any more, but for those
-    /// the pool keeps ready. Whether that leaves the pool worth compacting.
-    pub(crate) fn give(mut self, id: ExtentId, offset: u64, len: usize) -> bool {
-        let slot = self.class.slot_at(offset - self.parts.memory.space.extent(id).start());
-        let emptied = self.leave(id, slot, len);
-        let ask =
-            is_worth_asking(self.class, &self.state) || (emptied && self.parts.is_plan_too_large());
+    /// As [`leave`](Self::leave), for the object `at` bytes into a zspage, and gives back the pages on which
+    /// nothing lives any more, but for those the pool keeps ready. Whether the pool is worth compacting.
+    pub(crate) fn give(mut self, id: ExtentId, at: u64, len: usize) -> bool {
+        let emptied = self.leave(id, self.class.slot_at(at), len);
+        // Now and then: a page's worth of objects makes little difference.
+        let ask = self.state.inuse.is_multiple_of(ASK_EVERY)
+            && (is_worth_asking(self.class, &self.state) || self.parts.is_plan_too_large());
         if emptied && self.parts.ready_excess(self.class) {
             self.release(id);
         }
@@ -114,8 +131,13 @@ impl<'p> Locked<'p> {
         self.parts.memory.space.extent(id).start() + self.class.offset(slot)
     }
 
-    /// Commits what a free slot needs, and takes it. Pages committed.
-    pub(crate) fn occupy(&mut self, id: ExtentId, slot: u32, owner: u32) -> Result<u32, Error> {
+    /// Commits what a free slot needs, and takes it. Where the zspage begins, and pages committed.
+    pub(crate) fn occupy(
+        &mut self,
+        id: ExtentId,
+        slot: u32,
+        owner: u32,
+    ) -> Result<(u64, u32), Error> {
         let pages = self.class.pages_for(slot);
         let body = self.body(id);
         let missing = pages.len() as u32 - body.head.committed.count(pages.clone());
@@ -125,14 +147,15 @@ impl<'p> Locked<'p> {
         }
         body.take(slot, owner);
         let no_longer_ready = body.head.ready.remove(pages);
-        let inuse = body.head.inuse();
+        let (start, inuse) = (body.start, body.head.inuse());
+        body.head.set_inuse(inuse + 1);
         self.state.committed += missing;
         if no_longer_ready > 0 {
             self.state.ready -= no_longer_ready;
             self.parts.ready.fetch_sub(no_longer_ready as usize, Relaxed);
         }
-        self.change_inuse(id, inuse, inuse + 1);
-        Ok(missing)
+        self.regroup(id, inuse, inuse + 1);
+        Ok((start, missing))
     }
 
     /// Makes a live slot free; whether that left pages on which nothing lives.
@@ -140,13 +163,14 @@ impl<'p> Locked<'p> {
         let body = self.body(id);
         body.give(slot);
         let inuse = body.head.inuse();
+        body.head.set_inuse(inuse - 1);
         let mut emptied = 0;
         for page in self.class.pages_for(slot) {
             if !self.is_live(body, page, inuse - 1) {
                 emptied += body.head.ready.insert(page..page + 1);
             }
         }
-        self.change_inuse(id, inuse, inuse - 1);
+        self.regroup(id, inuse, inuse - 1);
         if emptied > 0 {
             self.state.ready += emptied;
             self.parts.ready.fetch_add(emptied as usize, Relaxed);
@@ -211,8 +235,8 @@ impl<'p> Locked<'p> {
         self.state.zspages -= 1;
     }
 
-    fn change_inuse(&mut self, id: ExtentId, from: u32, to: u32) {
-        self.head(id).set_inuse(to);
+    /// Puts a zspage into the list for `to` objects, which had `from`.
+    fn regroup(&mut self, id: ExtentId, from: u32, to: u32) {
         let (from, to) = (self.class.group(from), self.class.group(to));
         if from != to {
             self.unlink(id, from);

@@ -17,7 +17,7 @@ use crate::locked::Locked;
 use crate::parts::table_of;
 use crate::sync::Ordering::Relaxed;
 use crate::zspage::{Body, Head, Zspage};
-use page::{ExtentId, PageSet, Space};
+use page::{Extent, ExtentId, PageSet, Space};
 use slab::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -108,11 +108,11 @@ impl Memory {
         }
     }
 
-    /// The body of a zspage of the class whose lock is held.
-    fn body_of(&self, locked: &Locked<'_>, id: ExtentId) -> NonNull<u8> {
+    /// A zspage of the class whose lock is held, and its body.
+    fn body_of(&self, locked: &Locked<'_>, id: ExtentId) -> (&Extent<Zspage>, NonNull<u8>) {
         let extent = self.space.extent(id);
         match NonNull::new(extent.data.load(Relaxed)) {
-            Some(body) if extent.tag() == locked.class().position => body,
+            Some(body) if extent.tag() == locked.class().position => (extent, body),
             _ => panic!("{id:?} is not a zspage"),
         }
     }
@@ -122,11 +122,11 @@ impl Memory {
         // SAFETY: `create` made the body of zeros, which are a valid Head; it is freed only by `destroy`,
         // after the zspage was unlinked under the lock that `locked` holds for 'a, or by `rehouse`, which
         // borrows that lock mutably.
-        unsafe { self.body_of(locked, id).cast().as_ref() }
+        unsafe { self.body_of(locked, id).1.cast().as_ref() }
     }
 
     pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
-        let body = self.body_of(locked, id);
+        let (extent, body) = self.body_of(locked, id);
         let objects = locked.class().shape.objects;
         let words = Body::words(objects);
         // SAFETY: as for `head`; `create` made the body for this many slots, and head, bits and owners lie
@@ -135,6 +135,7 @@ impl Memory {
             let taken = body.add(size_of::<Head>());
             let owners = taken.add(words * 8);
             Body {
+                start: extent.start(),
                 head: body.cast().as_ref(),
                 taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
                 owners: std::slice::from_raw_parts(owners.cast().as_ptr(), objects),
@@ -145,12 +146,12 @@ impl Memory {
     /// Moves a zspage's body to a lower place, if there is one on pages that bodies have anyway.
     pub(crate) fn rehouse(&self, locked: &mut Locked<'_>, id: ExtentId) {
         let class = locked.class();
-        let old = self.body_of(locked, id);
+        let (extent, old) = self.body_of(locked, id);
         let Some(new) = None::<NonNull<u8>> else { return };
         // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
         // and no `Body` or `Head` borrows the old, since `locked` is borrowed mutably.
         unsafe { new.copy_from_nonoverlapping(old, Body::bytes(class.shape.objects)) };
-        self.space.extent(id).data.store(new.as_ptr(), Relaxed);
+        extent.data.store(new.as_ptr(), Relaxed);
         self.free_body(class, old);
     }
 

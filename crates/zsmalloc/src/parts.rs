@@ -11,8 +11,9 @@ use crate::memory::Memory;
 use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, Mutex};
+use crate::zspage::Zspage;
 use crate::{ClassTable, Config, Error, Geometry};
-use page::{Request, Supply};
+use page::{Extent, ExtentId, Request, Supply};
 use slab::Arena;
 use std::fmt;
 use std::sync::Arc;
@@ -208,14 +209,17 @@ impl Parts {
 
     /// Frees an object that no word names any more.
     pub(crate) fn free(&self, offset: u64, len: usize) {
-        let class = self.class_at(offset);
+        let (id, extent) = self.zspage_at(offset);
+        self.changed_len(Some(len), None);
+        let locked = Locked::new(self, &self.classes[extent.tag() as usize]);
+        if locked.give(id, offset - extent.start(), len) {
+            self.background.ask();
+        }
+    }
+
+    fn zspage_at(&self, offset: u64) -> (ExtentId, &Extent<Zspage>) {
         match self.memory.space.find(offset) {
-            Some(id) => {
-                self.changed_len(Some(len), None);
-                if Locked::new(self, class).give(id, offset, len) {
-                    self.background.ask();
-                }
-            }
+            Some(id) => (id, self.memory.space.extent(id)),
             None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
         }
     }
@@ -229,10 +233,7 @@ impl Parts {
 
     /// The class of the object at `offset`.
     pub(crate) fn class_at(&self, offset: u64) -> &Class {
-        match self.memory.space.find(offset) {
-            Some(id) => &self.classes[self.memory.space.extent(id).tag() as usize],
-            None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
-        }
+        &self.classes[self.zspage_at(offset).1.tag() as usize]
     }
 }
 

@@ -71,6 +71,8 @@ impl Head {
 /// A body, borrowed under the class's lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body<'a> {
+    /// Offset of the zspage in the pool's space.
+    pub(crate) start: u64,
     pub(crate) head: &'a Head,
     pub(crate) taken: &'a [AtomicU64],
     pub(crate) owners: &'a [AtomicU32],

@@ -28,8 +28,9 @@ impl ExtentId {
     }
 }
 
-/// A descriptor: 16 bytes and the owner's. Its memory keeps its type for the life of the space (`data` is
-/// never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values, never foreign memory.
+/// A descriptor: 12 bytes and the owner's. Its memory keeps its type for the life of the space (`data` is
+/// never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values or zeros, never foreign
+/// memory.
 #[derive(Debug)]
 pub struct Extent<D> {
     /// First page, counted in the space's offsets.
@@ -38,10 +39,8 @@ pub struct Extent<D> {
     pub(crate) pages: AtomicU32,
     /// Owner's number, set when the extent is made.
     pub(crate) tag: AtomicU32,
-    /// Next free extent, while this one is free.
-    pub(crate) next_free: AtomicU32,
-    /// What the owner keeps about the extent, such as which of its pages are committed. Zeros at first,
-    /// then what the last owner left.
+    /// What the owner keeps about the extent, such as which of its pages are committed. At first zeros,
+    /// or what the last owner left.
     pub data: D,
 }
 

@@ -12,6 +12,7 @@
 //! ```
 
 mod budget;
+mod descriptors;
 mod error;
 mod extent;
 pub mod fork;

@@ -1,7 +1,7 @@
 //! Extents: runs of consecutive pages with a descriptor.
 
 use crate::page_shift;
-use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::num::NonZeroU32;
 
 /// The number of an extent within its space.
@@ -44,15 +44,18 @@ pub struct Extent<D> {
     pub data: D,
 }
 
+const _: () = assert!(size_of::<Extent<()>>() == 12);
+
 impl<D> Extent<D> {
     /// Offset of the extent's first byte.
     pub fn start(&self) -> u64 {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Number of pages that were asked for.
+    /// Number of pages that were asked for. Whoever reads it first, of an extent that may go, reads start and
+    /// tag of the same extent, or of a later one.
     pub fn pages(&self) -> u32 {
-        self.pages.load(Relaxed)
+        self.pages.load(Acquire)
     }
 
     /// The number its owner gave it in [`Space::alloc`](crate::Space::alloc).

@@ -13,7 +13,7 @@
 use crate::descriptors::Descriptors;
 use crate::mapping::{Mapping, release_at};
 use crate::supply::{Request, Supply};
-use crate::sync::{Mutex, Ordering::Relaxed};
+use crate::sync::{Mutex, Ordering::Relaxed, Ordering::Release};
 use crate::unit::{UNIT_BYTES, unit_pages};
 use crate::units::Units;
 use crate::zeroed::Zeroed;
@@ -140,7 +140,7 @@ impl<D: Zeroed> Space<D> {
         let extent = self.extent(id);
         extent.first.store(first, Relaxed);
         extent.tag.store(tag, Relaxed);
-        extent.pages.store(pages, Relaxed);
+        extent.pages.store(pages, Release);
         Ok(id)
     }
 

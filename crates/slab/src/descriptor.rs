@@ -101,7 +101,10 @@ impl Slab {
 
     /// The lowest free object.
     pub(crate) fn lowest_free(&self, geometry: &Geometry) -> Option<usize> {
-        self.lowest_within(geometry, !self.going())
+        match self.going() {
+            0 => self.lowest(0..geometry.objects, false),
+            going => self.lowest_within(geometry, !going),
+        }
     }
 
     /// The lowest free object on pages that are committed.
@@ -186,9 +189,15 @@ impl Slab {
     /// What is to be found here.
     pub(crate) fn found(&self, geometry: &Geometry) -> u8 {
         let mark = |mark, is_found| if is_found { mark } else { 0 };
-        mark(ROOM, self.lowest_free(geometry).is_some())
-            | mark(COMMITTED, self.lowest_committed(geometry).is_some())
-            | mark(READY, self.ready() != 0)
+        let stays = self.committed() & !self.going();
+        let has_room = match self.going() {
+            0 => self.active() < geometry.objects,
+            going => self.lowest_within(geometry, !going).is_some(),
+        };
+        // Most slabs are full, or committed whole: no need to search them.
+        let is_whole = stays.count_ones() as usize == geometry.pages;
+        let is_committed = has_room && (is_whole || self.lowest_within(geometry, stays).is_some());
+        mark(ROOM, has_room) | mark(COMMITTED, is_committed) | mark(READY, self.ready() != 0)
     }
 
     /// Asserts that the bits agree with each other, and with `active`.

@@ -67,16 +67,20 @@ impl Geometry {
 
     /// The objects that lie on `page`, whole or in part.
     pub(crate) fn objects_on(&self, page: u32) -> Range<usize> {
-        let start = (page as usize) << page_shift();
-        let end = (start + page_size()).div_ceil(self.stride);
-        start / self.stride..end.min(self.objects)
+        let first = self.objects_in(page);
+        let end = ((page + 1) << page_shift()).div_ceil(self.stride as u32);
+        first..(end as usize).min(self.objects)
     }
 
     /// The objects that lie on a run of pages and on no other.
     pub(crate) fn objects_within(&self, pages: Range<u32>) -> Range<usize> {
-        let start = ((pages.start as usize) << page_shift()).div_ceil(self.stride);
-        let end = ((pages.end as usize) << page_shift()) / self.stride;
-        start..end.min(self.objects)
+        let first = (pages.start << page_shift()).div_ceil(self.stride as u32);
+        first as usize..self.objects_in(pages.end).min(self.objects)
+    }
+
+    /// The objects that fit into `pages` pages. (A slab is short: numbers of 32 bits are divided faster.)
+    fn objects_in(&self, pages: u32) -> usize {
+        ((pages << page_shift()) / self.stride as u32) as usize
     }
 }
 

@@ -28,6 +28,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 struct State {
     order: Order,
+    /// The lowest slab with room, if it is known.
+    lowest: Option<ExtentId>,
     stat: CacheStat,
 }
 
@@ -179,8 +181,9 @@ impl RawCache {
     }
 
     /// The lowest free object.
-    fn lowest(&self, state: &State) -> Option<(ExtentId, usize)> {
-        let id = state.order.first(self.space(), ROOM)?;
+    fn lowest(&self, state: &mut State) -> Option<(ExtentId, usize)> {
+        let id = state.lowest.or_else(|| state.order.first(self.space(), ROOM))?;
+        state.lowest = Some(id);
         Some((id, self.slab(id).data.lowest_free(&self.geometry)?))
     }
 
@@ -217,6 +220,7 @@ impl RawCache {
     fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
         if self.slab(id).data.is_unused() {
             state.order.remove(self.space(), id);
+            state.lowest = state.lowest.filter(|&lowest| lowest != id);
             state.stat.slabs -= 1;
             state.stat.objects -= self.geometry.objects;
             self.space().free(id);
@@ -227,8 +231,19 @@ impl RawCache {
     fn note(&self, state: &mut State, id: ExtentId) {
         let slab = &self.slab(id).data;
         let found = slab.found(&self.geometry);
-        if found != slab.marks.load(Relaxed) {
-            state.order.mark(self.space(), id, found);
+        let before = slab.marks.load(Relaxed);
+        if found == before {
+            return;
+        }
+        state.order.mark(self.space(), id, found);
+        if let Some(lowest) = state.lowest
+            && (found ^ before) & ROOM != 0
+        {
+            let is_lower = self.slab(id).start() < self.slab(lowest).start();
+            state.lowest = match found & ROOM {
+                0 => state.lowest.filter(|&lowest| lowest != id),
+                _ => Some(if is_lower { id } else { lowest }),
+            };
         }
     }
 
@@ -277,6 +292,8 @@ impl RawCache {
     pub fn check(&self) {
         let state = self.state.lock();
         state.order.check(self.space());
+        let lowest = state.order.first(self.space(), ROOM);
+        assert!(state.lowest.is_none_or(|known| Some(known) == lowest), "{:?}", state.lowest);
         let mut stat = CacheStat::default();
         let mut going = 0;
         for id in state.order.slabs(self.space()) {

@@ -6,8 +6,8 @@
 //! first, and a page on which no object lives is given back, but for a few that a cache keeps ready.
 //!
 //! ```text
-//!   Arena ── page::Space<Slab> ── extent | descriptor: links, marks, bits of pages and of objects |
-//!     └── RawCache (size, alignment): slabs in order ── Cache<T> ── CacheBox<T>
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, marks, bits of pages and of objects |
+//!     `-- RawCache (size, alignment): slabs in order -- Cache<T> -- CacheBox<T>
 //! ```
 
 mod arena;

@@ -1,7 +1,7 @@
 //! Extents: runs of consecutive pages with a descriptor.
 
 use crate::page_shift;
-use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::num::NonZeroU32;
 
 /// The number of an extent within its space.
@@ -28,8 +28,9 @@ impl ExtentId {
     }
 }
 
-/// A descriptor: 16 bytes and the owner's. Its memory keeps its type for the life of the space (`data` is
-/// never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values, never foreign memory.
+/// A descriptor: 12 bytes and the owner's. Its memory keeps its type for the life of the space (`data` is
+/// never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values or zeros, never foreign
+/// memory.
 #[derive(Debug)]
 pub struct Extent<D> {
     /// First page, counted in the space's offsets.
@@ -38,12 +39,12 @@ pub struct Extent<D> {
     pub(crate) pages: AtomicU32,
     /// Owner's number, set when the extent is made.
     pub(crate) tag: AtomicU32,
-    /// Next free extent, while this one is free.
-    pub(crate) next_free: AtomicU32,
-    /// What the owner keeps about the extent, such as which of its pages are committed. Zeros at first,
-    /// then what the last owner left.
+    /// What the owner keeps about the extent, such as which of its pages are committed. At first zeros,
+    /// or what the last owner left.
     pub data: D,
 }
+
+const _: () = assert!(size_of::<Extent<()>>() == 12);
 
 impl<D> Extent<D> {
     /// Offset of the extent's first byte.
@@ -51,9 +52,10 @@ impl<D> Extent<D> {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Number of pages that were asked for.
+    /// Number of pages that were asked for. Whoever reads it first, of an extent that may go, reads start and
+    /// tag of the same extent, or of a later one.
     pub fn pages(&self) -> u32 {
-        self.pages.load(Relaxed)
+        self.pages.load(Acquire)
     }
 
     /// The number its owner gave it in [`Space::alloc`](crate::Space::alloc).

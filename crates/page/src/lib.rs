@@ -6,12 +6,13 @@
 //! which its extent is found in constant time, as it is from an address.
 //!
 //! ```text
-//!   Space ── units (64 MiB of offsets each) ──> base address, map (4 bytes a granule)
-//!     │                                                              │
-//!     └── table of Extent<D> <───────── extent number ───────────────┘
+//!   Space -- units (64 MiB of offsets each) --> base address, map (4 bytes a granule)
+//!     |                                                              |
+//!     `-- table of Extent<D> <--------- extent number ---------------+
 //! ```
 
 mod budget;
+mod descriptors;
 mod error;
 mod extent;
 pub mod fork;

@@ -16,6 +16,18 @@ const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 pub struct PageSet([AtomicU64; WORDS]);
 
 impl PageSet {
+    /// The pages below 64 whose bits are set in `bits`.
+    pub fn from_low_bits(bits: u64) -> Self {
+        let set = PageSet::default();
+        set.0[0].store(bits, Relaxed);
+        set
+    }
+
+    /// Bit n for page n, of the pages below 64.
+    pub fn low_bits(&self) -> u64 {
+        self.0[0].load(Relaxed)
+    }
+
     /// The bits of `range` that lie in word `word`.
     fn mask(word: usize, range: &Range<u32>) -> u64 {
         let base = word as u32 * 64;
@@ -136,6 +148,8 @@ mod tests {
         assert_eq!(set.runs().collect::<Vec<_>>(), [60..64, 65..130]);
         assert_eq!(set.insert(0..256), 256 - 69);
         assert_eq!(set.runs().next(), Some(0..256));
+        assert_eq!(PageSet::from_low_bits(1 << 63 | 5).runs().last(), Some(63..64));
+        assert_eq!(PageSet::from_low_bits(0x123).low_bits(), 0x123);
         set.clear();
         assert!(set.is_empty() && set.runs().next().is_none());
     }

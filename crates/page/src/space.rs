@@ -10,10 +10,10 @@
 //! until no extent lies in them.
 #![allow(unsafe_code)]
 
+use crate::descriptors::Descriptors;
 use crate::mapping::{Mapping, release_at};
 use crate::supply::{Request, Supply};
-use crate::sync::{Mutex, Ordering::Relaxed};
-use crate::table::Table;
+use crate::sync::{Mutex, Ordering::Relaxed, Ordering::Release};
 use crate::unit::{UNIT_BYTES, unit_pages};
 use crate::units::Units;
 use crate::zeroed::Zeroed;
@@ -71,8 +71,6 @@ struct Segment {
 #[derive(Debug)]
 struct State {
     segments: Vec<Segment>,
-    /// First free extent, as a raw [`ExtentId`]; 0 is none.
-    free_extent: u32,
     /// Bytes of the next segment to ask for.
     segment_bytes: usize,
 }
@@ -84,7 +82,7 @@ pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
     units: Units,
-    extents: Table<Extent<D>>,
+    extents: Descriptors<D>,
     state: Mutex<State>,
 }
 
@@ -104,12 +102,8 @@ impl<D: Zeroed> Space<D> {
             budget: Budget::new(config.limit),
             units: Units::new(&config)?,
             supply: config.supply,
-            extents: Table::new(),
-            state: Mutex::new(State {
-                segments: Vec::new(),
-                free_extent: 0,
-                segment_bytes: UNIT_BYTES,
-            }),
+            extents: Descriptors::new(),
+            state: Mutex::new(State { segments: Vec::new(), segment_bytes: UNIT_BYTES }),
         })
     }
 
@@ -127,13 +121,14 @@ impl<D: Zeroed> Space<D> {
         self.supply.as_deref()
     }
 
-    /// Makes an extent of `pages` pages, none of them committed; `tag` is the owner's to read.
+    /// Makes an extent of `pages` pages, none of them committed, with the lowest number and at the lowest offset
+    /// there is; `tag` is the owner's to read.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(unit_pages()) {
             return Err(Error::ExtentLength { pages });
         }
         let mut state = self.state.lock();
-        let id = self.spare_extent(&mut state)?;
+        let id = self.extents.spare(self.supply())?;
         let first = match self.units.take(pages, id.to_raw()) {
             Some(first) => first,
             None => {
@@ -141,22 +136,11 @@ impl<D: Zeroed> Space<D> {
                 self.units.take(pages, id.to_raw()).ok_or(Error::Exhausted)?
             }
         };
+        self.extents.take(id);
         let extent = self.extent(id);
-        state.free_extent = extent.next_free.load(Relaxed);
         extent.first.store(first, Relaxed);
         extent.tag.store(tag, Relaxed);
-        extent.pages.store(pages, Relaxed);
-        Ok(id)
-    }
-
-    /// The extent that is next in the list of free ones; it stays there.
-    fn spare_extent(&self, state: &mut State) -> Result<ExtentId, Error> {
-        if let Some(id) = ExtentId::from_raw(state.free_extent) {
-            return Ok(id);
-        }
-        let index = self.extents.push(self.supply())?;
-        let id = ExtentId::from_index(index).ok_or(Error::Exhausted)?;
-        state.free_extent = id.to_raw();
+        extent.pages.store(pages, Release);
         Ok(id)
     }
 
@@ -168,8 +152,7 @@ impl<D: Zeroed> Space<D> {
         if let Some(unused) = self.units.give(extent.first.load(Relaxed), pages) {
             self.shrink(&mut state, unused);
         }
-        extent.next_free.store(state.free_extent, Relaxed);
-        state.free_extent = id.to_raw();
+        self.extents.give(id);
     }
 
     /// Reserves one more segment, smaller ones after a refusal.
@@ -207,7 +190,7 @@ impl<D: Zeroed> Space<D> {
     /// # Panics
     /// When `id` is of another space and beyond this one's descriptors.
     pub fn extent(&self, id: ExtentId) -> &Extent<D> {
-        match self.extents.get(id.index()) {
+        match self.extents.get(id) {
             Some(extent) => extent,
             None => panic!("{id:?} is not of this space"),
         }
@@ -215,8 +198,7 @@ impl<D: Zeroed> Space<D> {
 
     /// The extents there are, lowest number first.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
-        let ids = (0..self.extents.len()).filter_map(ExtentId::from_index);
-        ids.filter(|&id| self.extent(id).pages() > 0)
+        self.extents.live()
     }
 
     /// The extent whose granules `offset` lies in, if there is one. Its last granule may reach beyond its
@@ -323,23 +305,14 @@ impl<D: Zeroed> Space<D> {
     pub fn check(&self) {
         let state = self.state.lock();
         let mut taken = 0;
-        let mut live = 0;
         for id in self.live() {
-            live += 1;
             taken += self.units.granules(self.extent(id).pages());
             self.check_extent(id);
         }
         let segments = state.segments.iter();
         let used: u32 = segments.map(|segment| self.units.check(segment.units.clone())).sum();
         assert_eq!(used, taken, "granules in use");
-        let mut free = 0;
-        let mut next = ExtentId::from_raw(state.free_extent);
-        while let Some(id) = next {
-            free += 1;
-            assert!(free <= self.extents.len(), "the list of free extents has a cycle");
-            next = ExtentId::from_raw(self.extent(id).next_free.load(Relaxed));
-        }
-        assert_eq!(free + live, self.extents.len(), "every extent is live or in the free list");
+        self.extents.check();
     }
 
     fn check_extent(&self, id: ExtentId) {

@@ -10,16 +10,25 @@
 //! and never dropped one by one.
 #![allow(unsafe_code)]
 
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, release_at};
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, Ordering};
 use crate::zeroed::Zeroed;
 use crate::{Error, page_size};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 const FIRST: u32 = 1024;
 const CHUNKS: usize = 22;
+
+/// A page of a table.
+pub(crate) struct TablePage {
+    chunk: usize,
+    page: usize,
+    /// The elements that lie in it, whole or in part, made or not.
+    pub(crate) elements: Range<u32>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Table<T> {
@@ -70,6 +79,32 @@ impl<T: Zeroed> Table<T> {
                 std::slice::from_raw_parts(first.as_ptr(), count as usize)
             },
             None => &[],
+        }
+    }
+
+    /// The pages that element `index` lies in.
+    pub(crate) fn pages_of(index: u32) -> impl Iterator<Item = TablePage> {
+        let (chunk, at) = Self::place(index);
+        let (page_size, size) = (page_size(), size_of::<T>());
+        let start = index - at as u32;
+        let last = ((FIRST as usize) << chunk) - 1;
+        let pages = at * size / page_size..((at + 1) * size).div_ceil(page_size);
+        pages.map(move |page| {
+            let first = (page * page_size / size) as u32;
+            let end = ((page + 1) * page_size).div_ceil(size).min(last + 1) as u32;
+            TablePage { chunk, page, elements: start + first..start + end }
+        })
+    }
+
+    /// Gives a page back to the system: its elements read as zeros afterwards, or, in locked memory, as before.
+    ///
+    /// # Safety
+    /// No one expects the bytes of its elements any more.
+    pub(crate) unsafe fn release(&self, page: &TablePage) {
+        if let Some(mapping) = self.chunks.get(page.chunk).and_then(OnceLock::get) {
+            // SAFETY: `pages_of` counted the page within the chunk, whose length is whole pages; the
+            // caller vouches for the bytes, and zeros are valid elements.
+            unsafe { release_at(mapping.base().add(page.page * page_size()), page_size()) };
         }
     }
 
@@ -132,6 +167,24 @@ mod tests {
             assert_eq!(std::ptr::from_ref(element), address);
         }
         assert_eq!(table.bytes(), 8192 + 16384 + 3 * 4096 + 4096);
+    }
+
+    #[test]
+    fn pages_and_elements_agree() {
+        type Twelve = [u8; 12];
+        // SAFETY: bytes are valid as zeros; nothing changes them here.
+        unsafe impl Zeroed for Twelve {}
+        for index in (0..1024).chain(1024..1030).chain(3000..3080) {
+            let pages: Vec<_> = Table::<Twelve>::pages_of(index).collect();
+            assert!(!pages.is_empty() && pages.iter().all(|page| page.elements.contains(&index)));
+            for page in &pages {
+                for other in page.elements.clone() {
+                    let mut shared = Table::<Twelve>::pages_of(other);
+                    assert!(shared.any(|shared| shared.elements == page.elements), "{other}");
+                }
+            }
+        }
+        assert_eq!(Table::<Twelve>::pages_of(341).count(), 2);
     }
 
     #[test]

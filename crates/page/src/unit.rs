@@ -10,8 +10,8 @@
 //!
 //! # Safety
 //! The map is made once per unit, before `granules` is raised from 0 with release order, and stays mapped to
-//! the end of the space. Its memory is given back when no granule is used, so a reader with a stale offset
-//! finds zeros or another extent, never a fault.
+//! the end of the space. A page of it is given back when none of its granules is used, so a reader with a
+//! stale offset finds zeros or another extent, never a fault.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
@@ -40,9 +40,8 @@ pub(crate) struct Unit {
     free: AtomicU32,
     /// No granule below this one is free.
     hint: AtomicU32,
-    /// One above the highest granule used since the map's memory was last given back. Runs are taken lowest
-    /// first, so all of the map below was touched.
-    touched: AtomicU32,
+    /// Pages of the map in which a granule is used.
+    map_pages: AtomicU32,
 }
 
 impl Unit {
@@ -103,9 +102,9 @@ impl Unit {
         self.base.load(Relaxed)
     }
 
-    /// Bytes of the map that were touched.
+    /// Bytes of memory that the map takes.
     pub(crate) fn map_bytes(&self) -> usize {
-        (self.touched.load(Relaxed) as usize * 4).next_multiple_of(page_size())
+        self.map_pages.load(Relaxed) as usize * page_size()
     }
 
     /// For each granule its extent's index + 1.
@@ -126,26 +125,27 @@ impl Unit {
             return None;
         }
         let start = self.find_run(used, count)?;
+        let fresh = unused_pages(used, start..start + count).count();
+        self.map_pages.fetch_add(fresh as u32, Relaxed);
         self.mark(used, start..start + count, entry);
         self.free.fetch_sub(count, Relaxed);
         if start <= self.hint.load(Relaxed) {
             self.hint.store(start + count, Relaxed);
         }
-        self.touched.fetch_max(start + count, Relaxed);
         Some(start)
     }
 
-    /// Marks `range` as unused, and gives the map's memory back if that leaves nothing in use.
+    /// Marks `range` as unused, and gives those pages of the map back in which nothing is used any more.
     pub(crate) fn give(&self, used: &[AtomicU64], range: Range<u32>) {
         self.hint.fetch_min(range.start, Relaxed);
         self.free.fetch_add(range.end - range.start, Relaxed);
-        self.mark(used, range, 0);
-        let map = NonNull::new(self.map.load(Relaxed));
-        if let Some(map) = map.filter(|_| self.is_unused()) {
-            // SAFETY: `attach` mapped the map, of which this is the touched part; all of it is zero by now.
-            if unsafe { release_at(map.cast(), self.map_bytes()) } {
-                self.touched.store(0, Relaxed);
-            }
+        self.mark(used, range.clone(), 0);
+        let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return };
+        for page in unused_pages(used, range) {
+            // SAFETY: `attach` mapped whole pages for all granules there may be, so also the page of these;
+            // all its entries are zero by now. (Where it is locked they stay so.)
+            unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
+            self.map_pages.fetch_sub(1, Relaxed);
         }
     }
 
@@ -188,15 +188,26 @@ impl Unit {
     /// Whether bitmap, free count and map agree.
     pub(crate) fn check(&self, used: &[AtomicU64]) {
         let hint = self.hint.load(Relaxed);
-        let touched = self.touched.load(Relaxed);
         let mut free = 0;
         for granule in 0..self.granules() {
             let used = used[granule as usize / 64].load(Relaxed) >> (granule % 64) & 1 == 1;
             assert_eq!(used, self.map()[granule as usize].load(Relaxed) != 0, "granule {granule}");
             assert!(used || granule >= hint, "granule {granule} is free below the hint {hint}");
-            assert!(!used || granule < touched, "granule {granule} is used beyond {touched}");
             free += u32::from(!used);
         }
         assert_eq!(free, self.free(), "free granules of a unit");
+        let pages = (self.granules() as usize * 4).div_ceil(page_size());
+        let unused = unused_pages(used, 0..self.granules()).count();
+        assert_eq!(pages - unused, self.map_pages.load(Relaxed) as usize, "pages of a unit's map");
     }
+}
+
+/// The pages of the map in which `granules` lie and none is used.
+fn unused_pages(used: &[AtomicU64], granules: Range<u32>) -> impl Iterator<Item = usize> {
+    let words = page_size() / size_of::<AtomicU32>() / 64;
+    let last = (granules.end as usize).div_ceil(64 * words);
+    (granules.start as usize / 64 / words..last).filter(move |page| {
+        let bits = used.iter().skip(page * words).take(words);
+        bits.map(|bits| bits.load(Relaxed)).all(|bits| bits == 0)
+    })
 }

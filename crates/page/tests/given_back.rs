@@ -1,23 +1,60 @@
-//! Released pages are really free memory. Alone in its process, so that nothing else moves the figure.
+//! Released pages are really free memory, and metadata is counted as the system counts it. One test at a
+//! time, so that nothing else moves the figure.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use page::{Config, PageSet, Space, page_size};
+use page::{Config, ExtentId, PageSet, Space, Zeroed, page_size};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 
 const PAGES: u32 = 256;
 const EXTENTS: usize = 64;
 
-/// A figure of a /proc file in bytes.
-fn proc_bytes(file: &str, name: &str) -> usize {
-    let text = std::fs::read_to_string(file).unwrap();
-    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+struct Owners {
+    _words: [AtomicU64; 12],
+}
+
+// SAFETY: its words are atomic integers.
+unsafe impl Zeroed for Owners {}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Bytes of anonymous memory the process has, counted page by page.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = text.lines().find(|line| line.starts_with("Anonymous:")).unwrap();
     let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib << 10
 }
 
 #[test]
+fn metadata_is_counted_as_the_system_counts_it() {
+    let _alone = ALONE.lock().unwrap();
+    // What the heap and the harness may add.
+    let slack = 32 << 10;
+    for (granule, pages) in [(1, 1), (16, 16)] {
+        let mut ids = vec![ExtentId::from_raw(1).unwrap(); 40_000];
+        let before = resident();
+        let space = Space::<Owners>::new(Config { granule, ..Config::default() }).unwrap();
+        let grown_as_counted = || {
+            let (counted, grown) = (space.metadata_bytes(), resident().saturating_sub(before));
+            assert!(grown.abs_diff(counted) <= slack, "{counted} counted, {grown} grown");
+            counted
+        };
+        ids.fill_with(|| space.alloc(pages, 0).unwrap());
+        let full = grown_as_counted();
+        assert!(full > 4_000_000);
+        // The last ones stay, as what is left of most is anywhere.
+        ids.drain(..39_000).for_each(|id| space.free(id));
+        space.check();
+        let left = grown_as_counted();
+        assert!(left < full / 20, "{full} -> {left}");
+    }
+}
+
+#[test]
 fn released_pages_are_really_given_back() {
+    let _alone = ALONE.lock().unwrap();
     let space = Space::<()>::new(Config::default()).unwrap();
-    let resident = || proc_bytes("/proc/self/status", "RssAnon:");
     let before = resident();
     let ids: Vec<_> = (0..EXTENTS).map(|_| space.alloc(PAGES, 0).unwrap()).collect();
     for &id in &ids {

@@ -184,13 +184,43 @@ fn maps_are_as_small_as_granules_are_coarse() {
     let page = page_size();
     for (granule, map) in [(1, 16384 * 4), (16, 4096)] {
         let space = Space::<()>::new(Config { granule, ..Config::default() }).unwrap();
-        // Tables of units, of used granules and of descriptors begin with a page each.
+        // Units, their bits, descriptors and theirs begin with a page each.
         let extents: Vec<_> = (0..256).map(|_| space.alloc(64, 0).unwrap()).collect();
-        assert_eq!(space.metadata_bytes(), map + 3 * page, "a unit that is all used");
+        assert_eq!(space.metadata_bytes(), map + 4 * page, "a unit that is all used");
         extents.iter().for_each(|&id| space.free(id));
         space.check();
         assert_eq!(space.metadata_bytes(), 3 * page, "a unit that is unused");
     }
+}
+
+#[test]
+fn low_numbers_and_offsets_are_taken_first() {
+    let space = Space::<()>::new(Config { granule: 16, ..Config::default() }).unwrap();
+    let extents: Vec<_> = (0..5000).map(|_| space.alloc(10, 0).unwrap()).collect();
+    let full = space.metadata_bytes();
+    let mut random = Rng::with_seed(5);
+    let mut freed = extents.clone();
+    random.shuffle(&mut freed);
+    freed.truncate(4000);
+    freed.sort();
+    let mut offsets: Vec<_> = freed.iter().map(|&id| space.extent(id).start()).collect();
+    offsets.sort();
+    freed.iter().for_each(|&id| space.free(id));
+    space.check();
+    for (&id, &offset) in freed.iter().zip(&offsets).take(3000) {
+        assert_eq!(space.alloc(10, 0), Ok(id));
+        assert_eq!(space.extent(id).start(), offset);
+    }
+    space
+        .live()
+        .filter(|id| id.to_raw() > 50)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|id| space.free(id));
+    space.check();
+    // 12 bytes each: 60,000 are 15 pages, of which one is left.
+    assert_eq!(space.live().count(), 50);
+    assert!(space.metadata_bytes() <= full - 14 * page_size());
 }
 
 #[test]

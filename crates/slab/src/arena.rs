@@ -57,7 +57,10 @@ impl Arena {
     }
 
     fn committed(&self) -> usize {
-        self.space.live().map(|id| self.space.extent(id).data.committed().len() as usize).sum()
+        self.space
+            .live()
+            .map(|id| self.space.extent(id).data.committed().count_ones() as usize)
+            .sum()
     }
 
     /// Asserts that units, extents and the page budget agree.

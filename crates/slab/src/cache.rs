@@ -39,9 +39,14 @@ impl<T> Cache<T> {
         Ok(CacheBox { object, cache: self.raw.clone() })
     }
 
-    /// Objects and slabs there are now.
+    /// Objects, slabs and pages there are now.
     pub fn stat(&self) -> CacheStat {
         self.raw.stat()
+    }
+
+    /// Gives all pages back that are kept ready; how many went.
+    pub fn shrink(&self) -> usize {
+        self.raw.shrink()
     }
 
     /// Holds the cache still over a fork; see [`RawCache::hold`].

@@ -1,11 +1,13 @@
 //! What manages a slab: the `data` of its extent's descriptor.
 //!
 //! ```text
-//!   |  0  next        4  previous   |  slab numbers in the cache's list of slabs with room, 0 = none
-//!   |  8  active     12             |  objects in use
-//!   | 16  used: 512 bits            |  bit n: object n is in use
-//!   | 80  committed: 256 bits       |  bit n: page n is committed
+//!   |  0  left         4  right                       |  slabs of the cache by offset, as raw extent ids
+//!   |  8  active      10  marks   11  marks below     |  objects in use; what is to be found here (order.rs)
+//!   | 12  committed   14  ready   16  going           |  a bit per page
+//!   | 20  used: 512 bits                              |  bit n: object n is in use
 //! ```
+//! A page is *committed* if an object that is in use lies on it, or it is *ready* for the next, or *going*:
+//! being given back. No object is given out on a page that is going.
 //!
 //! Everything here changes under the cache's lock only; the fields are atomics so that a stale reader
 //! of a descriptor reads old numbers, not a data race.
@@ -14,79 +16,226 @@
 //! A descriptor begins as zeros: all its fields are atomic integers.
 #![allow(unsafe_code)]
 
-use crate::geometry::OBJECTS_MAX;
-use crate::sync::{AtomicU32, AtomicU64, Relaxed};
-use page::PageSet;
+use crate::geometry::{Geometry, OBJECTS_MAX, Pages};
+use crate::sync::{AtomicU8, AtomicU16, AtomicU32, Relaxed};
+use page::ExtentId;
+use std::ops::Range;
 
-const WORDS: usize = OBJECTS_MAX / 64;
+const WORDS: usize = OBJECTS_MAX / 32;
+
+/// There is a free object.
+pub(crate) const ROOM: u8 = 1;
+/// There is a free object on pages that are committed.
+pub(crate) const COMMITTED: u8 = 2;
+/// There are ready pages.
+pub(crate) const READY: u8 = 4;
 
 /// A slab's management.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    pub(crate) next: AtomicU32,
-    pub(crate) previous: AtomicU32,
-    pub(crate) active: AtomicU32,
-    used: [AtomicU64; WORDS],
-    committed: PageSet,
+    left: AtomicU32,
+    right: AtomicU32,
+    active: AtomicU16,
+    pub(crate) marks: AtomicU8,
+    /// The marks of this slab and of all that hang below it.
+    pub(crate) marks_below: AtomicU8,
+    committed: AtomicU16,
+    ready: AtomicU16,
+    going: AtomicU16,
+    used: [AtomicU32; WORDS],
 }
+
+// As drawn above, and 96 bytes with what is the extent's.
+const _: () = assert!(size_of::<Slab>() == 84 && size_of::<page::Extent<Slab>>() == 96);
 
 // SAFETY: all its fields are atomic integers.
 unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
-    /// Takes the lowest free object below `objects`.
-    pub(crate) fn take(&self, objects: usize) -> Option<usize> {
-        let (word, bits) = self
-            .used
-            .iter()
-            .enumerate()
-            .map(|(word, bits)| (word, bits.load(Relaxed)))
-            .find(|&(_, bits)| bits != u64::MAX)?;
-        let index = word * 64 + bits.trailing_ones() as usize;
-        if index >= objects {
-            return None;
+    /// Makes a descriptor that of a slab without objects or committed pages, apart from all others.
+    pub(crate) fn reset(&self) {
+        self.set_children(None, None);
+        self.marks.store(0, Relaxed);
+        self.active.store(0, Relaxed);
+        for pages in [&self.committed, &self.ready, &self.going] {
+            pages.store(0, Relaxed);
         }
-        self.used[word].store(bits | (1 << (index % 64)), Relaxed);
-        self.active.fetch_add(1, Relaxed);
-        Some(index)
+        for bits in &self.used {
+            bits.store(0, Relaxed);
+        }
     }
 
-    /// Gives object `index` back; false where it was not in use.
-    pub(crate) fn give(&self, index: usize) -> bool {
-        let mask = 1 << (index % 64);
-        let was = self.used[index / 64].fetch_and(!mask, Relaxed) & mask != 0;
-        if was {
-            self.active.fetch_sub(1, Relaxed);
-        }
-        was
+    pub(crate) fn left(&self) -> Option<ExtentId> {
+        ExtentId::from_raw(self.left.load(Relaxed))
+    }
+
+    pub(crate) fn right(&self) -> Option<ExtentId> {
+        ExtentId::from_raw(self.right.load(Relaxed))
+    }
+
+    pub(crate) fn set_children(&self, left: Option<ExtentId>, right: Option<ExtentId>) {
+        self.left.store(left.map_or(0, ExtentId::to_raw), Relaxed);
+        self.right.store(right.map_or(0, ExtentId::to_raw), Relaxed);
     }
 
     pub(crate) fn active(&self) -> usize {
         self.active.load(Relaxed) as usize
     }
 
-    /// The pages that are committed.
-    pub(crate) fn committed(&self) -> &PageSet {
-        &self.committed
+    pub(crate) fn committed(&self) -> Pages {
+        self.committed.load(Relaxed)
     }
 
-    /// Makes a slab's descriptor that of an empty one, of whose pages none is committed.
-    pub(crate) fn reset(&self) {
-        self.next.store(0, Relaxed);
-        self.previous.store(0, Relaxed);
-        self.active.store(0, Relaxed);
-        for bits in &self.used {
-            bits.store(0, Relaxed);
+    pub(crate) fn ready(&self) -> Pages {
+        self.ready.load(Relaxed)
+    }
+
+    pub(crate) fn going(&self) -> Pages {
+        self.going.load(Relaxed)
+    }
+
+    /// Whether nothing is left of the slab but its address space.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.active() == 0 && self.committed() == 0
+    }
+
+    /// The lowest free object.
+    pub(crate) fn lowest_free(&self, geometry: &Geometry) -> Option<usize> {
+        match self.going() {
+            0 => self.lowest(0..geometry.objects, false),
+            going => self.lowest_within(geometry, !going),
         }
-        self.committed.clear();
     }
 
-    /// Whether the bits agree with `active` and end at `objects`.
-    pub(crate) fn check(&self, objects: usize) {
-        let ones: u32 = self.used.iter().map(|bits| bits.load(Relaxed).count_ones()).sum();
-        assert_eq!(ones as usize, self.active(), "used bits of a slab");
-        let beyond = (objects..OBJECTS_MAX)
-            .filter(|index| self.used[index / 64].load(Relaxed) >> (index % 64) & 1 == 1);
-        assert_eq!(beyond.count(), 0, "used bits beyond the last object");
+    /// The lowest free object on pages that are committed.
+    pub(crate) fn lowest_committed(&self, geometry: &Geometry) -> Option<usize> {
+        self.lowest_within(geometry, self.committed() & !self.going())
+    }
+
+    /// The lowest free object that lies on `pages` alone.
+    fn lowest_within(&self, geometry: &Geometry, pages: Pages) -> Option<usize> {
+        runs(pages).find_map(|run| self.lowest(geometry.objects_within(run), false))
+    }
+
+    /// The first of `objects` that is in use, or that is not.
+    fn lowest(&self, objects: Range<usize>, used: bool) -> Option<usize> {
+        let flip = if used { 0 } else { u32::MAX };
+        let mut ignored = (1 << (objects.start % 32)) - 1;
+        for word in objects.start / 32..objects.end.div_ceil(32) {
+            let found = (self.used[word].load(Relaxed) ^ flip) & !ignored;
+            ignored = 0;
+            if found != 0 {
+                let index = word * 32 + found.trailing_zeros() as usize;
+                return Some(index).filter(|&index| index < objects.end);
+            }
+        }
+        None
+    }
+
+    fn is_used(&self, index: usize) -> bool {
+        self.used[index / 32].load(Relaxed) >> (index % 32) & 1 == 1
+    }
+
+    /// Whether an object in use lies on `page`.
+    fn is_live(&self, geometry: &Geometry, page: u32) -> bool {
+        self.lowest(geometry.objects_on(page), true).is_some()
+    }
+
+    /// Takes the free object `index`, whose pages are committed from now on; which of them were ready.
+    pub(crate) fn take(&self, geometry: &Geometry, index: usize) -> Pages {
+        debug_assert!(!self.is_used(index), "object {index} is taken twice");
+        self.used[index / 32].fetch_or(1 << (index % 32), Relaxed);
+        self.active.fetch_add(1, Relaxed);
+        let pages = geometry.pages_of(index);
+        self.committed.fetch_or(pages, Relaxed);
+        self.ready.fetch_and(!pages, Relaxed) & pages
+    }
+
+    /// Gives object `index` back: the pages that are ready now. `None` where it was not in use.
+    pub(crate) fn give(&self, geometry: &Geometry, index: usize) -> Option<Pages> {
+        let bit = 1 << (index % 32);
+        if self.used[index / 32].fetch_and(!bit, Relaxed) & bit == 0 {
+            return None;
+        }
+        self.active.fetch_sub(1, Relaxed);
+        let pages = runs(geometry.pages_of(index)).flatten();
+        let emptied = pages.filter(|&page| !self.is_live(geometry, page));
+        let emptied = emptied.fold(0, |pages, page| pages | 1 << page);
+        self.ready.fetch_or(emptied, Relaxed);
+        Some(emptied)
+    }
+
+    /// Holds the highest of the ready pages, `most` at most, for a release: they are *going*.
+    pub(crate) fn hold(&self, most: usize) -> Pages {
+        let mut stay = self.ready();
+        let mut going = 0;
+        while stay != 0 && (going as Pages).count_ones() < most.min(Pages::BITS as usize) as u32 {
+            let highest = 1 << stay.ilog2();
+            stay ^= highest;
+            going |= highest;
+        }
+        self.ready.store(stay, Relaxed);
+        self.going.fetch_or(going, Relaxed);
+        going
+    }
+
+    /// Takes note that of the pages `going`, which were held, `released` went; the others are ready again.
+    pub(crate) fn settle(&self, going: Pages, released: Pages) {
+        self.going.fetch_and(!going, Relaxed);
+        self.committed.fetch_and(!released, Relaxed);
+        self.ready.fetch_or(going & !released, Relaxed);
+    }
+
+    /// What is to be found here.
+    pub(crate) fn found(&self, geometry: &Geometry) -> u8 {
+        let mark = |mark, is_found| if is_found { mark } else { 0 };
+        let stays = self.committed() & !self.going();
+        let has_room = match self.going() {
+            0 => self.active() < geometry.objects,
+            going => self.lowest_within(geometry, !going).is_some(),
+        };
+        // Most slabs are full, or committed whole: no need to search them.
+        let is_whole = stays.count_ones() as usize == geometry.pages;
+        let is_committed = has_room && (is_whole || self.lowest_within(geometry, stays).is_some());
+        mark(ROOM, has_room) | mark(COMMITTED, is_committed) | mark(READY, self.ready() != 0)
+    }
+
+    /// Asserts that the bits agree with each other, and with `active`.
+    pub(crate) fn check(&self, geometry: &Geometry) {
+        let used = (0..OBJECTS_MAX).filter(|&index| self.is_used(index));
+        assert_eq!(used.clone().count(), self.active(), "used bits of a slab");
+        assert!(used.max() < Some(geometry.objects), "used bits beyond the last object");
+        let live = (0..geometry.pages as u32).filter(|&page| self.is_live(geometry, page));
+        let live = live.fold(0, |pages, page| pages | 1 << page);
+        let (ready, going) = (self.ready(), self.going());
+        // I5: committed for an object, or ready, or about to be neither.
+        assert_eq!(live & ready | live & going | ready & going, 0, "{live:b} {ready:b} {going:b}");
+        assert_eq!(self.committed(), live | ready | going, "committed pages");
+        assert_eq!(self.marks.load(Relaxed), self.found(geometry), "marks of a slab");
+    }
+}
+
+/// The maximal runs of consecutive pages, lowest first.
+fn runs(pages: Pages) -> impl Iterator<Item = Range<u32>> {
+    // One bit more, which is clear, ends the last run.
+    let mut left = pages as u32;
+    std::iter::from_fn(move || {
+        let start = (left != 0).then(|| left.trailing_zeros())?;
+        let end = start + (left >> start).trailing_ones();
+        left &= u32::MAX << end;
+        Some(start..end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_pages() {
+        let listed = |pages| runs(pages).collect::<Vec<_>>();
+        assert_eq!(listed(0), []);
+        assert_eq!(listed(0b1011_0110), [1..3, 4..6, 7..8]);
+        assert_eq!(listed(Pages::MAX).first(), Some(&(0..16)));
     }
 }

@@ -1,12 +1,19 @@
-//! How many objects of which size a slab holds, and in how many pages.
+//! How many objects of which size a slab holds, in how many pages, and which objects lie on which pages.
 
 use crate::Error;
-use page::page_size;
+use crate::descriptor::Slab;
+use page::{Extent, page_shift, page_size};
+use std::ops::Range;
 
 /// Most objects of a slab: the used bits of its descriptor.
 pub(crate) const OBJECTS_MAX: usize = 512;
 /// Most pages of a slab.
 const PAGES_MAX: usize = 16;
+
+/// Some of a slab's pages: bit n for page n.
+pub(crate) type Pages = u16;
+
+const _: () = assert!(PAGES_MAX <= Pages::BITS as usize);
 
 /// The shape of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +27,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The fewest pages that leave at most 1/64 of the slab unused, else those that leave least.
+    /// The pages for which least goes, per object, to the descriptor and to bytes that no object covers.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -35,12 +42,11 @@ impl Geometry {
             let objects = (pages * page / stride).min(OBJECTS_MAX);
             Geometry { stride, objects, pages: (objects * stride).div_ceil(page) }
         };
-        let shapes = || (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
-        let enough = shapes().find(|shape| shape.waste() * 64 <= shape.bytes());
-        // Unused parts are compared as fractions, without division.
-        let least =
-            || shapes().min_by(|a, b| (a.waste() * b.bytes()).cmp(&(b.waste() * a.bytes())));
-        enough.or_else(least).ok_or(Error::Size { size, max })
+        let shapes = (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
+        // Shares are compared as fractions, without division.
+        let cost = |shape: &Geometry| shape.waste() + size_of::<Extent<Slab>>();
+        let least = shapes.min_by(|a, b| (cost(a) * b.objects).cmp(&(cost(b) * a.objects)));
+        least.ok_or(Error::Size { size, max })
     }
 
     fn bytes(&self) -> usize {
@@ -51,6 +57,31 @@ impl Geometry {
     pub fn waste(&self) -> usize {
         self.bytes() - self.objects * self.stride
     }
+
+    /// The pages that object `index` lies on.
+    pub(crate) fn pages_of(&self, index: usize) -> Pages {
+        let start = index * self.stride;
+        let (first, last) = (start >> page_shift(), (start + self.stride - 1) >> page_shift());
+        Pages::MAX >> (Pages::BITS as usize - 1 - (last - first)) << first
+    }
+
+    /// The objects that lie on `page`, whole or in part.
+    pub(crate) fn objects_on(&self, page: u32) -> Range<usize> {
+        let first = self.objects_in(page);
+        let end = ((page + 1) << page_shift()).div_ceil(self.stride as u32);
+        first..(end as usize).min(self.objects)
+    }
+
+    /// The objects that lie on a run of pages and on no other.
+    pub(crate) fn objects_within(&self, pages: Range<u32>) -> Range<usize> {
+        let first = (pages.start << page_shift()).div_ceil(self.stride as u32);
+        first as usize..self.objects_in(pages.end).min(self.objects)
+    }
+
+    /// The objects that fit into `pages` pages. (A slab is short: numbers of 32 bits are divided faster.)
+    fn objects_in(&self, pages: u32) -> usize {
+        ((pages << page_shift()) / self.stride as u32) as usize
+    }
 }
 
 #[cfg(test)]
@@ -58,17 +89,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slabs_are_short_and_full() {
+    fn little_goes_to_tails_and_descriptors() {
         let shape = |size, align| Geometry::new(size, align).unwrap();
-        assert_eq!(shape(16, 16), Geometry { stride: 16, objects: 256, pages: 1 });
+        assert_eq!(shape(16, 16), Geometry { stride: 16, objects: 512, pages: 2 });
         assert_eq!(shape(1, 1), Geometry { stride: 1, objects: 512, pages: 1 });
-        assert_eq!(shape(4096, 4096), Geometry { stride: 4096, objects: 1, pages: 1 });
-        assert_eq!(shape(3000, 8), Geometry { stride: 3000, objects: 15, pages: 11 });
+        assert_eq!(shape(4096, 4096), Geometry { stride: 4096, objects: 16, pages: 16 });
+        assert_eq!(shape(3072, 8), Geometry { stride: 3072, objects: 20, pages: 15 });
         assert_eq!(shape(65536, 8), Geometry { stride: 65536, objects: 1, pages: 16 });
         for size in 1..=65536 {
             let shape = shape(size, 8);
             assert!(shape.objects <= OBJECTS_MAX && shape.pages <= PAGES_MAX);
             assert!(shape.objects * shape.stride <= shape.bytes());
+        }
+    }
+
+    #[test]
+    fn objects_and_pages_agree() {
+        for size in [1, 8, 48, 200, 1000, 3072, 4096, 5000, 20000, 65536] {
+            let shape = Geometry::new(size, 8).unwrap();
+            for index in 0..shape.objects {
+                let pages = shape.pages_of(index);
+                assert!(pages != 0 && (pages as u32) < 1 << shape.pages);
+                for page in 0..shape.pages as u32 {
+                    let on = pages >> page & 1 == 1;
+                    assert_eq!(
+                        shape.objects_on(page).contains(&index),
+                        on,
+                        "{size} {index} {page}"
+                    );
+                    let alone = pages == 1 << page;
+                    assert_eq!(shape.objects_within(page..page + 1).contains(&index), alone);
+                }
+                let (first, last) = (pages.trailing_zeros(), pages.ilog2());
+                assert!(shape.objects_within(first..last + 1).contains(&index));
+            }
         }
     }
 

@@ -1,42 +1,39 @@
 //! The untyped cache.
 //!
-//! Locks: `state` guards the lists and every descriptor of the cache's slabs; the space's lock is taken
-//! under it. An empty slab is unlinked under the lock and given back outside it: no one finds it any more.
+//! ```text
+//!   page of a slab:  untouched --an object on it is given out--> committed --the last on it is freed--> ready
+//!                        ^                                                      (an object is given out)--'
+//!                        '------ released <-- going <-- more pages ready than max(2, 1/64 of the committed)
+//! ```
+//! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is taken under
+//! it. Pages are given back outside it, as *going* ones, on which no object is given out meanwhile. A slab
+//! without objects, of which no page is committed, is destroyed under the lock.
 //!
 //! # Safety
-//! An object's memory is committed before its bit is set and stays so while the bit is set; two objects
-//! never overlap, since object n covers bytes n * stride to (n + 1) * stride of its slab.
+//! - S1: the pages of an object are committed before it is given out, and neither ready nor going, so they
+//!   are not given back, until it is freed.
+//! - S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its slab.
 #![allow(unsafe_code)]
 
-use crate::descriptor::Slab;
+use crate::descriptor::{COMMITTED, READY, ROOM, Slab};
+use crate::geometry::Pages;
+use crate::order::Order;
+use crate::stat::CacheStat;
 use crate::sync::{Mutex, MutexGuard, Relaxed};
 use crate::{Arena, Error, Geometry};
-use page::{Extent, ExtentId, page_shift};
-use std::ops::Range;
+use page::{Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Counts of a cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStat {
-    /// Objects in use.
-    pub active_objects: usize,
-    /// Objects the slabs there are have room for.
-    pub objects: usize,
-    /// Slabs there are.
-    pub slabs: usize,
-}
-
 #[derive(Debug, Default)]
 struct State {
-    /// First slab with objects and room, as a raw extent id; 0 is none.
-    partial: u32,
-    /// An empty slab kept ready; 0 is none.
-    spare: u32,
+    order: Order,
+    /// The lowest slab with room, if it is known.
+    lowest: Option<ExtentId>,
     stat: CacheStat,
 }
 
-/// A cache of objects of one size and alignment.
+/// A cache of objects of one size and alignment, given out lowest address first.
 #[derive(Debug)]
 pub struct RawCache {
     arena: Arc<Arena>,
@@ -63,32 +60,50 @@ impl RawCache {
         self.geometry
     }
 
-    /// Objects and slabs there are now.
+    /// Objects, slabs and pages there are now.
     pub fn stat(&self) -> CacheStat {
         self.state.lock().stat
     }
 
-    /// An object. Its bytes are those it had when it was last freed, or zero.
+    /// The free object at the lowest offset; where its pages are refused, the lowest on committed ones. Its
+    /// bytes are those it had when it was last freed, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
-        let mut state = self.state.lock();
-        let id = self.slab_with_room(&mut state)?;
-        let slab = self.slab(id);
-        let Some(index) = slab.data.take(self.geometry.objects) else {
-            unreachable!("a slab in the list of those with room is full");
+        let state = &mut *self.state.lock();
+        let (id, index) = match self.lowest(state) {
+            Some(place) => place,
+            None => (self.create(state)?, 0),
         };
-        let (committed, pages) = (slab.data.committed(), self.pages_of(index));
-        let missing = pages.len() as u32 - committed.count(pages.clone());
-        if let Err(error) = self.arena.space.charge(missing) {
-            slab.data.give(index);
-            self.retire_if_empty(state, id);
-            return Err(error.into());
+        self.occupy(state, id, index).or_else(|error| {
+            self.destroy_if_unused(state, id);
+            let (id, index) = self.lowest_committed(state).ok_or(error)?;
+            self.occupy(state, id, index)
+        })
+    }
+
+    /// The free object at the lowest offset, for an owner who can move `object` there: `None` unless that is
+    /// lower, and on pages that are committed already. In a cache that is scattered its pages may have to be
+    /// committed: objects on pages far apart leave room for others only in part, or for none.
+    ///
+    /// An owner who copies, points to the new object and frees the old one, and does so once with all, leaves
+    /// no room but at the end; the pages there go back.
+    pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
+        let state = &mut *self.state.lock();
+        let (old, old_index) = self.locate(object).ok()?;
+        let end = self.offset(old, old_index);
+        if state.stat.is_scattered(&self.geometry)
+            && let Some((id, index)) = self.lowest(state)
+            && self.offset(id, index) < end
+            && let Ok(lower) = self.occupy(state, id, index)
+        {
+            return Some(lower);
         }
-        committed.insert(pages);
-        state.stat.active_objects += 1;
-        if slab.data.active() == self.geometry.objects {
-            self.unlink(&mut state, id);
-        }
-        Ok(self.arena.space.pointer(slab.start() + (index * self.geometry.stride) as u64))
+        let (id, index) = self.lowest_committed(state)?;
+        (self.offset(id, index) < end).then(|| self.occupy(state, id, index).ok())?
+    }
+
+    /// Whether it is worth moving objects: packed, they would need clearly fewer pages or slabs.
+    pub fn is_scattered(&self) -> bool {
+        self.stat().is_scattered(&self.geometry)
     }
 
     /// Gives an object back. A foreign address and a double free are errors and change nothing.
@@ -96,28 +111,20 @@ impl RawCache {
     /// # Safety
     /// No one uses the object again.
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        let (id, index) = self.locate(object)?;
         let mut state = self.state.lock();
-        let slab = self.slab(id);
-        let was_full = slab.data.active() == self.geometry.objects;
-        if slab.tag() != self.tag || slab.pages() == 0 || !slab.data.give(index) {
-            return Err(Error::DoubleFree { address: object.addr().get() });
-        }
+        let (id, index) = self.locate(object)?;
+        let emptied = self.slab(id).data.give(&self.geometry, index);
+        let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
-        if was_full {
-            self.link(&mut state, id);
-        }
-        self.retire_if_empty(state, id);
+        state.stat.ready += emptied.count_ones() as usize;
+        self.note(&mut state, id);
+        self.release(state, CacheStat::ready_max);
         Ok(())
     }
 
-    /// Gives the spare slab back; pages freed.
+    /// Gives all pages back that are kept ready; how many went.
     pub fn shrink(&self) -> usize {
-        let mut state = self.state.lock();
-        match ExtentId::from_raw(std::mem::take(&mut state.spare)) {
-            Some(id) => self.destroy(state, id),
-            None => 0,
-        }
+        self.release(self.state.lock(), |_| 0)
     }
 
     /// Holds the cache still over a fork: its lock is taken until [`let_go`](Self::let_go).
@@ -130,147 +137,181 @@ impl RawCache {
         self.state.let_go();
     }
 
-    /// Destroys, in a child, the empty slabs that lost threads were about to destroy.
+    /// Makes pages ready again, in a child, that lost threads were giving back. They are still counted as
+    /// committed; see [`Arena::recount`].
     pub fn mend(&self) {
-        let spare = self.state.lock().spare;
-        let space = &self.arena.space;
-        let lost = space.live().filter(|&id| {
-            let slab = self.slab(id);
-            slab.tag() == self.tag && slab.data.active() == 0 && id.to_raw() != spare
-        });
-        for id in lost.collect::<Vec<_>>() {
-            self.give_back(id);
+        let mut state = self.state.lock();
+        for id in state.order.slabs(self.space()) {
+            let slab = &self.slab(id).data;
+            let going = slab.going();
+            slab.settle(going, 0);
+            state.stat.ready += going.count_ones() as usize;
+            self.note(&mut state, id);
         }
+        self.release(state, CacheStat::ready_max);
+    }
+
+    fn space(&self) -> &Space<Slab> {
+        &self.arena.space
     }
 
     fn slab(&self, id: ExtentId) -> &Extent<Slab> {
-        self.arena.space.extent(id)
+        self.space().extent(id)
     }
 
-    /// Slab and index of an object's address.
+    fn offset(&self, id: ExtentId, index: usize) -> u64 {
+        self.slab(id).start() + (index * self.geometry.stride) as u64
+    }
+
+    /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what they are.
     fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, usize), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
-        let id = self.arena.space.find(offset).ok_or(foreign)?;
+        let id = self.space().find(offset).ok_or(foreign)?;
         let slab = self.slab(id);
+        // The pages come first: another cache's slab may be in the making.
+        let is_ours = slab.pages() > 0 && slab.tag() == self.tag;
         let at = offset.checked_sub(slab.start()).ok_or(foreign)? as usize;
         let index = at / self.geometry.stride;
         let inside = index < self.geometry.objects && at.is_multiple_of(self.geometry.stride);
-        if slab.tag() != self.tag || !inside {
+        if !is_ours || !inside {
             return Err(foreign);
         }
         Ok((id, index))
     }
 
-    /// The pages object `index` lies in.
-    fn pages_of(&self, index: usize) -> Range<u32> {
-        let start = index * self.geometry.stride;
-        let last = start + self.geometry.stride - 1;
-        (start >> page_shift()) as u32..(last >> page_shift()) as u32 + 1
+    /// The lowest free object.
+    fn lowest(&self, state: &mut State) -> Option<(ExtentId, usize)> {
+        let id = state.lowest.or_else(|| state.order.first(self.space(), ROOM))?;
+        state.lowest = Some(id);
+        Some((id, self.slab(id).data.lowest_free(&self.geometry)?))
     }
 
-    /// The first slab with room, else the spare one, else a new one; it is in the list afterwards.
-    fn slab_with_room(&self, state: &mut State) -> Result<ExtentId, Error> {
-        if let Some(id) = ExtentId::from_raw(state.partial) {
-            return Ok(id);
-        }
-        let id = match ExtentId::from_raw(std::mem::take(&mut state.spare)) {
-            Some(id) => id,
-            None => {
-                let id = self.arena.space.alloc(self.geometry.pages as u32, self.tag)?;
-                self.slab(id).data.reset();
-                state.stat.slabs += 1;
-                state.stat.objects += self.geometry.objects;
-                id
-            }
-        };
-        self.link(state, id);
+    /// The lowest free object on pages that are committed.
+    fn lowest_committed(&self, state: &State) -> Option<(ExtentId, usize)> {
+        let id = state.order.first(self.space(), COMMITTED)?;
+        Some((id, self.slab(id).data.lowest_committed(&self.geometry)?))
+    }
+
+    /// Commits what a free object needs, and takes it.
+    fn occupy(&self, state: &mut State, id: ExtentId, index: usize) -> Result<NonNull<u8>, Error> {
+        let slab = &self.slab(id).data;
+        let missing = (self.geometry.pages_of(index) & !slab.committed()).count_ones();
+        self.space().charge(missing)?;
+        let no_longer_ready = slab.take(&self.geometry, index);
+        state.stat.active_objects += 1;
+        state.stat.pages += missing as usize;
+        state.stat.ready -= no_longer_ready.count_ones() as usize;
+        self.note(state, id);
+        Ok(self.space().pointer(self.offset(id, index)))
+    }
+
+    /// A slab without objects.
+    fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
+        let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
+        self.slab(id).data.reset();
+        state.order.insert(self.space(), id);
+        state.stat.slabs += 1;
+        state.stat.objects += self.geometry.objects;
+        self.note(state, id);
         Ok(id)
     }
 
-    /// Puts a slab at the head of the list of those with room.
-    fn link(&self, state: &mut State, id: ExtentId) {
-        let slab = self.slab(id);
-        slab.data.previous.store(0, Relaxed);
-        slab.data.next.store(state.partial, Relaxed);
-        if let Some(head) = ExtentId::from_raw(state.partial) {
-            self.slab(head).data.previous.store(id.to_raw(), Relaxed);
-        }
-        state.partial = id.to_raw();
-    }
-
-    fn unlink(&self, state: &mut State, id: ExtentId) {
-        let slab = self.slab(id);
-        let next = slab.data.next.load(Relaxed);
-        let previous = slab.data.previous.load(Relaxed);
-        match ExtentId::from_raw(previous) {
-            Some(previous) => self.slab(previous).data.next.store(next, Relaxed),
-            None => state.partial = next,
-        }
-        if let Some(next) = ExtentId::from_raw(next) {
-            self.slab(next).data.previous.store(previous, Relaxed);
+    fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
+        if self.slab(id).data.is_unused() {
+            state.order.remove(self.space(), id);
+            state.lowest = state.lowest.filter(|&lowest| lowest != id);
+            state.stat.slabs -= 1;
+            state.stat.objects -= self.geometry.objects;
+            self.space().free(id);
         }
     }
 
-    /// Takes a slab without objects out of the list: the first becomes the spare, others are given back.
-    fn retire_if_empty(&self, mut state: MutexGuard<'_, State>, id: ExtentId) {
-        if self.slab(id).data.active() > 0 {
+    /// Marks what is to be found in a slab, after any change to it.
+    fn note(&self, state: &mut State, id: ExtentId) {
+        let slab = &self.slab(id).data;
+        let found = slab.found(&self.geometry);
+        let before = slab.marks.load(Relaxed);
+        if found == before {
             return;
         }
-        self.unlink(&mut state, id);
-        if state.spare == 0 {
-            state.spare = id.to_raw();
-        } else {
-            self.destroy(state, id);
+        state.order.mark(self.space(), id, found);
+        if let Some(lowest) = state.lowest
+            && (found ^ before) & ROOM != 0
+        {
+            let is_lower = self.slab(id).start() < self.slab(lowest).start();
+            state.lowest = match found & ROOM {
+                0 => state.lowest.filter(|&lowest| lowest != id),
+                _ => Some(if is_lower { id } else { lowest }),
+            };
         }
     }
 
-    /// Gives an unlinked empty slab back, outside the lock; pages freed.
-    fn destroy(&self, mut state: MutexGuard<'_, State>, id: ExtentId) -> usize {
-        state.stat.slabs -= 1;
-        state.stat.objects -= self.geometry.objects;
-        drop(state);
-        self.give_back(id)
+    /// Gives ready pages back, the highest first, until no more are left than `most` says; how many went.
+    fn release<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        most: impl Fn(&CacheStat) -> usize,
+    ) -> usize {
+        let mut total = 0;
+        while state.stat.ready > most(&state.stat) {
+            let Some(id) = state.order.last(self.space(), READY) else {
+                unreachable!("{} pages are ready, but no slab has any", state.stat.ready);
+            };
+            let slab = &self.slab(id).data;
+            let going = slab.hold(state.stat.ready - most(&state.stat));
+            state.stat.ready -= going.count_ones() as usize;
+            self.note(&mut state, id);
+            drop(state);
+            // SAFETY: no object lies on these pages, as they were ready, and none is given out on them until
+            // they are settled. A slab with committed pages is not destroyed meanwhile.
+            let released =
+                unsafe { self.space().release(id, &PageSet::from_low_bits(going.into())) };
+            state = self.state.lock();
+            let went = self.settle(&mut state, id, going, released.low_bits() as Pages);
+            total += went;
+            if went == 0 {
+                break; // locked memory
+            }
+        }
+        total
     }
 
-    /// Gives a slab back that no one finds any more; pages freed.
-    fn give_back(&self, id: ExtentId) -> usize {
-        let committed = self.slab(id).data.committed();
-        // SAFETY: the slab has no object and is in no list: `destroy`'s caller unlinked it under the lock,
-        // or a thread did that is lost (`mend`). No one finds it until `free` below.
-        let released = unsafe { self.arena.space.release(id, committed) };
-        self.arena.space.free(id);
-        released.len() as usize
+    /// Takes note of a release; how many pages went.
+    fn settle(&self, state: &mut State, id: ExtentId, going: Pages, released: Pages) -> usize {
+        self.slab(id).data.settle(going, released);
+        let (all, went) = (going.count_ones() as usize, released.count_ones() as usize);
+        state.stat.pages -= went;
+        state.stat.ready += all - went;
+        self.note(state, id);
+        self.destroy_if_unused(state, id);
+        went
     }
 
-    /// Asserts the whole state: lists, counts and descriptors of all slabs.
+    /// Asserts the whole state: order, counts and descriptors of all slabs.
     pub fn check(&self) {
         let state = self.state.lock();
-        let mut listed = Vec::new();
-        let mut next = ExtentId::from_raw(state.partial);
-        let mut previous = 0;
-        while let Some(id) = next {
-            let slab = self.slab(id);
-            assert_eq!(slab.data.previous.load(Relaxed), previous);
-            assert!((1..self.geometry.objects).contains(&slab.data.active()), "{id:?} in the list");
-            assert!(!listed.contains(&id), "the list of slabs with room has a cycle");
-            listed.push(id);
-            previous = id.to_raw();
-            next = ExtentId::from_raw(slab.data.next.load(Relaxed));
-        }
+        state.order.check(self.space());
+        let lowest = state.order.first(self.space(), ROOM);
+        assert!(state.lowest.is_none_or(|known| Some(known) == lowest), "{:?}", state.lowest);
         let mut stat = CacheStat::default();
-        for id in self.arena.space.live().filter(|&id| self.slab(id).tag() == self.tag) {
+        let mut going = 0;
+        for id in state.order.slabs(self.space()) {
             let slab = self.slab(id);
-            slab.data.check(self.geometry.objects);
-            let active = slab.data.active();
-            stat.slabs += 1;
+            assert_eq!((slab.tag(), slab.pages() as usize), (self.tag, self.geometry.pages));
+            slab.data.check(&self.geometry);
+            assert!(!slab.data.is_unused(), "{id:?} has neither objects nor pages");
+            stat.active_objects += slab.data.active();
             stat.objects += self.geometry.objects;
-            stat.active_objects += active;
-            let room = (1..self.geometry.objects).contains(&active);
-            assert_eq!(listed.contains(&id), room, "{id:?} with {active} objects");
-            assert!(active > 0 || state.spare == id.to_raw(), "{id:?} is empty and not spare");
+            stat.slabs += 1;
+            stat.pages += slab.data.committed().count_ones() as usize;
+            stat.ready += slab.data.ready().count_ones() as usize;
+            going += slab.data.going().count_ones();
         }
         assert_eq!(stat, state.stat);
+        assert!(stat.ready <= stat.ready_max() || going > 0, "{stat:?}");
+        let ours = self.space().live().filter(|&id| self.slab(id).tag() == self.tag);
+        assert_eq!(ours.count(), stat.slabs, "slabs of the cache");
     }
 }
 
@@ -307,5 +348,28 @@ mod tests {
         assert_eq!(cache.shrink(), 1);
         // SAFETY: refused, as the slab is gone.
         assert_eq!(unsafe { cache.free(object) }, Err(Error::Foreign { address }));
+    }
+
+    #[test]
+    fn a_child_takes_pages_back_that_were_going() {
+        let arena = Arena::new(page::Config::default()).unwrap();
+        let cache = RawCache::new(&arena, page::page_size(), 8).unwrap();
+        let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
+        // SAFETY: nobody uses the objects freed here.
+        objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
+        // What a thread does that is then lost: it holds page 1, and dies before it has settled.
+        let mut state = cache.state.lock();
+        let id = state.order.last(cache.space(), READY).unwrap();
+        assert_eq!(cache.slab(id).data.hold(1), 2);
+        state.stat.ready -= 1;
+        cache.note(&mut state, id);
+        drop(state);
+        assert_eq!(cache.alloc_before(objects[4]), Some(objects[0]));
+        assert_eq!(cache.alloc_before(objects[4]), None, "page 1 is going");
+        cache.check();
+        cache.mend();
+        assert_eq!((cache.stat().pages, cache.stat().ready), (5, 1));
+        assert_eq!(cache.alloc(), Ok(objects[1]));
+        cache.check();
     }
 }

@@ -59,6 +59,7 @@ impl<O: Owner> Core<O> {
         if !parts.lost_threads.load(Acquire) {
             return;
         }
+        parts.memory.mend_arena();
         self.owner().mend();
         for class in &parts.classes {
             *class.state.lock() = ClassState::default();
@@ -73,7 +74,7 @@ impl<O: Owner> Core<O> {
             Locked::new(parts, class).mend(id, |index, offset| self.len_named(index, offset));
         }
         let committed = parts.classes.iter().map(|class| class.state.lock().committed as usize);
-        parts.memory.mend(committed.sum());
+        parts.memory.space.recount(committed.sum());
         for class in &parts.classes {
             Locked::new(parts, class).release_unused();
         }

@@ -94,11 +94,11 @@ impl Memory {
         self.bodies.iter().for_each(RawCache::let_go);
     }
 
-    /// Mends, in a child, what lost threads left of the memory; `committed` pages were found.
-    pub(crate) fn mend(&self, committed: usize) {
-        self.bodies.iter().for_each(RawCache::mend);
+    /// Mends, in a child, what lost threads left of what manages the pool. Counted first: mending gives
+    /// pages back.
+    pub(crate) fn mend_arena(&self) {
         self.arena.recount();
-        self.space.recount(committed);
+        self.bodies.iter().for_each(RawCache::mend);
     }
 
     /// Gives back what the caches of bodies keep ready.
@@ -147,7 +147,7 @@ impl Memory {
     pub(crate) fn rehouse(&self, locked: &mut Locked<'_>, id: ExtentId) {
         let class = locked.class();
         let (extent, old) = self.body_of(locked, id);
-        let Some(new) = None::<NonNull<u8>> else { return };
+        let Some(new) = self.body_cache(class.shape.objects).alloc_before(old) else { return };
         // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
         // and no `Body` or `Head` borrows the old, since `locked` is borrowed mutably.
         unsafe { new.copy_from_nonoverlapping(old, Body::bytes(class.shape.objects)) };

@@ -1,0 +1,148 @@
+//! The descriptors of a space's extents, given out lowest number first.
+//!
+//! ```text
+//!   extents: | 0 | 1 | 2 | ...           12 bytes and the owner's each
+//!   used:    | bit per descriptor |      set while it is an extent's
+//! ```
+//! A page of the table in which no descriptor is used is given back; so what is left after most extents
+//! went is few pages of low numbers.
+//!
+//! What changes is changed under the space's lock; looking up takes none.
+//!
+//! # Safety
+//! A page of the table goes only while no descriptor in it is used: then no one expects its bytes, and
+//! zeros are as good.
+#![allow(unsafe_code)]
+
+use crate::supply::Supply;
+use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::table::Table;
+use crate::zeroed::Zeroed;
+use crate::{Error, Extent, ExtentId, page_size};
+use std::ops::Range;
+
+pub(crate) struct Descriptors<D> {
+    extents: Table<Extent<D>>,
+    used: Table<AtomicU64>,
+    /// No word of `used` below this one has a clear bit.
+    hint: AtomicU32,
+    /// Pages of `extents` with a descriptor that is used.
+    pages: AtomicU32,
+}
+
+impl<D: Zeroed> Descriptors<D> {
+    pub(crate) fn new() -> Self {
+        Descriptors {
+            extents: Table::new(),
+            used: Table::new(),
+            hint: AtomicU32::new(0),
+            pages: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn get(&self, id: ExtentId) -> Option<&Extent<D>> {
+        self.extents.get(id.index())
+    }
+
+    /// Bytes of memory that the descriptors take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.load(Relaxed) as usize * page_size() + self.used.bytes()
+    }
+
+    /// The lowest descriptor that is not used, made if need be.
+    pub(crate) fn spare(&self, supply: Option<&dyn Supply>) -> Result<ExtentId, Error> {
+        let mut word = self.hint.load(Relaxed);
+        let clear = loop {
+            if word == self.used.len() {
+                self.used.push(supply)?;
+            }
+            match self.word(word).trailing_ones() {
+                64 => word += 1,
+                clear => break clear,
+            }
+        };
+        self.hint.store(word, Relaxed);
+        let index = word.checked_mul(64).ok_or(Error::Exhausted)? + clear;
+        while self.extents.len() <= index {
+            self.extents.push(supply)?;
+        }
+        ExtentId::from_index(index).ok_or(Error::Exhausted)
+    }
+
+    /// Takes the spare descriptor `id` into use.
+    pub(crate) fn take(&self, id: ExtentId) {
+        let pages = Table::<Extent<D>>::pages_of(id.index());
+        let fresh = pages.filter(|page| !self.any_used(page.elements.clone())).count();
+        self.pages.fetch_add(fresh as u32, Relaxed);
+        self.set_used(id, true);
+    }
+
+    /// Makes `id` a spare descriptor again, and gives back the pages in which none is used any more.
+    pub(crate) fn give(&self, id: ExtentId) {
+        self.set_used(id, false);
+        self.hint.fetch_min(id.index() / 64, Relaxed);
+        for page in Table::<Extent<D>>::pages_of(id.index()) {
+            if !self.any_used(page.elements.clone()) {
+                // SAFETY: no descriptor in the page is used, and the lock that is held keeps it so.
+                unsafe { self.extents.release(&page) };
+                self.pages.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    fn word(&self, word: u32) -> u64 {
+        self.used.get(word).map_or(0, |bits| bits.load(Relaxed))
+    }
+
+    fn set_used(&self, id: ExtentId, used: bool) {
+        let bit = 1 << (id.index() % 64);
+        if let Some(word) = self.used.get(id.index() / 64) {
+            let before =
+                if used { word.fetch_or(bit, Relaxed) } else { word.fetch_and(!bit, Relaxed) };
+            debug_assert_eq!(before & bit == 0, used, "{id:?}");
+        }
+    }
+
+    fn any_used(&self, elements: Range<u32>) -> bool {
+        self.used_from(elements.start).next().is_some_and(|index| index < elements.end)
+    }
+
+    /// The descriptors that are used, from `start` on.
+    fn used_from(&self, start: u32) -> impl Iterator<Item = u32> {
+        let mut word = start / 64;
+        let mut bits = self.word(word) & u64::MAX << (start % 64);
+        std::iter::from_fn(move || {
+            while bits == 0 {
+                word += 1;
+                if word >= self.used.len() {
+                    return None;
+                }
+                bits = self.word(word);
+            }
+            let index = word * 64 + bits.trailing_zeros();
+            bits &= bits - 1;
+            Some(index)
+        })
+    }
+
+    /// The descriptors that are used, lowest first.
+    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
+        self.used_from(0).filter_map(ExtentId::from_index)
+    }
+
+    /// Asserts that the bits, the hint and the count of pages agree with the extents.
+    pub(crate) fn check(&self) {
+        let hint = self.hint.load(Relaxed);
+        assert!((0..hint).all(|word| self.word(word) == u64::MAX), "a spare one below the hint");
+        let mut pages = Vec::new();
+        for id in self.live() {
+            assert!(self.get(id).is_some_and(|extent| extent.pages() > 0), "{id:?} has no pages");
+            pages.extend(Table::<Extent<D>>::pages_of(id.index()).map(|page| page.elements));
+        }
+        pages.dedup();
+        assert_eq!(pages.len() as u32, self.pages.load(Relaxed), "pages of descriptors");
+        let live = (0..self.extents.len()).filter_map(|index| self.extents.get(index));
+        let live = live.filter(|extent| extent.pages() > 0).count();
+        assert_eq!(live, self.live().count(), "live descriptors");
+    }
+}

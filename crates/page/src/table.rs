@@ -53,8 +53,9 @@ impl<T: Zeroed> Table<T> {
     /// Chunk of element `index`, and its place there: chunk k starts at FIRST * (2^k - 1).
     fn place(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
-        let chunk = shifted.ilog2() - FIRST.ilog2();
-        (chunk as usize, (shifted - ((FIRST as u64) << chunk)) as usize)
+        // At least FIRST, so neither is below 0; in 64 bits the sum does not overflow.
+        let chunk = (63 - FIRST.ilog2()) - shifted.leading_zeros();
+        (chunk as usize, (shifted ^ ((FIRST as u64) << chunk)) as usize)
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -63,7 +64,13 @@ impl<T: Zeroed> Table<T> {
 
     /// The element `index`, if it has been made.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        self.slice(index, 1).first()
+        if index >= self.len() {
+            return None;
+        }
+        let (chunk, at) = Self::place(index);
+        let mapping = self.chunks[chunk].get()?;
+        // SAFETY: as for `slice`.
+        Some(unsafe { mapping.base().cast::<T>().add(at).as_ref() })
     }
 
     /// The `count` elements from `start` on, which were made and lie in one chunk; else none.

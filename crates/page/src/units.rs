@@ -33,8 +33,9 @@ pub(crate) struct Units {
     /// Words of `used` that were written.
     used_touched: AtomicU32,
     windows: Option<Windows>,
-    /// Pages of a granule.
+    /// Pages of a granule, and the binary logarithm of its bytes.
     granule: u32,
+    granule_shift: u32,
 }
 
 impl Units {
@@ -48,12 +49,13 @@ impl Units {
             used_touched: AtomicU32::new(0),
             windows: config.by_address.then(|| Windows::new(WINDOWS)).transpose()?,
             granule,
+            granule_shift: page_shift() + granule.trailing_zeros(),
         })
     }
 
     /// Bytes of a granule.
     pub(crate) fn granule_bytes(&self) -> usize {
-        (self.granule as usize) << page_shift()
+        1 << self.granule_shift
     }
 
     fn unit_granules(&self) -> u32 {
@@ -108,7 +110,7 @@ impl Units {
     /// The entry of the granule at `offset`; 0 is none.
     pub(crate) fn entry(&self, offset: u64) -> Option<u32> {
         let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
-        let granule = (offset as usize & (UNIT_BYTES - 1)) / self.granule_bytes();
+        let granule = (offset as usize & (UNIT_BYTES - 1)) >> self.granule_shift;
         Some(unit.map().get(granule)?.load(Relaxed))
     }
 
@@ -123,7 +125,7 @@ impl Units {
     }
 
     fn unit_bytes(&self, unit: &Unit) -> usize {
-        unit.granules() as usize * self.granule_bytes()
+        (unit.granules() as usize) << self.granule_shift
     }
 
     /// Bytes from a unit's base to `address`, if that lies in the unit.

@@ -14,7 +14,7 @@ use crate::plan::Purpose;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::{Place, Value};
 use crate::{Core, Error};
-use page::page_size;
+use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
@@ -206,39 +206,49 @@ impl<O: Owner> Core<O> {
         done
     }
 
-    /// Moves all objects of a class that is closed to those classes that are open.
+    /// Moves all objects of a class that is closed to those classes that are open; what is pinned stays.
     fn empty(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
-        let parts = self.parts();
         let mut done = Done::default();
-        let mut skipped = Vec::new();
-        while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
-            let mut locked = Locked::new(parts, class);
-            let Some(source) = locked.any(&skipped) else { break };
-            let moved = locked.resettle(source, STEP, &Words(self.owner()));
-            done = done.and(self.count(&moved, locked.release(source)));
-            let is_stuck = match moved.obstacle {
-                Some(Obstacle::NoRoom(position)) => {
-                    self.add_zspage(&parts.classes[position]).is_err()
-                }
-                Some(Obstacle::Busy) => {
-                    thread::yield_now();
-                    false
-                }
-                None => {
-                    skipped.extend((moved.objects == 0).then_some(source));
-                    false
-                }
-            };
-            if is_stuck {
-                break;
+        let locked = Locked::new(self.parts(), class);
+        if locked.state.inuse == 0 {
+            return done;
+        }
+        let zspages: Vec<_> = locked.all().collect();
+        drop(locked);
+        for id in zspages {
+            let mut more = true;
+            while more && (aim.go_on)(&done) {
+                let step;
+                (step, more) = self.empty_some(class, id);
+                done = done.and(step);
             }
         }
         done
     }
 
+    /// Moves some objects of a zspage of a closed class; and whether there may be more that can be moved.
+    fn empty_some(&self, class: &Class, id: ExtentId) -> (Done, bool) {
+        let parts = self.parts();
+        let mut locked = Locked::new(parts, class);
+        if !locked.has(id) {
+            return (Done::default(), false);
+        }
+        let moved = locked.resettle(id, STEP, &Words(self.owner()));
+        let done = self.count(&moved, locked.release(id));
+        let more = match moved.obstacle {
+            Some(Obstacle::NoRoom(position)) => self.add_zspage(&parts.classes[position]).is_ok(),
+            Some(Obstacle::Busy) => {
+                thread::yield_now();
+                true
+            }
+            None => moved.objects > 0,
+        };
+        (done, more)
+    }
+
     fn add_zspage(&self, class: &Class) -> Result<(), Error> {
-        let id = self.parts().memory.create(class)?;
-        Locked::new(self.parts(), class).insert(id);
+        let zspage = self.parts().memory.create(class)?;
+        Locked::new(self.parts(), class).insert(zspage);
         Ok(())
     }
 
@@ -252,11 +262,12 @@ impl<O: Owner> Core<O> {
         Done { moved: moved.objects, freed: freed as usize, spent: moved.spent }
     }
 
-    /// Moves what manages the pool together: bodies of zspages. `go_on` is asked between classes.
+    /// Moves what manages the pool together: bodies of zspages. `go_on` is asked between zspages.
     pub(crate) fn tidy(&self, _alone: &Compacting<'_>, go_on: &mut dyn FnMut() -> bool) {
         let parts = self.parts();
-        for class in parts.classes.iter().take_while(|_| go_on()) {
-            Locked::new(parts, class).tidy_bodies();
+        for id in parts.memory.space.live().take_while(|_| go_on()) {
+            let class = &parts.classes[parts.memory.space.extent(id).tag() as usize];
+            Locked::new(parts, class).rehouse(id);
         }
         parts.memory.shrink();
     }

@@ -6,8 +6,9 @@
 use crate::Error;
 use crate::background::is_worth_asking;
 use crate::class::{Class, ClassState, FULL};
+use crate::memory::Loose;
 use crate::parts::Parts;
-use crate::sync::{MutexGuard, Ordering::Relaxed};
+use crate::sync::{MutexGuard, Ordering::Acquire, Ordering::Relaxed};
 use crate::zspage::{Body, Head};
 use page::{ExtentId, page_size};
 
@@ -77,7 +78,7 @@ impl<'p> Locked<'p> {
         self.parts.memory.body(self, id)
     }
 
-    /// The zspages of a fullness group.
+    /// The zspages of a fullness group; full ones are in no list.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
         let mut next = Next::First(self.state.heads[group]);
         // The next is looked up when it is asked for: mostly the first will do.
@@ -185,7 +186,7 @@ impl<'p> Locked<'p> {
 
     /// The groups that have zspages with room, the fullest first.
     fn fullest_first(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut groups = self.state.groups & !(1 << FULL);
+        let mut groups = self.state.groups;
         std::iter::from_fn(move || {
             let group = groups.checked_ilog2()?;
             groups &= !(1 << group);
@@ -197,14 +198,21 @@ impl<'p> Locked<'p> {
     fn find(&self, search: Search) -> Option<(ExtentId, u32)> {
         let mut partial = self.fullest_first().flat_map(|group| self.group(group));
         match search {
-            Search::Lowest => {
+            Search::Lowest => self.at_hand().or_else(|| {
                 partial.find_map(|id| self.body(id).lowest_free().map(|slot| (id, slot)))
-            }
+            }),
             Search::Committed if !self.has_committed_room() => None,
             Search::Committed => partial
                 .take(SCAN_MAX)
                 .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot))),
         }
+    }
+
+    /// The same, if the first zspage that should have room does: it may be that its free slots are held.
+    fn at_hand(&self) -> Option<(ExtentId, u32)> {
+        let fullest = self.fullest_first().next()?;
+        let id = ExtentId::from_raw(self.state.heads[fullest])?;
+        self.body(id).lowest_free().map(|slot| (id, slot))
     }
 
     /// Whether the committed pages could hold another object, were the objects packed.
@@ -224,15 +232,19 @@ impl<'p> Locked<'p> {
     }
 
     /// Puts a new zspage into the list of empty ones.
-    pub(crate) fn insert(&mut self, id: ExtentId) {
+    pub(crate) fn insert(&mut self, zspage: Loose) {
+        let parts = self.parts;
+        let id = parts.memory.attach(self, zspage);
         self.link(id, 0);
         self.state.zspages += 1;
     }
 
     /// Takes a zspage without objects out of the lists.
-    pub(crate) fn remove(&mut self, id: ExtentId) {
+    pub(crate) fn remove(&mut self, id: ExtentId) -> Loose {
         self.unlink(id, 0);
         self.state.zspages -= 1;
+        let parts = self.parts;
+        parts.memory.detach(self, id)
     }
 
     /// Puts a zspage into the list for `to` objects, which had `from`.
@@ -244,7 +256,11 @@ impl<'p> Locked<'p> {
         }
     }
 
+    /// A full zspage is not put into a list: nothing is looked for there, and the neighbours' bodies are spared.
     pub(crate) fn link(&mut self, id: ExtentId, group: usize) {
+        if group == FULL {
+            return;
+        }
         let first = self.state.heads[group];
         let head = self.head(id);
         head.previous.store(0, Relaxed);
@@ -257,6 +273,9 @@ impl<'p> Locked<'p> {
     }
 
     fn unlink(&mut self, id: ExtentId, group: usize) {
+        if group == FULL {
+            return;
+        }
         let next = self.head(id).next.load(Relaxed);
         let previous = self.head(id).previous.load(Relaxed);
         match ExtentId::from_raw(previous) {
@@ -271,49 +290,64 @@ impl<'p> Locked<'p> {
         }
     }
 
-    /// Moves the bodies of all zspages together.
-    pub(crate) fn tidy_bodies(&mut self) {
-        for group in 0..=FULL {
-            let mut next = ExtentId::from_raw(self.state.heads[group]);
-            while let Some(id) = next {
-                self.parts.memory.rehouse(self, id);
-                next = ExtentId::from_raw(self.head(id).next.load(Relaxed));
-            }
+    /// All zspages of the class, full ones too. It looks at all there are, of whichever class.
+    pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
+        self.parts.memory.space.live().filter(|&id| self.has(id))
+    }
+
+    /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may be gone, and
+    /// another's by now. One without a body is being made or destroyed.
+    pub(crate) fn has(&self, id: ExtentId) -> bool {
+        // The body first: where it is this class's, it stays so under the lock, and the tag was there before it.
+        let extent = self.parts.memory.space.extent(id);
+        !extent.data.load(Acquire).is_null() && extent.tag() == self.class.position
+    }
+
+    /// Moves the body of a zspage, if it still is one, to where bodies lie together.
+    pub(crate) fn rehouse(mut self, id: ExtentId) {
+        if self.has(id) {
+            self.parts.memory.rehouse(&mut self, id);
         }
     }
 
     /// Asserts the class's whole state. `visit` gets each live object's offset and owner's number.
     pub(crate) fn check(&self, mut visit: impl FnMut(u64, u32)) {
-        let (mut inuse, mut committed, mut ready, mut zspages) = (0, 0, 0, 0);
-        for group in 0..=FULL {
+        let mut listed = 0;
+        for group in 0..FULL {
             let has_zspages = self.state.groups >> group & 1 == 1;
             assert_eq!(has_zspages, self.state.heads[group] != 0, "group {group}");
             let mut previous = 0;
             for id in self.group(group) {
-                zspages += 1;
-                assert!(zspages <= self.state.zspages, "group {group} has a cycle");
+                listed += 1;
+                assert!(listed <= self.state.zspages, "group {group} has a cycle");
                 assert_eq!(self.head(id).previous.load(Relaxed), previous);
+                assert_eq!(self.class.group(self.head(id).inuse()), group, "group of {id:?}");
                 previous = id.to_raw();
-                self.check_zspage(id, group, &mut visit);
-                inuse += self.head(id).inuse();
-                ready += self.head(id).ready.len();
-                committed += self.head(id).committed.len();
             }
+        }
+        let (mut inuse, mut committed, mut ready, mut zspages, mut full) = (0, 0, 0, 0, 0);
+        for id in self.all() {
+            self.check_zspage(id, &mut visit);
+            let head = self.head(id);
+            zspages += 1;
+            full += u32::from(self.class.group(head.inuse()) == FULL);
+            inuse += head.inuse();
+            ready += head.ready.len();
+            committed += head.committed.len();
         }
         let state = &self.state;
         assert_eq!(
-            (inuse, committed, ready, zspages),
-            (state.inuse, state.committed, state.ready, state.zspages)
+            (inuse, committed, ready, zspages, full),
+            (state.inuse, state.committed, state.ready, state.zspages, zspages - listed)
         );
     }
 
-    fn check_zspage(&self, id: ExtentId, group: usize, visit: &mut impl FnMut(u64, u32)) {
+    fn check_zspage(&self, id: ExtentId, visit: &mut impl FnMut(u64, u32)) {
         let extent = self.parts.memory.space.extent(id);
         let body = self.body(id);
         assert_eq!(extent.tag(), self.class.position);
         assert_eq!(extent.pages() as usize, self.class.shape.pages);
         assert_eq!(body.check(), body.head.inuse(), "live slots of {id:?}");
-        assert_eq!(self.class.group(body.head.inuse()), group, "group of {id:?}");
         for page in 0..page::EXTENT_PAGES_MAX {
             // I5: committed for a live object, or ready; never neither.
             let live = page < extent.pages() && self.is_live(body, page, body.head.inuse());

@@ -15,12 +15,19 @@ use crate::Error;
 use crate::class::Class;
 use crate::locked::Locked;
 use crate::parts::table_of;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::{Body, Head, Zspage};
 use page::{Extent, ExtentId, PageSet, Space};
 use slab::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// A zspage that no one can find: one that is being made, or destroyed.
+#[derive(Debug)]
+pub(crate) struct Loose {
+    id: ExtentId,
+    body: NonNull<u8>,
+}
 
 /// Pages and bodies.
 #[derive(Debug)]
@@ -46,18 +53,15 @@ impl Memory {
         &self.bodies[fit.unwrap_or(BODIES - 1)]
     }
 
-    /// A zspage of `class` without objects or committed pages; no list has it yet.
-    pub(crate) fn create(&self, class: &Class) -> Result<ExtentId, Error> {
+    /// A zspage of `class` without objects or committed pages, that no one else can find yet.
+    pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
         let objects = class.shape.objects;
         let body = self.body_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Body::bytes(objects) bytes, this one is ours alone,
         // and zeros are valid for what lies in it.
         unsafe { body.write_bytes(0, Body::bytes(objects)) };
         match self.space.alloc(class.shape.pages as u32, class.position) {
-            Ok(id) => {
-                self.space.extent(id).data.store(body.as_ptr(), Relaxed);
-                Ok(id)
-            }
+            Ok(id) => Ok(Loose { id, body }),
             Err(error) => {
                 self.free_body(class, body);
                 Err(error.into())
@@ -65,18 +69,28 @@ impl Memory {
         }
     }
 
-    /// Gives a zspage back that has no objects and no committed pages, and that no list has.
-    pub(crate) fn destroy(&self, class: &Class, id: ExtentId) {
-        let body = self.space.extent(id).data.swap(std::ptr::null_mut(), Relaxed);
-        if let Some(body) = NonNull::new(body) {
-            self.free_body(class, body);
-        }
-        self.space.free(id);
+    /// Has a zspage found by whoever has the class's lock.
+    pub(crate) fn attach(&self, _locked: &mut Locked<'_>, zspage: Loose) -> ExtentId {
+        self.space.extent(zspage.id).data.store(zspage.body.as_ptr(), Release);
+        zspage.id
+    }
+
+    /// Takes a zspage, which no list has any more, out of reach.
+    pub(crate) fn detach(&self, locked: &mut Locked<'_>, id: ExtentId) -> Loose {
+        let (extent, body) = self.body_of(locked, id);
+        extent.data.store(std::ptr::null_mut(), Relaxed);
+        Loose { id, body }
+    }
+
+    /// Gives a zspage back that has no objects and no committed pages.
+    pub(crate) fn destroy(&self, class: &Class, zspage: Loose) {
+        self.free_body(class, zspage.body);
+        self.space.free(zspage.id);
     }
 
     fn free_body(&self, class: &Class, body: NonNull<u8>) {
-        // SAFETY: the body came from this cache (same class, same size) and its zspage is out of reach
-        // (`destroy`) or was never in a list (`create`), so no `Body` borrows it.
+        // SAFETY: the body came from this cache (same class, same size), and no zspage points to it: that of a
+        // `Loose` is out of reach, and `rehouse` has put another in its place, under the class's lock.
         let freed = unsafe { self.body_cache(class.shape.objects).free(body) };
         debug_assert_eq!(freed, Ok(()), "a body is freed once, to its own cache");
     }
@@ -111,7 +125,7 @@ impl Memory {
     /// A zspage of the class whose lock is held, and its body.
     fn body_of(&self, locked: &Locked<'_>, id: ExtentId) -> (&Extent<Zspage>, NonNull<u8>) {
         let extent = self.space.extent(id);
-        match NonNull::new(extent.data.load(Relaxed)) {
+        match NonNull::new(extent.data.load(Acquire)) {
             Some(body) if extent.tag() == locked.class().position => (extent, body),
             _ => panic!("{id:?} is not a zspage"),
         }
@@ -119,9 +133,8 @@ impl Memory {
 
     /// The fixed part of a zspage's body.
     pub(crate) fn head<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> &'a Head {
-        // SAFETY: `create` made the body of zeros, which are a valid Head; it is freed only by `destroy`,
-        // after the zspage was unlinked under the lock that `locked` holds for 'a, or by `rehouse`, which
-        // borrows that lock mutably.
+        // SAFETY: `create` made the body of zeros, which are a valid Head; it is freed only after `detach` or
+        // `rehouse` took it from the zspage, which borrow the lock mutably that `locked` holds for 'a.
         unsafe { self.body_of(locked, id).1.cast().as_ref() }
     }
 

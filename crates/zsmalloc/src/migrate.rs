@@ -56,11 +56,6 @@ impl Locked<'_> {
         Some((source, target))
     }
 
-    /// A zspage with objects, that is none of `skipped`.
-    pub(crate) fn any(&self, skipped: &[ExtentId]) -> Option<ExtentId> {
-        (1..=FULL).flat_map(|group| self.group(group)).find(|id| !skipped.contains(id))
-    }
-
     /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of `target`.
     /// Objects whose words are locked, or do not name them yet, stay.
     pub(crate) fn migrate(

@@ -181,8 +181,8 @@ impl Parts {
                 Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => {
                     drop(locked);
-                    let id = self.memory.create(class)?;
-                    Locked::new(self, class).insert(id);
+                    let zspage = self.memory.create(class)?;
+                    Locked::new(self, class).insert(zspage);
                     continue;
                 }
                 Err(_) => {}

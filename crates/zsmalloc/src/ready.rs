@@ -7,7 +7,7 @@
 //! Giving back is a system call, so it is done outside the class's lock. Meanwhile no one may be given a
 //! slot on those pages: their slots are held, all of them, by one thread per zspage.
 
-use crate::class::{Class, GROUPS};
+use crate::class::{Class, FULL};
 use crate::locked::Locked;
 use crate::parts::Parts;
 use crate::sync::Ordering::Relaxed;
@@ -63,7 +63,7 @@ impl Parts {
         if locked.state.ready == 0 {
             return false;
         }
-        let found = (0..GROUPS).flat_map(|group| locked.group(group));
+        let found = (0..FULL).flat_map(|group| locked.group(group));
         let found = found.filter(|&id| locked.has_ready(id));
         batch.iter_mut().zip(found).for_each(|(place, id)| *place = Some(id));
         batch[0].is_some()
@@ -73,11 +73,7 @@ impl Parts {
 impl Locked<'_> {
     /// A zspage that has ready pages, and that no one is giving back at the moment.
     pub(crate) fn has_ready(&self, id: ExtentId) -> bool {
-        let extent = self.parts().memory.space.extent(id);
-        let is_ours = extent.pages() > 0
-            && extent.tag() == self.class().position
-            && !extent.data.load(Relaxed).is_null();
-        is_ours && !self.head(id).releasing() && !self.head(id).ready.is_empty()
+        self.has(id) && !self.head(id).releasing() && !self.head(id).ready.is_empty()
     }
 
     /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
@@ -151,10 +147,10 @@ impl Locked<'_> {
 
     fn destroy_if_unused(mut self, id: ExtentId) {
         if self.is_unused(id) {
-            self.remove(id);
+            let zspage = self.remove(id);
             let (parts, class) = (self.parts(), self.class());
             drop(self);
-            parts.memory.destroy(class, id);
+            parts.memory.destroy(class, zspage);
         }
     }
 }

@@ -30,9 +30,14 @@ pub struct ClassStat {
 impl ClassStat {
     pub(crate) fn new(locked: &Locked<'_>) -> Self {
         let (class, state) = (locked.class(), &locked.state);
+        let mut groups = std::array::from_fn(|group| match group {
+            FULL => 0,
+            _ => locked.group(group).count() as u32,
+        });
+        groups[FULL] = state.zspages - groups.iter().sum::<u32>();
         ClassStat {
             shape: class.shape,
-            groups: std::array::from_fn(|group| locked.group(group).count() as u32),
+            groups,
             obj_allocated: state.zspages as u64 * class.shape.objects as u64,
             obj_used: state.inuse as u64,
             committed: state.committed as u64,

@@ -28,49 +28,45 @@ impl PageSet {
         self.0[0].load(Relaxed)
     }
 
-    /// The bits of `range` that lie in word `word`.
-    fn mask(word: usize, range: &Range<u32>) -> u64 {
-        let base = word as u32 * 64;
-        let start = range.start.clamp(base, base + 64) - base;
-        let end = range.end.clamp(base, base + 64) - base;
-        if start >= end {
-            return 0;
-        }
-        (u64::MAX >> (64 - (end - start))) << start
-    }
-
-    fn words(range: &Range<u32>) -> Range<usize> {
+    /// The words that `range` lies in, and its bits in each.
+    fn words(&self, range: Range<u32>) -> impl Iterator<Item = (&AtomicU64, u64)> {
         debug_assert!(range.end <= EXTENT_PAGES_MAX);
-        range.start as usize / 64..(range.end as usize).div_ceil(64)
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            if at >= range.end {
+                return None;
+            }
+            let end = range.end.min((at | 63) + 1);
+            let bits = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            let word = &self.0[at as usize / 64];
+            at = end;
+            Some((word, bits))
+        })
     }
 
     /// Adds `range`; returns how many of its pages were not in the set.
     pub fn insert(&self, range: Range<u32>) -> u32 {
-        Self::words(&range)
-            .map(|word| {
-                let (mask, had) = (Self::mask(word, &range), self.0[word].load(Relaxed));
-                self.0[word].store(had | mask, Relaxed);
-                (mask & !had).count_ones()
-            })
-            .sum()
+        let added = self.words(range).map(|(word, bits)| {
+            let had = word.load(Relaxed);
+            word.store(had | bits, Relaxed);
+            (bits & !had).count_ones()
+        });
+        added.sum()
     }
 
     /// Takes `range` out; returns how many of its pages were in the set.
     pub fn remove(&self, range: Range<u32>) -> u32 {
-        Self::words(&range)
-            .map(|word| {
-                let (mask, had) = (Self::mask(word, &range), self.0[word].load(Relaxed));
-                self.0[word].store(had & !mask, Relaxed);
-                (mask & had).count_ones()
-            })
-            .sum()
+        let removed = self.words(range).map(|(word, bits)| {
+            let had = word.load(Relaxed);
+            word.store(had & !bits, Relaxed);
+            (bits & had).count_ones()
+        });
+        removed.sum()
     }
 
     /// How many pages of `range` are in the set.
     pub fn count(&self, range: Range<u32>) -> u32 {
-        Self::words(&range)
-            .map(|word| (self.0[word].load(Relaxed) & Self::mask(word, &range)).count_ones())
-            .sum()
+        self.words(range).map(|(word, bits)| (word.load(Relaxed) & bits).count_ones()).sum()
     }
 
     /// Whether every page of `range` is in the set.

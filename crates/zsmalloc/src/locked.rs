@@ -35,6 +35,18 @@ pub(crate) enum Search {
     Committed,
 }
 
+/// What taking a slot changed.
+#[derive(Clone, Copy)]
+struct Filled {
+    /// Where the zspage begins.
+    start: u64,
+    committed: u32,
+    /// Pages that are no longer ready.
+    unready: u32,
+    /// Objects of the zspage.
+    inuse: u32,
+}
+
 /// Where a walk along a group's list is.
 enum Next {
     First(u32),
@@ -99,11 +111,13 @@ impl<'p> Locked<'p> {
         len: usize,
         search: Search,
     ) -> Result<Option<Taken>, Error> {
-        let Some((id, slot)) = self.find(search) else { return Ok(None) };
-        let (start, spent) = self.occupy(id, slot, owner)?;
+        let Some((id, slot, body)) = self.find(search) else { return Ok(None) };
+        let filled = self.fill(body, slot, owner)?;
+        self.count(id, filled);
         self.state.inuse += 1;
         self.state.bytes += len as u64;
-        Ok(Some(Taken { id, slot, offset: start + self.class.offset(slot), spent }))
+        let offset = filled.start + self.class.offset(slot);
+        Ok(Some(Taken { id, slot, offset, spent: filled.committed }))
     }
 
     /// Gives a live slot back, with an object of `len` bytes; whether that left pages on which nothing lives.
@@ -132,31 +146,35 @@ impl<'p> Locked<'p> {
         self.parts.memory.space.extent(id).start() + self.class.offset(slot)
     }
 
-    /// Commits what a free slot needs, and takes it. Where the zspage begins, and pages committed.
-    pub(crate) fn occupy(
-        &mut self,
-        id: ExtentId,
-        slot: u32,
-        owner: u32,
-    ) -> Result<(u64, u32), Error> {
-        let pages = self.class.pages_for(slot);
-        let body = self.body(id);
-        let missing = pages.len() as u32 - body.head.committed.count(pages.clone());
-        if missing > 0 {
-            self.parts.memory.space.charge(missing)?;
-            body.head.committed.insert(pages.clone());
+    /// Takes a free slot of a zspage; pages committed.
+    pub(crate) fn occupy(&mut self, id: ExtentId, slot: u32, owner: u32) -> Result<u32, Error> {
+        let filled = self.fill(self.body(id), slot, owner)?;
+        self.count(id, filled);
+        Ok(filled.committed)
+    }
+
+    /// Commits what a free slot needs, and takes it. To be counted afterwards.
+    fn fill(&self, body: Body<'_>, slot: u32, owner: u32) -> Result<Filled, Error> {
+        let (head, pages) = (body.head, self.class.pages_for(slot));
+        let committed = pages.len() as u32 - head.committed.count(pages.clone());
+        if committed > 0 {
+            self.parts.memory.space.charge(committed)?;
+            head.committed.insert(pages.clone());
         }
         body.take(slot, owner);
-        let no_longer_ready = body.head.ready.remove(pages);
-        let (start, inuse) = (body.start, body.head.inuse());
-        body.head.set_inuse(inuse + 1);
-        self.state.committed += missing;
-        if no_longer_ready > 0 {
-            self.state.ready -= no_longer_ready;
-            self.parts.ready.fetch_sub(no_longer_ready as usize, Relaxed);
+        let inuse = head.inuse() + 1;
+        head.set_inuse(inuse);
+        Ok(Filled { start: body.start, committed, unready: head.ready.remove(pages), inuse })
+    }
+
+    /// Counts what `fill` did.
+    fn count(&mut self, id: ExtentId, filled: Filled) {
+        self.state.committed += filled.committed;
+        if filled.unready > 0 {
+            self.state.ready -= filled.unready;
+            self.parts.ready.fetch_sub(filled.unready as usize, Relaxed);
         }
-        self.regroup(id, inuse, inuse + 1);
-        Ok((start, missing))
+        self.regroup(id, filled.inuse - 1, filled.inuse);
     }
 
     /// Makes a live slot free; whether that left pages on which nothing lives.
@@ -195,24 +213,26 @@ impl<'p> Locked<'p> {
     }
 
     /// A free slot: fullest group first, head of its list first, lowest slot first.
-    fn find(&self, search: Search) -> Option<(ExtentId, u32)> {
+    fn find(&self, search: Search) -> Option<(ExtentId, u32, Body<'_>)> {
         let mut partial = self.fullest_first().flat_map(|group| self.group(group));
         match search {
-            Search::Lowest => self.at_hand().or_else(|| {
-                partial.find_map(|id| self.body(id).lowest_free().map(|slot| (id, slot)))
-            }),
+            Search::Lowest => self.at_hand().or_else(|| partial.find_map(|id| self.lowest(id))),
             Search::Committed if !self.has_committed_room() => None,
             Search::Committed => partial
                 .take(SCAN_MAX)
-                .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot))),
+                .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot, self.body(id)))),
         }
     }
 
     /// The same, if the first zspage that should have room does: it may be that its free slots are held.
-    fn at_hand(&self) -> Option<(ExtentId, u32)> {
-        let fullest = self.fullest_first().next()?;
-        let id = ExtentId::from_raw(self.state.heads[fullest])?;
-        self.body(id).lowest_free().map(|slot| (id, slot))
+    fn at_hand(&self) -> Option<(ExtentId, u32, Body<'_>)> {
+        let fullest = self.state.groups.checked_ilog2()?;
+        self.lowest(ExtentId::from_raw(self.state.heads[fullest as usize])?)
+    }
+
+    fn lowest(&self, id: ExtentId) -> Option<(ExtentId, u32, Body<'_>)> {
+        let body = self.body(id);
+        body.lowest_free().map(|slot| (id, slot, body))
     }
 
     /// Whether the committed pages could hold another object, were the objects packed.

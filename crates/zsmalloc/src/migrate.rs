@@ -99,11 +99,11 @@ impl Locked<'_> {
         owner: u32,
         will_do: impl Fn(u32) -> bool,
     ) -> Option<(u32, u32)> {
-        if let Ok((_, spent)) = self.occupy(target, lowest, owner) {
+        if let Ok(spent) = self.occupy(target, lowest, owner) {
             return Some((lowest, spent));
         }
         let free = self.lowest_committed(target).filter(|&free| will_do(free))?;
-        self.occupy(target, free, owner).ok().map(|(_, spent)| (free, spent))
+        self.occupy(target, free, owner).ok().map(|spent| (free, spent))
     }
 
     /// Moves at most `most` objects of `source` to the classes that the plan has for them, where that is

@@ -136,9 +136,23 @@ impl Body<'_> {
     /// Whether one of `slots` is live.
     pub(crate) fn any_live(&self, mut slots: Range<u32>) -> bool {
         // Slots are held only while pages are being given back; else the bits alone tell.
-        slots.any(|slot| {
-            self.is_taken(slot) && (!self.head.releasing() || self.owner(slot).is_some())
-        })
+        match self.head.releasing() {
+            true => slots.any(|slot| self.owner(slot).is_some()),
+            false => self.any_taken(slots),
+        }
+    }
+
+    fn any_taken(&self, slots: Range<u32>) -> bool {
+        let mut at = slots.start;
+        while at < slots.end {
+            let end = slots.end.min((at | 63) + 1);
+            let bits = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            if self.taken[at as usize / 64].load(Relaxed) & bits != 0 {
+                return true;
+            }
+            at = end;
+        }
+        false
     }
 
     /// Holds those of `slots` that are free.

@@ -16,6 +16,7 @@
 
 mod background;
 mod cells;
+mod check;
 mod class;
 mod compact;
 mod core;

@@ -1,0 +1,61 @@
+//! Assertions of a class's whole state.
+
+use crate::class::FULL;
+use crate::locked::Locked;
+use crate::sync::Ordering::Relaxed;
+use page::ExtentId;
+
+impl Locked<'_> {
+    /// Asserts the class's whole state. `visit` gets each live object's offset and owner's number.
+    pub(crate) fn check(&self, mut visit: impl FnMut(u64, u32)) {
+        let mut listed = 0;
+        for group in 0..FULL {
+            let has_zspages = self.state.groups >> group & 1 == 1;
+            assert_eq!(has_zspages, self.state.heads[group] != 0, "group {group}");
+            let mut previous = 0;
+            for id in self.group(group) {
+                listed += 1;
+                assert!(listed <= self.state.zspages, "group {group} has a cycle");
+                assert_eq!(self.head(id).previous.load(Relaxed), previous);
+                assert_eq!(self.class().group(self.head(id).inuse()), group, "group of {id:?}");
+                previous = id.to_raw();
+            }
+        }
+        let (mut inuse, mut committed, mut ready, mut zspages, mut full) = (0, 0, 0, 0, 0);
+        for id in self.all() {
+            self.check_zspage(id, &mut visit);
+            let head = self.head(id);
+            zspages += 1;
+            full += u32::from(self.class().group(head.inuse()) == FULL);
+            inuse += head.inuse();
+            ready += head.ready.len();
+            committed += head.committed.len();
+        }
+        let state = &self.state;
+        assert_eq!(
+            (inuse, committed, ready, zspages, full),
+            (state.inuse, state.committed, state.ready, state.zspages, zspages - listed)
+        );
+    }
+
+    fn check_zspage(&self, id: ExtentId, visit: &mut impl FnMut(u64, u32)) {
+        let extent = self.parts().memory.space.extent(id);
+        let body = self.body(id);
+        assert_eq!(extent.tag(), self.class().position);
+        assert_eq!(extent.pages() as usize, self.class().shape.pages);
+        assert_eq!(body.check(), body.head.inuse(), "live slots of {id:?}");
+        for page in 0..page::EXTENT_PAGES_MAX {
+            // I5: committed for a live object, or ready; never neither.
+            let live = page < extent.pages() && self.is_live(body, page, body.head.inuse());
+            let ready = body.head.ready.contains(page);
+            assert!(!(live && ready), "page {page} of {id:?} is ready under a live object");
+            let committed = body.head.committed.contains(page);
+            assert_eq!(committed, live || ready, "page {page} of {id:?}");
+        }
+        for slot in 0..self.class().shape.objects as u32 {
+            if let Some(owner) = body.owner(slot) {
+                visit(extent.start() + self.class().offset(slot), owner);
+            }
+        }
+    }
+}

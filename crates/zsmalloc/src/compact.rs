@@ -53,23 +53,21 @@ impl Done {
 }
 
 /// An owner's words, for a mover.
-struct Words<'o, O>(&'o O);
+struct Moved<'o, O>(&'o O);
 
-impl<O: sealed::Owner> Movable for Words<'_, O> {
+impl<O: sealed::Owner> Movable for Moved<'_, O> {
     fn len_at(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.0.word(index)?.unlocked()?.decode().ok()?;
+        let place = self.0.words().with(index, |word, _| word.unlocked())??.decode().ok()?;
         (place.offset == offset).then_some(place.len)
     }
 
     fn swing(&self, index: u32, from: u64, to: u64) -> bool {
-        let Some(word) = self.0.word(index) else { return false };
-        let Some(value) = word.unlocked() else { return false };
-        match value.decode() {
-            Ok(place) if place.offset == from => {
-                word.swing(value, Value::object(Place { offset: to, ..place }))
-            }
-            _ => false,
-        }
+        let swung = self.0.words().with(index, |word, _| {
+            let value = word.unlocked()?;
+            let place = value.decode().ok().filter(|place| place.offset == from)?;
+            Some(word.swing(value, Value::object(Place { offset: to, ..place })))
+        });
+        swung.flatten().unwrap_or(false)
     }
 }
 
@@ -113,7 +111,7 @@ impl<O: Owner> Core<O> {
             }
             let Some((source, target)) = locked.ends(&skipped) else { break };
             let before = locked.state.committed;
-            let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
+            let moved = locked.migrate(source, target, STEP, &Moved(self.owner()));
             done.spent += (locked.state.committed - before) as usize;
             done.freed += locked.release(source) as usize;
             done.moved += moved;

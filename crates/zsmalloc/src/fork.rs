@@ -9,7 +9,6 @@
 
 use crate::body::Body;
 use crate::class::ClassState;
-use crate::core::sealed;
 use crate::locked::Locked;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::{Core, Owner};
@@ -75,8 +74,8 @@ impl<O: Owner> Core<O> {
 
     /// Whether word `index` names the object at `offset`.
     fn names(&self, index: u32, offset: u64) -> bool {
-        let word = sealed::Owner::word(self.owner(), index);
-        word.is_some_and(|word| word.peek().decode().is_ok_and(|place| place.offset == offset))
+        let place = self.owner().words().with(index, |word, _| word.peek().decode());
+        matches!(place, Some(Ok(place)) if place.offset == offset)
     }
 }
 

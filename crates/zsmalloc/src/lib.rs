@@ -23,17 +23,18 @@ mod core;
 mod error;
 mod fork;
 mod geometry;
-mod leaves;
 mod locked;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod memory;
 mod parts;
 mod pool;
+mod readers;
 mod slots;
 mod stat;
 mod sync;
 mod word;
+mod words;
 mod zspage;
 
 pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};

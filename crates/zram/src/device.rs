@@ -342,6 +342,11 @@ impl Device {
         self.counters.io_stat()
     }
 
+    /// Reads that had to wait since their slot was being changed.
+    pub fn read_waits(&self) -> u64 {
+        self.shared.pool.read_waits()
+    }
+
     /// All memory of the device in bytes: pool, slot table, streams and counters.
     pub fn mem_total(&self) -> u64 {
         let own = size_of::<Self>()

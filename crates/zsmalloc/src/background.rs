@@ -223,7 +223,7 @@ impl<O: Owner + Send + 'static> Core<O> {
             moved += self.compact_class(&alone, class, &mut Aim { worth, go_on: &mut go_on }).moved;
         }
         if next == Next::Finish {
-            self.tidy(&alone, &mut || !background.is_stopping());
+            self.tidy_all(&alone, &mut || !background.is_stopping());
             parts.trim(parts.memory.space.budget().used());
         }
         moved

@@ -1,122 +1,248 @@
 //! Cells: words with a generation, given out and taken back, behind the handles of a [`Pool`](crate::Pool).
 //!
 //! ```text
-//!   leaf: | words: 256 of 8 bytes | generations: 256 of 4 bytes |     3 KiB of the arena
+//!   leaf:  | link | floor | used |       12 bytes per cell in its nodes: the word, and the generation
+//!   shard: leaf, and a bit per cell of it that was free when the shard took it: 8 of them, for the threads
 //! ```
-//! A free cell's word holds the number of the next free one, plus 1. A cell's generation grows when it
-//! is freed; at the last generation the cell is retired, so a stale handle is never taken for a live one.
+//! A cell is free if its word is empty and unlocked, and it is taken by locking that word: shards and counts
+//! only say where to look. A cell's generation grows when its word becomes empty, before that is unlocked; at
+//! the last generation the cell is retired. A free cell may go from the table: its leaf's floor is the
+//! generation that all cells begin with that come anew, above all that were given out before. So a stale
+//! handle is never taken for a live one.
+//!
+//! Lock order: shard, the table's.
 
 use crate::Error;
 use crate::core::sealed;
-use crate::leaves::Leaves;
-use crate::sync::{AtomicU32, Mutex, Ordering};
-use crate::word::{Value, Word};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
+use crate::word::Value;
+use crate::words::{Beside, Held, LEAF, Words};
 use slab::Arena;
 use std::sync::Arc;
 
-const LEAF: u64 = 256;
 /// Generations are 1 to this: 20 bits of a handle.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
+/// How far a cell that goes may lift its leaf's floor: for one that is used much, the others would age too.
+const LIFT: u32 = 256;
+/// Cells are taken from a leaf that has room for so many, or from a new one.
+const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 16 };
+const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
+/// Leaves there can be: the last cell of the one after has a number that no word has.
+const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
+const NO_LEAF: u32 = u32::MAX;
 
+/// The generation that the cell's next handle has.
 #[derive(Debug)]
-struct Leaf {
-    words: [Word; LEAF as usize],
-    generations: [AtomicU32; LEAF as usize],
+pub struct Generation(AtomicU32);
+
+/// What is kept of a leaf of cells.
+#[derive(Debug)]
+pub struct CellLeaf {
+    /// The generation of cells that come anew.
+    floor: AtomicU32,
+    /// Cells that are given out, or retired.
+    used: AtomicU32,
 }
 
+impl Generation {
+    pub(crate) fn now(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    fn is_retired(&self) -> bool {
+        self.now() > GENERATION_MAX
+    }
+}
+
+impl Beside for Generation {
+    type Leaf = CellLeaf;
+    type Seed = u32;
+
+    fn leaf(first: u32) -> CellLeaf {
+        CellLeaf { floor: AtomicU32::new(first), used: AtomicU32::new(0) }
+    }
+
+    fn fresh(leaf: &CellLeaf) -> Self {
+        Generation(AtomicU32::new(leaf.floor.load(Relaxed)))
+    }
+
+    fn moved(&self) -> Self {
+        Generation(AtomicU32::new(self.now()))
+    }
+
+    fn stays(&self, leaf: &CellLeaf) -> bool {
+        self.is_retired() || self.now() > leaf.floor.load(Relaxed) + LIFT
+    }
+
+    fn dropped<'s>(leaf: &CellLeaf, gone: impl Iterator<Item = &'s Self>) {
+        if let Some(highest) = gone.map(Generation::now).max() {
+            leaf.floor.fetch_max(highest, Relaxed);
+        }
+    }
+
+    fn emptied(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Where threads look for free cells.
 #[derive(Debug, Default)]
-struct Free {
-    /// First free cell plus 1; 0 is none.
-    head: u64,
-    /// Cells below this number have been used.
-    used: u64,
-    live: u64,
+#[repr(align(128))]
+struct Shard {
+    /// The cells not looked at yet, of the leaf beside.
+    free: Mutex<[u64; LEAF.div_ceil(64)]>,
+    /// Read by others, so that they take another.
+    leaf: AtomicU32,
 }
 
 /// A table of cells.
 #[derive(Debug)]
 pub struct Cells {
-    leaves: Leaves<Leaf>,
-    free: Mutex<Free>,
-    /// The generation that cells begin with.
-    first_generation: u32,
+    words: Words<Generation>,
+    shards: Box<[Shard]>,
+    /// Leaves that were ever taken.
+    opened: AtomicU32,
+    /// Leaves below had no room when it was last looked for.
+    lowest: AtomicU32,
+    retired: AtomicU64,
 }
 
 impl Cells {
-    pub(crate) fn new(arena: &Arc<Arena>, first_generation: u32) -> Result<Self, Error> {
-        debug_assert!((1..=GENERATION_MAX).contains(&first_generation));
-        Ok(Cells { leaves: Leaves::new(arena)?, free: Mutex::default(), first_generation })
-    }
-
-    /// Takes a free cell: its number and generation. Its word holds nothing.
-    pub(crate) fn take(&self) -> Result<(u32, u32), Error> {
-        let mut free = self.free.lock();
-        let index = match free.head.checked_sub(1) {
-            Some(index) => index as u32,
-            None => {
-                let index = u32::try_from(free.used).ok().filter(|&index| index != u32::MAX);
-                let len = u32::MAX as u64;
-                let index = index.ok_or(Error::Index { index: free.used, len })?;
-                sealed::Owner::make_word(self, index)?;
-                free.used += 1;
-                free.live += 1;
-                return Ok((index, self.generation(index).unwrap_or(1)));
-            }
-        };
-        let Some(word) = sealed::Owner::word(self, index) else {
-            unreachable!("free cell {index} was never made");
-        };
-        let Err(next) = word.lock_exclusive().decode() else {
-            unreachable!("free cell {index} holds an object");
-        };
-        word.unlock_exclusive(Value::EMPTY);
-        free.head = next;
-        free.live += 1;
-        Ok((index, self.generation(index).unwrap_or(1)))
-    }
-
-    /// The generation of a cell that was made.
-    pub(crate) fn generation(&self, index: u32) -> Option<u32> {
-        let leaf = self.leaves.get(index as u64 / LEAF)?;
-        Some(leaf.generations[(index as u64 % LEAF) as usize].load(Ordering::Relaxed))
-    }
-
-    /// Whether a cell's generations are used up.
-    fn is_retired(&self, index: u32) -> bool {
-        self.generation(index).is_none_or(|now| now > GENERATION_MAX)
-    }
-
-    /// Ends a cell's generation: its handle is stale from now on. The caller holds its word exclusively.
-    pub(crate) fn retire_generation(&self, index: u32) {
-        if let Some(leaf) = self.leaves.get(index as u64 / LEAF) {
-            leaf.generations[(index as u64 % LEAF) as usize].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Puts a cell, whose word holds nothing, back into the list of free ones.
-    pub(crate) fn give(&self, index: u32) {
-        let mut free = self.free.lock();
-        free.live -= 1;
-        let retired = self.is_retired(index);
-        if let Some(word) = sealed::Owner::word(self, index).filter(|_| !retired) {
-            word.lock_exclusive();
-            word.unlock_exclusive(Value::inline(free.head));
-            free.head = index as u64 + 1;
-        }
-    }
-
-    /// Number and generation of the cells whose words name objects.
-    pub(crate) fn live_cells(&self) -> impl Iterator<Item = (u32, u32)> {
-        let used = self.free.lock().used as u32;
-        (0..used).filter_map(|index| {
-            let word = sealed::Owner::word(self, index)?;
-            word.peek().decode().ok().and_then(|_| Some((index, self.generation(index)?)))
+    /// No cells; they will begin with generation `first`.
+    pub(crate) fn new(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
+        debug_assert!((1..=GENERATION_MAX).contains(&first));
+        let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
+        Ok(Cells {
+            words: Words::new(arena, first)?,
+            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            opened: AtomicU32::new(0),
+            lowest: AtomicU32::new(0),
+            retired: AtomicU64::new(0),
         })
     }
 
-    /// Cells given out.
+    /// Takes a free cell: its number and its word, which is empty. [`given_out`](Self::given_out) is to be told
+    /// before it holds something.
+    pub(crate) fn take(&self) -> Result<(u32, Held<'_, Generation>), Error> {
+        let shard = &self.shards[thread_number() % SHARDS];
+        let mut free = shard.free.lock();
+        loop {
+            let Some(nth) = free.iter().position(|&bits| bits != 0) else {
+                let (leaf, bits) = self.leaf_with_room(shard)?;
+                shard.leaf.store(leaf, Relaxed);
+                *free = bits;
+                continue;
+            };
+            let key = nth as u32 * 64 + free[nth].trailing_zeros();
+            let index = shard.leaf.load(Relaxed) * LEAF as u32 + key;
+            let word = self.words.claim(index)?;
+            free[nth] &= free[nth] - 1;
+            if let Some(word) = word.filter(|word| !word.beside().is_retired()) {
+                return Ok((index, word));
+            }
+        }
+    }
+
+    /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else any.
+    fn leaf_with_room(&self, shard: &Shard) -> Result<(u32, [u64; LEAF.div_ceil(64)]), Error> {
+        let opened = self.opened.load(Relaxed);
+        let has_room = |leaf: &u32| self.room(*leaf) >= ROOM_MIN;
+        let from = self.lowest.load(Relaxed);
+        let lowest = (from..opened).find(has_room).unwrap_or(opened);
+        // Refused where a cell below was given back meanwhile.
+        let _ = self.lowest.compare_exchange(from, lowest, Relaxed, Relaxed);
+        let others = |leaf: &u32| {
+            let is_its = |other: &&Shard| other.leaf.load(Relaxed) == *leaf;
+            !self.shards.iter().filter(is_its).any(|other| !std::ptr::eq(other, shard))
+        };
+        let found = (lowest..opened).filter(has_room).filter(others);
+        let mut found = found.map(|leaf| (leaf, self.free_cells(leaf)));
+        if let Some(found) = found.find(|(_, free)| free.iter().any(|&bits| bits != 0)) {
+            return Ok(found);
+        }
+        let next = |leaf| (leaf < LEAVES).then_some(leaf + 1);
+        if let Ok(leaf) = self.opened.fetch_update(Relaxed, Relaxed, next) {
+            return Ok((leaf, self.free_cells(leaf)));
+        }
+        let all = (0..LEAVES).map(|leaf| (leaf, self.free_cells(leaf)));
+        let mut rest = all.filter(|(_, free)| free.iter().any(|&bits| bits != 0));
+        let (index, len) = (u32::MAX as u64, u32::MAX as u64);
+        rest.next().ok_or(Error::Index { index, len })
+    }
+
+    /// Cells of a leaf that are not used.
+    fn room(&self, leaf: u32) -> u32 {
+        let used = self.words.leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
+        (LEAF as u32).saturating_sub(used)
+    }
+
+    /// A bit for each cell of a leaf that can be taken.
+    fn free_cells(&self, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
+        let mut free = [u64::MAX; LEAF.div_ceil(64)];
+        free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
+        self.words.for_each_of(leaf as u64, |index, word, generation| {
+            if word.unlocked() != Some(Value::EMPTY) || generation.is_retired() {
+                let key = index as usize % LEAF;
+                free[key / 64] &= !(1 << (key % 64));
+            }
+        });
+        free
+    }
+
+    /// Notes that a cell that was taken is about to hold an object.
+    pub(crate) fn given_out(&self, index: u32) {
+        if let Some(leaf) = self.words.leaf(index as u64 / LEAF as u64) {
+            leaf.used.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes that a cell holds none any more, whose generation had been `generation`.
+    pub(crate) fn taken_back(&self, index: u32, generation: u32) {
+        if generation == GENERATION_MAX {
+            self.retired.fetch_add(1, Relaxed);
+            return;
+        }
+        let nth = index / LEAF as u32;
+        if let Some(leaf) = self.words.leaf(nth as u64) {
+            let used = leaf.used.fetch_sub(1, Relaxed) - 1;
+            let lowest = self.lowest.load(Relaxed);
+            if nth < lowest && LEAF as u32 - used >= ROOM_MIN {
+                self.lowest.fetch_min(nth, Relaxed);
+            }
+        }
+    }
+
+    /// Number and generation of the first cells whose words name objects.
+    pub(crate) fn live_cells(&self, most: usize) -> Vec<(u32, u32)> {
+        let mut live = Vec::new();
+        self.words.for_each(|index, word, generation| {
+            if live.len() < most && word.peek().decode().is_ok() {
+                live.push((index, generation.now()));
+            }
+        });
+        live
+    }
+
+    /// Cells that hold an object.
     pub(crate) fn live(&self) -> u64 {
-        self.free.lock().live
+        let used = self.words.leaves().map(|(_, leaf)| leaf.used.load(Relaxed) as u64);
+        used.sum::<u64>().saturating_sub(self.retired.load(Relaxed))
+    }
+
+    /// Counts the cells of a leaf that are used, and those retired among them. Before that, the generation
+    /// of those that hold nothing ends, if `end` says so.
+    fn count(&self, leaf: u64, end: bool) -> (u32, u32) {
+        let (mut used, mut retired) = (0, 0);
+        self.words.for_each_of(leaf, |_, word, generation| {
+            let is_live = word.peek().decode().is_ok();
+            if end && !is_live && !generation.is_retired() {
+                generation.emptied();
+            }
+            let is_retired = !is_live && generation.is_retired();
+            retired += u32::from(is_retired);
+            used += u32::from(is_live || is_retired);
+        });
+        (used, retired)
     }
 }
 
@@ -124,67 +250,55 @@ impl crate::Owner for Cells {}
 
 #[allow(private_interfaces)]
 impl sealed::Owner for Cells {
-    fn word(&self, index: u32) -> Option<&Word> {
-        let leaf = self.leaves.get(index as u64 / LEAF)?;
-        Some(&leaf.words[(index as u64 % LEAF) as usize])
+    type Beside = Generation;
+
+    fn words(&self) -> &Words<Generation> {
+        &self.words
     }
 
-    fn make_word(&self, index: u32) -> Result<&Word, Error> {
-        let leaf = self.leaves.get_or_make(index as u64 / LEAF, || Leaf {
-            words: std::array::from_fn(|_| Word::new(Value::EMPTY)),
-            generations: std::array::from_fn(|_| AtomicU32::new(self.first_generation)),
-        })?;
-        Ok(&leaf.words[(index as u64 % LEAF) as usize])
+    fn check_index(&self, index: u32) -> Result<(), Error> {
+        let len = LEAVES as u64 * LEAF as u64;
+        if (index as u64) < len { Ok(()) } else { Err(Error::Index { index: index as u64, len }) }
     }
 
     fn hold(&self) {
-        self.free.hold();
-        self.leaves.hold();
+        self.shards.iter().for_each(|shard| shard.free.hold());
+        self.words.hold();
     }
 
     fn let_go(&self) {
-        self.leaves.let_go();
-        self.free.let_go();
+        self.words.let_go();
+        self.shards.iter().for_each(|shard| shard.free.let_go());
     }
 
     fn mend(&self) {
-        self.leaves.iter().flat_map(|leaf| &leaf.words).for_each(Word::unlock_lost);
-        self.leaves.mend();
+        self.words.mend();
         // Cells without an object are free, whatever a lost thread had them for; it may not have come to
-        // ending their generation.
-        let mut free = self.free.lock();
-        (free.head, free.live) = (0, 0);
-        for index in (0..free.used as u32).rev() {
-            let Some(word) = sealed::Owner::word(self, index) else { continue };
-            if word.peek().decode().is_ok() {
-                free.live += 1;
-                continue;
-            }
-            self.retire_generation(index);
-            if !self.is_retired(index) {
-                word.lock_exclusive();
-                word.unlock_exclusive(Value::inline(free.head));
-                free.head = index as u64 + 1;
-            }
+        // ending their generation, or to counting them.
+        let mut all_retired = 0;
+        for (nth, leaf) in self.words.leaves() {
+            let (used, retired) = self.count(nth, true);
+            leaf.used.store(used, Relaxed);
+            all_retired += retired as u64;
         }
+        self.retired.store(all_retired, Relaxed);
+        self.lowest.store(0, Relaxed);
     }
 
     fn bytes(&self) -> usize {
-        self.leaves.bytes()
+        self.words.bytes() + size_of_val(&*self.shards)
     }
 
     fn check(&self) {
-        self.leaves.check();
-        let free = self.free.lock();
-        let (mut next, mut count) = (free.head, 0);
-        while let Some(index) = next.checked_sub(1) {
-            count += 1;
-            assert!(count <= free.used, "the list of free cells has a cycle");
-            let value = sealed::Owner::word(self, index as u32).map(|word| word.peek().decode());
-            let Some(Err(after)) = value else { panic!("free cell {index} holds {value:?}") };
-            next = after;
+        self.words.check();
+        let mut all_retired = 0;
+        for (nth, leaf) in self.words.leaves() {
+            let (used, retired) = self.count(nth, false);
+            assert_eq!(leaf.used.load(Relaxed), used, "cells used of leaf {nth}");
+            let floor = leaf.floor.load(Relaxed);
+            assert!(floor <= GENERATION_MAX, "leaf {nth} begins with generation {floor}");
+            all_retired += retired as u64;
         }
-        let retired = (0..free.used as u32).filter(|&index| self.is_retired(index)).count() as u64;
-        assert_eq!(free.live + count + retired, free.used, "cells are live, free or retired");
+        assert_eq!(self.retired.load(Relaxed), all_retired, "cells retired");
     }
 }

@@ -131,19 +131,17 @@ struct Words<'o, O>(&'o O);
 
 impl<O: sealed::Owner> Movable for Words<'_, O> {
     fn len_at(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.0.word(index)?.unlocked()?.decode().ok()?;
+        let place = self.0.words().with(index, |word, _| word.unlocked())??.decode().ok()?;
         (place.offset == offset).then_some(place.len)
     }
 
     fn swing(&self, index: u32, from: u64, to: u64) -> bool {
-        let Some(word) = self.0.word(index) else { return false };
-        let Some(value) = word.unlocked() else { return false };
-        match value.decode() {
-            Ok(place) if place.offset == from => {
-                word.swing(value, Value::object(Place { offset: to, ..place }))
-            }
-            _ => false,
-        }
+        let swung = self.0.words().with(index, |word, _| {
+            let value = word.unlocked()?;
+            let place = value.decode().ok().filter(|place| place.offset == from)?;
+            Some(word.swing(value, Value::object(Place { offset: to, ..place })))
+        });
+        swung.flatten().unwrap_or(false)
     }
 }
 
@@ -168,7 +166,7 @@ impl<O: Owner> Core<O> {
             total = total.and(self.compact_class(&alone, class, aim));
         }
         if total.gained() < wanted {
-            self.tidy(&alone, &mut || true);
+            self.tidy_all(&alone, &mut || true);
         }
         total.gained()
     }
@@ -262,14 +260,15 @@ impl<O: Owner> Core<O> {
         Done { moved: moved.objects, freed: freed as usize, spent: moved.spent }
     }
 
-    /// Moves what manages the pool together: bodies of zspages. `go_on` is asked between zspages.
-    pub(crate) fn tidy(&self, _alone: &Compacting<'_>, go_on: &mut dyn FnMut() -> bool) {
-        let parts = self.parts();
-        for id in parts.memory.space.live().take_while(|_| go_on()) {
-            let class = &parts.classes[parts.memory.space.extent(id).tag() as usize];
-            Locked::new(parts, class).rehouse(id);
+    /// Moves what manages the pool together: words, and bodies of zspages. `go_on` is asked now and then.
+    pub(crate) fn tidy_all(&self, _alone: &Compacting<'_>, go_on: &mut dyn FnMut() -> bool) {
+        self.tidy(go_on);
+        let memory = &self.parts().memory;
+        for id in memory.space.live().take_while(|_| go_on()) {
+            let class = &self.parts().classes[memory.space.extent(id).tag() as usize];
+            Locked::new(self.parts(), class).rehouse(id);
         }
-        parts.memory.shrink();
+        memory.shrink();
     }
 
     /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.

@@ -10,7 +10,8 @@ use crate::parts::Parts;
 use crate::stat::{ClassStat, Classes};
 use crate::sync::Backoff;
 use crate::sync::Ordering::Relaxed;
-use crate::word::{PAYLOAD_BITS, Place, Value, Word};
+use crate::word::{PAYLOAD_BITS, Place, Value};
+use crate::words::{Beside, Held, Shared};
 use crate::{ClassTable, Config, Error};
 use page::{Budget, page_size};
 use slab::Arena;
@@ -22,16 +23,18 @@ pub trait Owner: sealed::Owner {}
 
 pub(crate) mod sealed {
     use crate::Error;
-    use crate::word::Word;
+    use crate::words::{Beside, Words};
 
     pub trait Owner: Sync {
-        /// The word `index`, if it has been made.
-        #[allow(private_interfaces)]
-        fn word(&self, index: u32) -> Option<&Word>;
+        /// What lies beside each word.
+        type Beside: Beside;
 
-        /// The word `index`, made if need be.
+        /// The words.
         #[allow(private_interfaces)]
-        fn make_word(&self, index: u32) -> Result<&Word, Error>;
+        fn words(&self) -> &Words<Self::Beside>;
+
+        /// Whether the owner may have a word `index`.
+        fn check_index(&self, index: u32) -> Result<(), Error>;
 
         /// Holds the owner still over a fork: its locks are taken until `let_go`.
         fn hold(&self);
@@ -111,25 +114,62 @@ impl<O: Owner> Core<O> {
     }
 
     /// Locks word `index` for reading. What it holds stays and does not change until the pin is dropped.
-    pub fn pin(&self, index: u32) -> Pin<'_> {
+    pub fn pin(&self, index: u32) -> Pin<'_, O::Beside> {
+        self.pin_if(index, |_| true)
+    }
+
+    /// As [`pin`](Self::pin), but a word that holds nothing where `admits` says no of what lies beside it:
+    /// asked before the word is waited for, and again with the word locked.
+    pub(crate) fn pin_if(
+        &self,
+        index: u32,
+        admits: impl Fn(&O::Beside) -> bool,
+    ) -> Pin<'_, O::Beside> {
         self.whole();
-        let word = self.owner.word(index);
-        let value = word.map_or(Value::EMPTY, Word::lock_shared);
-        Pin { memory: &self.parts.memory, word, value }
+        let word = self.owner.words().lock_shared(index, admits);
+        Pin { memory: &self.parts.memory, word }
     }
 
     /// Locks word `index` for a change.
-    pub fn lock(&self, index: u32) -> Result<Exclusive<'_>, Error> {
+    pub fn lock(&self, index: u32) -> Result<Exclusive<'_, O::Beside>, Error> {
         self.whole();
-        let word = self.owner.make_word(index)?;
-        Ok(Exclusive { parts: &self.parts, index, word, value: word.lock_exclusive() })
+        self.owner.check_index(index)?;
+        Ok(self.exclusive(index, self.owner.words().lock_or_make(index)?))
     }
 
-    /// As [`lock`](Self::lock), but `None` for a word that was never made and so holds nothing.
-    pub fn lock_existing(&self, index: u32) -> Option<Exclusive<'_>> {
+    /// As [`lock`](Self::lock), but `None` for a word that is not there and so holds nothing.
+    pub fn lock_existing(&self, index: u32) -> Option<Exclusive<'_, O::Beside>> {
+        self.lock_if(index, |_| true)
+    }
+
+    /// As [`lock_existing`](Self::lock_existing), with `admits` as in [`pin_if`](Self::pin_if).
+    pub(crate) fn lock_if(
+        &self,
+        index: u32,
+        admits: impl Fn(&O::Beside) -> bool,
+    ) -> Option<Exclusive<'_, O::Beside>> {
         self.whole();
-        let word = self.owner.word(index)?;
-        Some(Exclusive { parts: &self.parts, index, word, value: word.lock_exclusive() })
+        Some(self.exclusive(index, self.owner.words().lock_exclusive(index, admits)?))
+    }
+
+    pub(crate) fn exclusive<'p>(
+        &'p self,
+        index: u32,
+        word: Held<'p, O::Beside>,
+    ) -> Exclusive<'p, O::Beside> {
+        Exclusive { parts: &self.parts, index, word }
+    }
+
+    /// Gives back the memory of words that hold nothing any more, if enough do; bytes. `go_on` is asked now and
+    /// then. Does nothing while another thread does it.
+    pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
+        self.whole();
+        self.owner.words().tidy(go_on)
+    }
+
+    /// Reads that had to wait since a word was being changed.
+    pub fn read_waits(&self) -> u64 {
+        self.owner.words().read_waits()
     }
 
     /// Stores `bytes` for word `index`, which does not name them yet: see [`Exclusive::replace`].
@@ -196,7 +236,7 @@ impl<O: Owner> Core<O> {
             let locked = Locked::new(&self.parts, class);
             let mut bytes = 0;
             locked.check(|offset, index| {
-                let word = self.owner.word(index).map(|word| word.peek().decode());
+                let word = self.owner.words().with(index, |word, _| word.peek().decode());
                 let Some(Ok(place)) = word else {
                     panic!("the object at {offset:#x} is of word {index}, which holds {word:?}")
                 };
@@ -220,24 +260,15 @@ impl<O: Owner> Core<O> {
 
 /// A word locked for reading.
 #[derive(Debug)]
-pub struct Pin<'p> {
+pub struct Pin<'p, E = ()> {
     memory: &'p Memory,
-    word: Option<&'p Word>,
-    value: Value,
+    word: Option<Shared<'p, E>>,
 }
 
-impl Pin<'_> {
+impl<E> Pin<'_, E> {
     /// What the word holds.
     pub fn content(&self) -> Content<'_> {
-        content(self.memory, self.value)
-    }
-}
-
-impl Drop for Pin<'_> {
-    fn drop(&mut self) {
-        if let Some(word) = self.word {
-            word.unlock_shared();
-        }
+        content(self.memory, self.word.as_ref().map_or(Value::EMPTY, Shared::value))
     }
 }
 
@@ -275,17 +306,20 @@ impl Drop for Staged<'_> {
 
 /// A word locked for a change; unchanged if dropped.
 #[derive(Debug)]
-pub struct Exclusive<'p> {
+pub struct Exclusive<'p, E: Beside = ()> {
     parts: &'p Parts,
     index: u32,
-    word: &'p Word,
-    value: Value,
+    word: Held<'p, E>,
 }
 
-impl<'p> Exclusive<'p> {
+impl<'p, E: Beside> Exclusive<'p, E> {
+    pub(crate) fn beside(&self) -> &E {
+        self.word.beside()
+    }
+
     /// What the word holds.
     pub fn content(&self) -> Content<'_> {
-        content(&self.parts.memory, self.value)
+        content(&self.parts.memory, self.word.value())
     }
 
     /// Stores `bytes` for this word, which does not name them yet.
@@ -317,7 +351,7 @@ impl<'p> Exclusive<'p> {
     /// Puts `bytes` in the place of the object the word holds, if they fit in its slot: what an
     /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing changed.
     pub fn overwrite(self, bytes: &[u8], mark: u8) -> Result<Old, Self> {
-        let Ok(place) = self.value.decode() else { return Err(self) };
+        let Ok(place) = self.word.value().decode() else { return Err(self) };
         let class = self.parts.class_at(place.offset);
         if bytes.is_empty() || bytes.len() > class.shape.capacity {
             return Err(self);
@@ -329,15 +363,15 @@ impl<'p> Exclusive<'p> {
         drop(locked);
         self.parts.changed_len(Some(place.len), Some(bytes.len()));
         let new = Place { offset: place.offset, len: bytes.len(), mark };
-        self.word.unlock_exclusive(Value::object(new));
-        std::mem::forget(self);
+        self.word.unlock(Value::object(new));
         Ok(Old::Object { len: place.len, mark: place.mark })
     }
 
     /// Writes `bytes` over the first of the object the word holds, which keeps its length, and unlocks it.
     pub fn patch(self, bytes: &[u8]) -> Result<(), Error> {
-        let object = self.value.decode().map_or(0, |place| place.len);
-        match self.value.decode() {
+        let value = self.word.value().decode();
+        let object = value.map_or(0, |place| place.len);
+        match value {
             Ok(place) if bytes.len() <= object => {
                 let locked = Locked::new(self.parts, self.parts.class_at(place.offset));
                 self.parts.memory.write(place.offset, bytes);
@@ -349,9 +383,8 @@ impl<'p> Exclusive<'p> {
     }
 
     fn finish(self, value: Value) -> Old {
-        let (parts, old) = (self.parts, self.value);
-        self.word.unlock_exclusive(value);
-        std::mem::forget(self);
+        let (parts, old) = (self.parts, self.word.value());
+        self.word.unlock(value);
         match old.decode() {
             Ok(place) => {
                 parts.free(place.offset, place.len);
@@ -359,11 +392,5 @@ impl<'p> Exclusive<'p> {
             }
             Err(payload) => Old::Inline(payload),
         }
-    }
-}
-
-impl Drop for Exclusive<'_> {
-    fn drop(&mut self) {
-        self.word.unlock_exclusive(self.value);
     }
 }

@@ -8,7 +8,6 @@
 //! The thread that forks has no pin and no lock of the pool.
 
 use crate::class::ClassState;
-use crate::core::sealed;
 use crate::locked::Locked;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Body;
@@ -83,7 +82,7 @@ impl<O: Owner> Core<O> {
 
     /// Length of the object at `offset`, if word `index` names it.
     fn len_named(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = sealed::Owner::word(self.owner(), index)?.peek().decode().ok()?;
+        let place = self.owner().words().with(index, |word, _| word.peek().decode())?.ok()?;
         (place.offset == offset).then_some(place.len)
     }
 }

@@ -23,7 +23,6 @@ mod core;
 mod error;
 mod fork;
 mod geometry;
-mod leaves;
 mod locked;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -32,11 +31,13 @@ mod migrate;
 mod parts;
 mod plan;
 mod pool;
+mod readers;
 mod ready;
 mod slots;
 mod stat;
 mod sync;
 mod word;
+mod words;
 mod zspage;
 
 pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};

@@ -83,6 +83,22 @@ type Actor = fn(&Scene);
 
 /// Every interleaving of the actors with at most `preemptions`.
 fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], after: Actor) {
+    let make = || {
+        let core = Core::with_slots(Config::default(), WORDS).unwrap();
+        Scene { core, steps: AtomicUsize::new(0) }
+    };
+    model_of(preemptions, make, before, actors, Scene::step, after);
+}
+
+/// The same of any scene; each actor but the first runs on a thread of its own, with `ended` last.
+pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
+    preemptions: usize,
+    make: fn() -> S,
+    before: fn(&S),
+    actors: [fn(&S); N],
+    ended: fn(&S),
+    after: fn(&S),
+) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
@@ -90,8 +106,7 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
         // loom's own stack for the first thread is too small to make a pool on.
         let scene = thread::Builder::new().stack_size(1 << 16);
         let scene = scene.spawn(move || {
-            let core = Core::with_slots(Config::default(), WORDS).unwrap();
-            let scene = Arc::new(Scene { core, steps: AtomicUsize::new(0) });
+            let scene = Arc::new(make());
             before(&scene);
             let others: Vec<_> = actors[1..]
                 .iter()
@@ -101,13 +116,13 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
                     thread
                         .spawn(move || {
                             actor(&scene);
-                            scene.step();
+                            ended(&scene);
                         })
                         .unwrap()
                 })
                 .collect();
             actors[0](&scene);
-            scene.step();
+            ended(&scene);
             others.into_iter().for_each(|other| other.join().unwrap());
             after(&scene);
         });
@@ -163,7 +178,7 @@ fn loom_core_pin_against_move() {
 #[test]
 fn loom_core_free_against_compaction() {
     model(
-        5,
+        4,
         Scene::two_half_full,
         [
             |scene| {
@@ -222,7 +237,7 @@ fn write_in_place(actor: Actor) {
     let compact: Actor = |scene| {
         scene.core.compact();
     };
-    model(5, Scene::two_half_full, [compact, actor], |scene| {
+    model(4, Scene::two_half_full, [compact, actor], |scene| {
         scene.finish(&[(0, &[7]), (1, &[2]), (4, &[8]), (5, &[6])]);
     });
 }
@@ -350,7 +365,7 @@ fn loom_core_release_against_store_at_the_limit() {
 #[test]
 fn loom_core_two_compactions_against_read() {
     model(
-        4,
+        3,
         Scene::two_half_full,
         [
             |scene| {

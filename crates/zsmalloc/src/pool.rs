@@ -1,8 +1,8 @@
 //! The pool for everyone: opaque handles to stored bytes.
 
-use crate::cells::{Cells, GENERATION_MAX};
+use crate::cells::{Cells, GENERATION_MAX, Generation};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
-use crate::{Classes, CompactionStat, Config, Content, Core, Error, Pin};
+use crate::{Classes, CompactionStat, Config, Content, Core, Error, Exclusive, Pin};
 use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -91,18 +91,14 @@ impl Pool {
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
         self.core.whole();
-        let (index, generation) = self.core.owner().take()?;
-        let stored = self.core.stage(index, bytes).and_then(|staged| {
-            self.core.lock(index)?.replace(staged, 0);
-            Ok(())
-        });
-        match stored {
-            Ok(()) => Ok(Handle::new(self.id, index, generation)),
-            Err(error) => {
-                self.core.owner().give(index);
-                Err(error)
-            }
-        }
+        let cells = self.core.owner();
+        let (index, word) = cells.take()?;
+        let word = self.core.exclusive(index, word);
+        let staged = word.stage(bytes)?;
+        let handle = Handle::new(self.id, index, word.beside().now());
+        cells.given_out(index);
+        word.replace(staged, 0);
+        Ok(handle)
     }
 
     /// An object of `len` zero bytes, to be written with [`write`](Self::write).
@@ -117,14 +113,7 @@ impl Pool {
     /// Writes `bytes` over the first of the object, which keeps its length. Waits for its readers.
     #[doc(alias = "zs_obj_write")]
     pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
-        let stale = Error::Handle { raw: handle.0.get() };
-        self.check_handle(handle)?;
-        let word = self.core.lock_existing(handle.index()).ok_or(stale)?;
-        self.check_handle(handle)?;
-        if let Content::Inline(_) = word.content() {
-            return Err(stale);
-        }
-        word.patch(bytes)
+        self.lock(handle)?.patch(bytes)
     }
 
     /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
@@ -132,9 +121,7 @@ impl Pool {
     ///
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever).
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
-        self.check_handle(handle)?;
-        let pin = self.core.pin(handle.index());
-        self.check_handle(handle)?;
+        let pin = self.core.pin_if(handle.index(), |generation| self.names(handle, generation));
         match pin.content() {
             Content::Object { .. } => Ok(ReadGuard(pin)),
             Content::Inline(_) => Err(Error::Handle { raw: handle.0.get() }),
@@ -144,27 +131,23 @@ impl Pool {
     /// Frees the object behind `handle`.
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
-        let stale = Error::Handle { raw: handle.0.get() };
-        self.check_handle(&handle)?;
-        let word = self.core.lock_existing(handle.index()).ok_or(stale)?;
-        self.check_handle(&handle)?;
-        if let Content::Inline(_) = word.content() {
-            return Err(stale);
-        }
+        let word = self.lock(&handle)?;
+        let generation = word.beside().now();
         word.set_inline(0);
-        self.core.owner().retire_generation(handle.index());
-        self.core.owner().give(handle.index());
+        self.core.owner().taken_back(handle.index(), generation);
         Ok(())
     }
 
-    /// Whether `handle` is of this pool and its cell's generation. Asked twice: without the cell's lock, for
-    /// whose holders a bad handle is not to wait, and with it, for what may have changed till then.
-    fn check_handle(&self, handle: &Handle) -> Result<(), Error> {
-        let now = self.core.owner().generation(handle.index());
-        if handle.pool() == self.id && now == Some(handle.generation()) {
-            return Ok(());
-        }
-        Err(Error::Handle { raw: handle.0.get() })
+    /// Locks the word of the object behind `handle`.
+    fn lock(&self, handle: &Handle) -> Result<Exclusive<'_, Generation>, Error> {
+        let word = self.core.lock_if(handle.index(), |generation| self.names(handle, generation));
+        let is_live = |word: &Exclusive<'_, _>| matches!(word.content(), Content::Object { .. });
+        word.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
+    }
+
+    /// Whether `handle` is of this pool and its cell's generation.
+    fn names(&self, handle: &Handle, generation: &Generation) -> bool {
+        handle.pool() == self.id && handle.generation() == generation.now()
     }
 
     /// Objects stored.
@@ -229,6 +212,16 @@ impl Pool {
         self.core.compaction_stat()
     }
 
+    /// Gives back the memory of cells that are free, if enough are; bytes.
+    pub fn tidy(&self) -> usize {
+        self.core.tidy(&mut || true)
+    }
+
+    /// Reads that had to wait since the object was being written.
+    pub fn read_waits(&self) -> u64 {
+        self.core.read_waits()
+    }
+
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
         self.core.trim()
@@ -244,9 +237,9 @@ impl Pool {
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let live = self.core.owner().live_cells();
+        let live = self.core.owner().live_cells(SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
-        let raw: Vec<_> = handles.take(SHOWN).map(|handle| format!("{:#x}", handle.0)).collect();
+        let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();
         let more = if count > SHOWN as u64 { " ..." } else { "" };
         Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
     }
@@ -270,7 +263,7 @@ impl Drop for Pool {
 
 /// Stored bytes, pinned.
 #[derive(Debug)]
-pub struct ReadGuard<'p>(Pin<'p>);
+pub struct ReadGuard<'p>(Pin<'p, Generation>);
 
 impl Deref for ReadGuard<'_> {
     type Target = [u8];

@@ -1,17 +1,13 @@
 //! Numbered words: the owner for a device, whose slot n is word n.
 
 use crate::core::sealed;
-use crate::leaves::Leaves;
-use crate::word::{Value, Word};
+use crate::words::Words;
 use crate::{Config, Core, Error, Owner};
-
-/// Words of a leaf: one page of 4 KiB.
-const LEAF: u64 = if cfg!(loom) { 8 } else { 512 };
 
 /// A table of words, made as they are used.
 #[derive(Debug)]
 pub struct Slots {
-    leaves: Leaves<[Word; LEAF as usize]>,
+    words: Words<()>,
     len: u64,
 }
 
@@ -22,15 +18,12 @@ impl Core<Slots> {
         if len > u32::MAX as u64 {
             return Err(Error::Index { index: len, len: u32::MAX as u64 });
         }
-        Core::new(config, |arena| Ok(Slots { leaves: Leaves::new(arena)?, len }))
+        Core::new(config, |arena| Ok(Slots { words: Words::new(arena, ())?, len }))
     }
-}
 
-impl Core<Slots> {
-    /// The first word from `index` on that may hold something: those passed over were never made.
+    /// The first word from `index` on that may hold something: those passed over hold nothing.
     pub fn first_made(&self, index: u64) -> Option<u64> {
-        let leaf = self.owner().leaves.first_made(index / LEAF)?;
-        Some(index.max(leaf * LEAF))
+        self.owner().words.first_made(index)
     }
 }
 
@@ -38,40 +31,34 @@ impl Owner for Slots {}
 
 #[allow(private_interfaces)]
 impl sealed::Owner for Slots {
-    fn word(&self, index: u32) -> Option<&Word> {
-        let leaf = self.leaves.get(index as u64 / LEAF)?;
-        Some(&leaf[(index as u64 % LEAF) as usize])
+    type Beside = ();
+
+    fn words(&self) -> &Words<()> {
+        &self.words
     }
 
-    fn make_word(&self, index: u32) -> Result<&Word, Error> {
-        let index = index as u64;
-        if index >= self.len {
-            return Err(Error::Index { index, len: self.len });
-        }
-        let leaf = self
-            .leaves
-            .get_or_make(index / LEAF, || std::array::from_fn(|_| Word::new(Value::EMPTY)))?;
-        Ok(&leaf[(index % LEAF) as usize])
+    fn check_index(&self, index: u32) -> Result<(), Error> {
+        let (index, len) = (index as u64, self.len);
+        if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
     }
 
     fn hold(&self) {
-        self.leaves.hold();
+        self.words.hold();
     }
 
     fn let_go(&self) {
-        self.leaves.let_go();
+        self.words.let_go();
     }
 
     fn mend(&self) {
-        self.leaves.iter().flatten().for_each(Word::unlock_lost);
-        self.leaves.mend();
+        self.words.mend();
     }
 
     fn bytes(&self) -> usize {
-        self.leaves.bytes()
+        self.words.bytes()
     }
 
     fn check(&self) {
-        self.leaves.check();
+        self.words.check();
     }
 }

@@ -18,6 +18,33 @@ pub(crate) use page::fork::Mutex;
 pub(crate) use rustix_futex_sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
+/// A pointer whose changes are the threads' to agree on, so that loom is to see them.
+#[cfg(not(loom))]
+pub(crate) type AtomicLink = std::sync::atomic::AtomicPtr<u8>;
+#[cfg(loom)]
+pub(crate) type AtomicLink = loom::sync::atomic::AtomicPtr<u8>;
+
+/// A number of this thread's own, to spread over lines of memory what many threads count or take.
+#[cfg(not(loom))]
+pub(crate) fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    thread_local! {
+        static NUMBER: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
+
+/// In a model all share: fewer places, more that can go wrong.
+#[cfg(loom)]
+pub(crate) fn thread_number() -> usize {
+    0
+}
+
 /// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was preempted.
 #[derive(Default)]
 pub(crate) struct Backoff {

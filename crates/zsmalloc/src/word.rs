@@ -4,12 +4,17 @@
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
 //!   | 1     | offset / 8     | length - 1 | mark   | exclusive | readers |   an object of the pool
 //!   | 0     | payload: 59 bits of the owner's      | exclusive | readers |   none; all 0 is empty
+//!                                                    1           111         frozen: not used here any more
 //! ```
 //!
-//! Lock rules. 1: a reader holds off writers and other readers not at all (up to 7 share the word). 2: a
+//! Lock rules. 1: a reader holds off writers and other readers not at all (up to 6 share the word). 2: a
 //! writer sets `exclusive` first, which holds off new readers, then waits until those inside have left.
 //! 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a mover swings the
-//! offset by compare-and-swap from the unlocked word, so it waits for no one and no one for it.
+//! offset by compare-and-swap from the unlocked word, so it waits for no one and no one for it. 5: a word
+//! is frozen from its unlocked state, and no one waits for a frozen word: its leaf is left or thawed (see
+//! [`crate::words`]).
+//!
+//! Nothing here waits but [`Word::wait_for_readers`]: who could not lock a word at once is told why.
 
 use crate::geometry::GRAIN;
 use crate::sync::{AtomicU64, Backoff, Ordering};
@@ -17,6 +22,9 @@ use crate::sync::{AtomicU64, Backoff, Ordering};
 const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
+const READERS_MAX: u64 = 6;
+/// More than all readers and a writer make.
+const FROZEN: u64 = LOCK;
 const MARK_SHIFT: u32 = 4;
 const LEN_SHIFT: u32 = 8;
 const OFFSET_SHIFT: u32 = 24;
@@ -72,6 +80,17 @@ impl Value {
     }
 }
 
+/// Why a word could not be locked at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Another has it exclusively, or is about to.
+    Exclusive,
+    /// It has as many readers as there can be.
+    Readers,
+    /// Its leaf is being converted, or was.
+    Frozen,
+}
+
 /// An owner's word.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU64);
@@ -103,23 +122,37 @@ impl Word {
         }
     }
 
-    /// Enters as a reader: the pin. The object named stays where it is until `unlock_shared`.
-    pub(crate) fn lock_shared(&self) -> Value {
-        let mut backoff = Backoff::default();
-        let mut word = self.0.load(Ordering::Relaxed);
+    /// Whether someone has it locked, or it is frozen.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.unlocked().is_none()
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.0.load(Ordering::Acquire) & LOCK == FROZEN
+    }
+
+    /// Adds `lock` to the word, if no one has it locked exclusively and no more than `readers_max` read.
+    fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
+        // Who finds it frozen is to see, after this load, that its leaf was being converted.
+        let mut word = self.0.load(Ordering::Acquire);
         loop {
-            if word & EXCLUSIVE != 0 || word & READERS == READERS {
-                backoff.wait();
-                word = self.0.load(Ordering::Relaxed);
-                continue;
+            match word & LOCK {
+                FROZEN => return Err(Busy::Frozen),
+                held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
+                readers if readers > readers_max => return Err(Busy::Readers),
+                _ => {}
             }
-            let entered =
-                self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed);
-            match entered {
-                Ok(_) => return Value(word & !LOCK),
+            let to = word + lock;
+            match self.0.compare_exchange_weak(word, to, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(Value(word & !LOCK)),
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Enters as a reader: the pin. The object named stays where it is until `unlock_shared`.
+    pub(crate) fn try_lock_shared(&self) -> Result<Value, Busy> {
+        self.enter(1, READERS_MAX - 1)
     }
 
     pub(crate) fn unlock_shared(&self) {
@@ -127,27 +160,14 @@ impl Word {
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
 
-    /// Enters as the only one.
-    pub(crate) fn lock_exclusive(&self) -> Value {
+    /// Holds off all others; those who read are then to be waited for.
+    pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
+        self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
+    }
+
+    /// Waits until the readers have left the word that was locked exclusively.
+    pub(crate) fn wait_for_readers(&self) -> Value {
         let mut backoff = Backoff::default();
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            if word & EXCLUSIVE != 0 {
-                backoff.wait();
-                word = self.0.load(Ordering::Relaxed);
-                continue;
-            }
-            let claimed = self.0.compare_exchange_weak(
-                word,
-                word | EXCLUSIVE,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
-            match claimed {
-                Ok(_) => break,
-                Err(now) => word = now,
-            }
-        }
         loop {
             let word = self.0.load(Ordering::Acquire);
             if word & READERS == 0 {
@@ -155,6 +175,40 @@ impl Word {
             }
             backoff.wait();
         }
+    }
+
+    /// Locks the word exclusively if it is empty and no one has it locked.
+    pub(crate) fn try_claim(&self) -> bool {
+        self.0.compare_exchange(0, EXCLUSIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Freezes the word, unless someone has it locked.
+    pub(crate) fn freeze(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & LOCK == 0 {
+            let to = word | FROZEN;
+            match self.0.compare_exchange_weak(word, to, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Makes a frozen word an unlocked one; any other stays as it is.
+    pub(crate) fn thaw(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & LOCK == FROZEN {
+            // Refused where another thawed it meanwhile.
+            let to = word & !LOCK;
+            let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves the word empty, and locked.
+    pub(crate) fn empty(&self) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
+        self.0.store(EXCLUSIVE, Ordering::Release);
     }
 
     /// Leaves the word saying `value`.
@@ -188,12 +242,36 @@ mod tests {
     fn the_lock_leaves_the_value_alone() {
         let value = Value::object(Place { offset: 4096, len: 100, mark: 5 });
         let word = Word::new(value);
-        assert_eq!((word.lock_shared(), word.lock_shared()), (value, value));
-        word.unlock_shared();
-        word.unlock_shared();
-        assert_eq!(word.lock_exclusive(), value);
+        (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
+        assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
+        assert!(word.is_locked() && !word.freeze() && !word.try_claim());
+        (0..READERS_MAX).for_each(|_| word.unlock_shared());
+        assert_eq!(word.try_lock_exclusive(), Ok(()));
+        assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));
+        assert_eq!(word.wait_for_readers(), value);
         word.unlock_exclusive(Value::inline(3));
         assert_eq!(word.peek().decode(), Err(3));
+    }
+
+    #[test]
+    fn a_frozen_word_is_no_ones_until_it_is_thawed() {
+        let word = Word::new(Value::inline(3));
+        assert!(word.freeze() && word.is_locked() && !word.freeze());
+        assert_eq!(word.try_lock_shared(), Err(Busy::Frozen));
+        assert_eq!(word.try_lock_exclusive(), Err(Busy::Frozen));
+        assert!(!word.swing(Value::inline(3), Value::EMPTY));
+        word.thaw();
+        assert_eq!(word.try_lock_shared(), Ok(Value::inline(3)));
+        word.thaw();
+        assert!(word.is_locked());
+    }
+
+    #[test]
+    fn only_an_empty_word_is_claimed() {
+        let word = Word::new(Value::EMPTY);
+        assert!(word.try_claim() && !word.try_claim());
+        word.unlock_exclusive(Value::inline(1));
+        assert!(!word.try_claim());
     }
 }
 
@@ -215,15 +293,32 @@ mod loom_tests {
         Arc::new(Guarded { word: Word::new(Value::inline(1)), cell: UnsafeCell::new(1) })
     }
 
+    /// As the table of words does: nothing is frozen here.
+    fn lock_shared(word: &Word) -> Value {
+        loop {
+            match word.try_lock_shared() {
+                Ok(value) => return value,
+                Err(_) => thread::yield_now(),
+            }
+        }
+    }
+
+    fn lock_exclusive(word: &Word) -> Value {
+        while word.try_lock_exclusive().is_err() {
+            thread::yield_now();
+        }
+        word.wait_for_readers()
+    }
+
     fn write(guarded: &Guarded, payload: u64) {
-        guarded.word.lock_exclusive();
+        lock_exclusive(&guarded.word);
         // loom reports an access that races with this one.
         guarded.cell.with_mut(|_| ());
         guarded.word.unlock_exclusive(Value::inline(payload));
     }
 
     fn read(guarded: &Guarded) -> u64 {
-        let value = guarded.word.lock_shared();
+        let value = lock_shared(&guarded.word);
         guarded.cell.with(|_| ());
         guarded.word.unlock_shared();
         value.decode().unwrap_err()
@@ -268,11 +363,11 @@ mod loom_tests {
             let shared = guarded();
             let other = shared.clone();
             let reader = thread::spawn(move || read(&other));
-            let inside = shared.word.lock_shared();
+            let inside = lock_shared(&shared.word);
             // The other reader comes and goes while this one stays.
             assert_eq!(reader.join().unwrap(), 1);
             shared.word.unlock_shared();
-            assert_eq!(inside, shared.word.lock_exclusive());
+            assert_eq!(inside, lock_exclusive(&shared.word));
         });
     }
 
@@ -292,7 +387,7 @@ mod loom_tests {
     }
 
     fn read_pinned(moving: &Moving) -> u64 {
-        let at = moving.word.lock_shared().decode().unwrap().offset / GRAIN as u64;
+        let at = lock_shared(&moving.word).decode().unwrap().offset / GRAIN as u64;
         // SAFETY: the pointer is loom's, which checks the access.
         let value = moving.places[at as usize].with(|cell| unsafe { *cell });
         moving.word.unlock_shared();
@@ -347,7 +442,7 @@ mod loom_tests {
             let shared = moving();
             let other = shared.clone();
             let mover = thread::spawn(move || move_object(&other));
-            let old = shared.word.lock_exclusive();
+            let old = lock_exclusive(&shared.word);
             shared.word.unlock_exclusive(Value::inline(5));
             // The place the word named last is the writer's to free, wherever the mover put it; the
             // class's lock, held by the mover from its copy on, is not part of this model.

@@ -1,0 +1,82 @@
+//! Words that are locked, and stay where they are until they no longer are.
+
+use super::node::Spot;
+use super::{Beside, Words};
+use crate::word::{Value, Word};
+
+/// A word locked for reading.
+#[derive(Debug)]
+pub(crate) struct Shared<'t, E> {
+    word: &'t Word,
+    beside: &'t E,
+    value: Value,
+}
+
+impl<'t, E> Shared<'t, E> {
+    pub(super) fn new(spot: Spot<'t, E>, value: Value) -> Self {
+        Shared { word: spot.word, beside: spot.beside, value }
+    }
+
+    /// What the word says.
+    pub(crate) fn value(&self) -> Value {
+        self.value
+    }
+
+    /// What lies beside it.
+    pub(crate) fn beside(&self) -> &E {
+        self.beside
+    }
+}
+
+impl<E> Drop for Shared<'_, E> {
+    fn drop(&mut self) {
+        self.word.unlock_shared();
+    }
+}
+
+/// A word locked for a change; unchanged if dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'t, E: Beside> {
+    table: &'t Words<E>,
+    word: &'t Word,
+    beside: &'t E,
+}
+
+impl<'t, E: Beside> Held<'t, E> {
+    pub(super) fn new(table: &'t Words<E>, spot: Spot<'t, E>) -> Self {
+        Held { table, word: spot.word, beside: spot.beside }
+    }
+
+    /// Waits for the readers that were there before.
+    pub(super) fn wait_for_readers(self) -> Self {
+        self.word.wait_for_readers();
+        self
+    }
+
+    /// What the word says.
+    pub(crate) fn value(&self) -> Value {
+        self.word.peek()
+    }
+
+    /// What lies beside it.
+    pub(crate) fn beside(&self) -> &E {
+        self.beside
+    }
+
+    /// Unlocks the word, which says `value` from then on.
+    pub(crate) fn unlock(self, value: Value) {
+        if value == Value::EMPTY && self.value() != value {
+            self.word.empty();
+            self.beside.emptied();
+            self.table.readers.tally();
+        }
+        self.word.unlock_exclusive(value);
+        std::mem::forget(self);
+    }
+}
+
+impl<E: Beside> Drop for Held<'_, E> {
+    fn drop(&mut self) {
+        self.word.unlock_exclusive(self.word.peek());
+    }
+}

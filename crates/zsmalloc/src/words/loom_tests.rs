@@ -1,0 +1,210 @@
+//! Models of the table: leaves of 8 words, packed nodes of 2.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::loom_tests::model_of;
+use loom::thread;
+
+type Table = Words<()>;
+type Actor = fn(&Table);
+
+fn table() -> Table {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    Words::new(&arena, ()).unwrap()
+}
+
+fn set(table: &Table, index: u32, payload: u64) {
+    table.lock_or_make(index).unwrap().unlock(Value::inline(payload));
+}
+
+fn clear(table: &Table, index: u32) {
+    if let Some(word) = table.lock_exclusive(index, |_| true) {
+        word.unlock(Value::EMPTY);
+    }
+}
+
+fn get(table: &Table, index: u32) -> u64 {
+    let word = table.lock_shared(index, |_| true);
+    word.map_or(0, |word| word.value().decode().unwrap_err())
+}
+
+/// Adds one to what a word says: none is lost only if all who do so find the same word.
+fn add(table: &Table, index: u32) {
+    let word = table.lock_or_make(index).unwrap();
+    let payload = word.value().decode().unwrap_err();
+    word.unlock(Value::inline(payload + 1));
+}
+
+fn tidy(table: &Table) {
+    {
+        let mut making = table.making.lock();
+        let room = making.room;
+        making.pass.owe(room);
+    }
+    table.tidy(&mut || true);
+}
+
+/// A dense node of which two words hold something: words 0 and 1 say 1 and 2.
+fn sparse(table: &Table) {
+    (0..3).for_each(|index| set(table, index, index as u64 + 1));
+    tidy(table);
+    clear(table, 2);
+}
+
+/// A packed node and a dense one behind it; all words are empty.
+fn empty(table: &Table) {
+    (0..3).for_each(|index| set(table, index, 1));
+    (0..3).for_each(|index| clear(table, index));
+}
+
+fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], after: Actor) {
+    model_of(preemptions, table, before, actors, |_| (), after);
+}
+
+/// What is left at the end: words 0 and 1, and any other that `others` say.
+fn ends(table: &Table, expected: &[(u32, u64)]) {
+    table.check();
+    tidy(table);
+    table.check();
+    for index in 0..LEAF as u32 {
+        let payload = expected.iter().find(|(other, _)| *other == index);
+        assert_eq!(get(table, index), payload.map_or(0, |(_, payload)| *payload), "word {index}");
+    }
+}
+
+#[test]
+fn loom_words_reader_against_conversion() {
+    model(3, sparse, [tidy, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))], |table| {
+        ends(table, &[(0, 1), (1, 2)])
+    });
+}
+
+#[test]
+fn loom_words_writer_against_conversion() {
+    model(
+        3,
+        sparse,
+        [tidy, |table| {
+            add(table, 1);
+            assert_eq!(get(table, 1), 3);
+            clear(table, 0);
+        }],
+        |table| ends(table, &[(1, 3)]),
+    );
+}
+
+#[test]
+fn loom_words_made_against_conversion() {
+    model(
+        3,
+        sparse,
+        [tidy, |table| {
+            set(table, 7, 8);
+            assert_eq!((get(table, 7), get(table, 0)), (8, 1));
+        }],
+        |table| ends(table, &[(0, 1), (1, 2), (7, 8)]),
+    );
+}
+
+/// The pin's thread goes on to make a word beside it, and whatever it pinned stays.
+#[test]
+fn loom_words_conversion_against_pin() {
+    model(
+        3,
+        sparse,
+        [tidy, |table| {
+            let pin = table.lock_shared(0, |_| true).unwrap();
+            add(table, 2);
+            thread::yield_now();
+            assert_eq!(pin.value().decode(), Err(1));
+        }],
+        |table| ends(table, &[(0, 1), (1, 2), (2, 1)]),
+    );
+}
+
+/// Both find words frozen, and give up or go on.
+#[test]
+fn loom_words_two_against_conversion() {
+    model(
+        2,
+        sparse,
+        [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
+        |table| ends(table, &[(0, 2), (1, 2)]),
+    );
+}
+
+/// Who gives the first conversion up is late, and meets the second.
+#[test]
+fn loom_words_two_conversions_in_turn() {
+    let before: Actor = |table| {
+        sparse(table);
+        set(table, 8, 9);
+    };
+    model(
+        3,
+        before,
+        [
+            |table| {
+                tidy(table);
+                tidy(table);
+            },
+            |table| add(table, 1),
+        ],
+        |table| {
+            assert_eq!((get(table, 0), get(table, 1), get(table, 8)), (1, 3, 9));
+            table.check();
+        },
+    );
+}
+
+/// A leaf goes while a word of it is looked for, and made.
+#[test]
+fn loom_words_removal_against_making() {
+    model(
+        3,
+        empty,
+        [tidy, |table| {
+            assert_eq!(get(table, 2), 0);
+            add(table, 1);
+        }],
+        |table| ends(table, &[(1, 1)]),
+    );
+}
+
+/// One fills the packed node and puts a dense one behind it, while the other looks for the last word.
+#[test]
+fn loom_words_two_makers() {
+    model(
+        4,
+        |table| set(table, 0, 1),
+        [
+            |table| add(table, 1),
+            |table| {
+                add(table, 1);
+                add(table, 2);
+            },
+        ],
+        |table| ends(table, &[(0, 1), (1, 2), (2, 1)]),
+    );
+}
+
+/// Two passes at once: one of them does nothing.
+#[test]
+fn loom_words_two_passes() {
+    model(2, sparse, [tidy, tidy], |table| ends(table, &[(0, 1), (1, 2)]));
+}
+
+/// A claim is for one only, also of a word that goes meanwhile.
+#[test]
+fn loom_words_two_claims_against_removal() {
+    let claim: Actor = |table| {
+        if let Some(word) = table.claim(0).unwrap() {
+            assert_eq!(word.value(), Value::EMPTY);
+            word.unlock(Value::inline(1));
+        }
+    };
+    model(2, empty, [tidy, claim, claim], |table| {
+        table.check();
+        assert!(get(table, 0) <= 1);
+    });
+}

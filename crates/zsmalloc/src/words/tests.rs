@@ -1,0 +1,290 @@
+//! The table against a model, under threads, and in bytes.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use fastrand::Rng;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+type Table = Words<()>;
+
+fn table() -> (Arc<Arena>, Table) {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    let table = Words::new(&arena, ()).unwrap();
+    (arena, table)
+}
+
+fn set(table: &Table, index: u32, payload: u64) {
+    table.lock_or_make(index).unwrap().unlock(Value::inline(payload));
+}
+
+/// Empties a word as a discard does.
+fn clear(table: &Table, index: u32) {
+    if let Some(word) = table.lock_exclusive(index, |_| true) {
+        word.unlock(Value::EMPTY);
+    }
+}
+
+fn get(table: &Table, index: u32) -> u64 {
+    let word = table.lock_shared(index, |_| true);
+    word.map_or(0, |word| word.value().decode().unwrap_err())
+}
+
+fn tidy(table: &Table) -> usize {
+    table.tidy(&mut || true)
+}
+
+/// A pass even if little has changed.
+fn tidy_all(table: &Table) -> usize {
+    {
+        let mut making = table.making.lock();
+        let room = making.room;
+        making.pass.owe(room);
+    }
+    tidy(table)
+}
+
+#[test]
+fn words_are_as_in_the_model() {
+    let mut rng = Rng::with_seed(7);
+    let (_arena, table) = table();
+    let mut model: HashMap<u32, u64> = HashMap::new();
+    for round in 0..60 {
+        // Few leaves or many, filled in order or here and there, and emptied in part.
+        let span = LEAF as u32 * [1, 3, 40][round % 3];
+        let count = rng.u32(0..span);
+        for nth in 0..count {
+            let index = if round % 2 == 0 { nth } else { rng.u32(..span) };
+            let payload = rng.u64(1..1 << 50);
+            set(&table, index, payload);
+            model.insert(index, payload);
+        }
+        for _ in 0..rng.u32(0..2 * span) {
+            let index = rng.u32(..span);
+            clear(&table, index);
+            model.remove(&index);
+        }
+        if round % 5 == 4 {
+            let start = rng.u32(..span);
+            (start..span).for_each(|index| clear(&table, index));
+            model.retain(|&index, _| index < start || index >= span);
+        }
+        if rng.bool() {
+            tidy(&table)
+        } else {
+            tidy_all(&table)
+        };
+        table.check();
+        for index in 0..LEAF as u32 * 41 {
+            let expected = model.get(&index).copied().unwrap_or(0);
+            assert_eq!(get(&table, index), expected, "word {index} in round {round}");
+        }
+    }
+    (0..LEAF as u32 * 41).for_each(|index| clear(&table, index));
+    tidy_all(&table);
+    assert_eq!((table.node_bytes(), table.first_made(0)), (0, None));
+    table.check();
+}
+
+#[test]
+fn a_leaf_has_the_node_that_suits_it() {
+    let (_arena, table) = table();
+    let (dense, packed) = (Kind::DENSE, Kind::for_words);
+    let kinds = || -> Vec<_> {
+        let inside = table.readers.enter();
+        let node = table.directory.get(0).and_then(|entry| entry.chain.load(&inside));
+        node.into_iter().flat_map(Node::kinds).collect()
+    };
+    (0..8).for_each(|index| set(&table, index, 1));
+    assert_eq!(kinds(), [packed(8)]);
+    set(&table, 500, 1);
+    assert_eq!(kinds(), [packed(8), dense]);
+    tidy_all(&table);
+    assert_eq!(kinds(), [packed(9)]);
+    (0..LEAF as u32 * 3).for_each(|index| set(&table, index, 1));
+    assert_eq!(kinds(), [packed(9), dense]);
+    assert_eq!(tidy_all(&table), table.nodes.bytes(packed(9)));
+    assert_eq!(kinds(), [dense]);
+    assert_eq!(tidy_all(&table), 0);
+    // The leaves after a dense one were made dense.
+    assert_eq!(table.node_bytes(), 3 * table.nodes.bytes(dense));
+    (80..LEAF as u32 * 3).for_each(|index| clear(&table, index));
+    tidy_all(&table);
+    assert_eq!(kinds(), [packed(80)]);
+    (0..80).for_each(|index| clear(&table, index));
+    tidy_all(&table);
+    assert_eq!((kinds().len(), table.first_made(0)), (0, None));
+    table.check();
+}
+
+#[test]
+fn a_pin_keeps_its_leaf_and_nothing_else() {
+    let (_arena, table) = table();
+    (0..LEAF as u32 * 4).for_each(|index| set(&table, index, 1 + index as u64));
+    tidy_all(&table);
+    let pin = table.lock_shared(LEAF as u32 + 3, |_| true).unwrap();
+    (0..LEAF as u32 * 4).filter(|&index| index != LEAF as u32 + 3).for_each(|index| {
+        clear(&table, index);
+    });
+    assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(Kind::DENSE));
+    table.check();
+    // The thread that has the pin makes words beside it.
+    set(&table, LEAF as u32 + 4, 9);
+    set(&table, 3, 9);
+    assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
+    drop(pin);
+    tidy_all(&table);
+    assert_eq!(table.node_bytes(), 2 * table.nodes.bytes(Kind::SMALLEST));
+    assert_eq!((get(&table, 3), get(&table, LEAF as u32 + 3)), (9, LEAF as u64 + 4));
+    assert_eq!(get(&table, LEAF as u32 + 4), 9);
+    table.check();
+}
+
+#[test]
+fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
+    let (_arena, table) = table();
+    (0..LEAF as u32 * 9).for_each(|index| set(&table, index, 1));
+    (0..LEAF as u32 * 9).for_each(|index| clear(&table, index));
+    let dense = table.nodes.bytes(Kind::DENSE);
+    let first_made = |leaf: usize| Some((leaf * LEAF) as u64);
+    for nth in 1..=3 {
+        let mut left = 3;
+        let freed = table.tidy(&mut || {
+            left -= 1;
+            left >= 0
+        });
+        // The first leaf was packed and dense.
+        let packed = if nth == 1 { table.nodes.bytes(Kind::SMALLEST) } else { 0 };
+        assert_eq!(freed, 3 * dense + packed);
+        assert_eq!(table.first_made(0), first_made(3 * nth).filter(|_| nth < 3));
+        table.check();
+    }
+    assert_eq!(tidy(&table), 0);
+}
+
+/// Without enough changes a pass does nothing, not even look.
+#[test]
+fn little_change_is_left_for_later() {
+    let (_arena, table) = table();
+    (0..LEAF as u32 * 32).for_each(|index| set(&table, index, 1));
+    tidy_all(&table);
+    (0..LEAF as u32).for_each(|index| clear(&table, index));
+    assert_eq!(table.tidy(&mut || panic!("there is little to do")), 0);
+    (0..LEAF as u32 + 1).for_each(|index| clear(&table, LEAF as u32 + index));
+    assert_eq!(tidy(&table), 2 * table.nodes.bytes(Kind::DENSE));
+}
+
+/// Bytes of a table of 373,000 words after all but those were emptied that `stay`, and how many those are: of
+/// the table and the pages of its nodes. What the arena has to manage pages that went is not the table's.
+fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
+    const COUNT: u32 = 373_000;
+    let (arena, table) = table();
+    let empty = arena.bytes();
+    (0..COUNT).for_each(|index| set(&table, index, index as u64 + 1));
+    let full = arena.bytes() - empty + table.bytes();
+    assert!(full < COUNT as usize * 9, "{full} bytes");
+    (0..COUNT).filter(|&index| !stay(index)).for_each(|index| clear(&table, index));
+    assert!(tidy(&table) > 0);
+    table.check();
+    let live = (0..COUNT).filter(|&index| stay(index));
+    let live = live.inspect(|&index| assert_eq!(get(&table, index), index as u64 + 1)).count();
+    let managed = arena.bytes() - empty - table.nodes.page_bytes();
+    println!("{} bytes of nodes, {managed} to manage the pages", table.node_bytes());
+    (table.nodes.page_bytes() + table.bytes(), live)
+}
+
+#[test]
+fn a_random_removal_leaves_little() {
+    let stay = |index: u32| Rng::with_seed(index as u64).u32(..100) < 3;
+    let (bytes, live) = bytes_after(stay);
+    println!("random: {bytes} bytes, {live} words, {:.2} each", bytes as f64 / live as f64);
+    let constant = 40 << 10;
+    assert!(bytes < live * 15 + 8 * 729 + constant, "{bytes} bytes for {live} words");
+}
+
+#[test]
+fn a_contiguous_removal_leaves_nothing() {
+    let (bytes, live) = bytes_after(|index| index % 373_000 >= 335_700);
+    println!("contiguous: {bytes} bytes, {live} words, {:.2} each", bytes as f64 / live as f64);
+    let constant = 16 << 10;
+    assert!(bytes < live * 8 + live / 2 + 8 * 729 + constant, "{bytes} bytes for {live} words");
+}
+
+#[test]
+fn reads_that_wait_for_a_writer_are_counted() {
+    let (_arena, table) = table();
+    set(&table, 0, 1);
+    let word = table.lock_exclusive(0, |_| true).unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| get(&table, 0));
+        while table.read_waits() == 0 {
+            std::thread::yield_now();
+        }
+        word.unlock(Value::inline(2));
+        assert_eq!(reader.join().unwrap(), 2);
+    });
+    assert_eq!(table.read_waits(), 1);
+}
+
+/// Writers of words of their own, who know what these hold; readers of all; and one who tidies.
+#[test]
+fn threads_find_their_words_while_leaves_are_converted() {
+    const WRITERS: u32 = 3;
+    const COUNT: u32 = LEAF as u32 * 6;
+    let (_arena, table) = table();
+    let stop = AtomicBool::new(false);
+    let value = |index: u32, version: u64| (index as u64) << 32 | version;
+    std::thread::scope(|scope| {
+        let (table, stop) = (&table, &stop);
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(writer as u64);
+                let mut mine = HashMap::new();
+                let mut version = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    // Leaves are emptied and filled in turn.
+                    let full = rng.u32(1..100);
+                    for _ in 0..rng.u32(1..2000) {
+                        let index = rng.u32(..COUNT / WRITERS) * WRITERS + writer;
+                        version += 1;
+                        let expected = mine.get(&index).copied().unwrap_or(0);
+                        assert_eq!(get(table, index), expected, "word {index}");
+                        if rng.u32(..100) < full {
+                            set(table, index, value(index, version));
+                            mine.insert(index, value(index, version));
+                        } else {
+                            clear(table, index);
+                            mine.remove(&index);
+                        }
+                    }
+                }
+                for index in (0..COUNT / WRITERS).map(|nth| nth * WRITERS + writer) {
+                    let expected = mine.get(&index).copied().unwrap_or(0);
+                    assert_eq!(get(table, index), expected, "word {index} at the end");
+                }
+            });
+        }
+        scope.spawn(move || {
+            let mut rng = Rng::with_seed(99);
+            while !stop.load(Ordering::Relaxed) {
+                // Two at once, of which the second must not be one that a writer waits for us to leave.
+                let first = rng.u32(..COUNT);
+                let pins = [first, (first + 1 + rng.u32(..COUNT - 1)) % COUNT]
+                    .map(|index| (index, table.lock_shared(index, |_| true)));
+                for (index, word) in pins {
+                    let payload = word.map_or(0, |word| word.value().decode().unwrap_err());
+                    assert!(payload == 0 || payload >> 32 == index as u64, "{index}: {payload:#x}");
+                }
+            }
+        });
+        let (end, mut freed) = (Instant::now() + Duration::from_secs(5), 0);
+        while Instant::now() < end {
+            freed += tidy_all(table);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(freed > 0);
+    });
+    tidy_all(&table);
+    table.check();
+}

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   leaf:  | link | floor | used |       12 bytes per cell in its nodes: the word, and the generation
-//!   shard: leaf, and a bit per cell of it that was free when the shard took it: 8 of them, for the threads
+//!   shard: leaf, a bit per cell of it that was free when the shard took it, and the cells that came free
+//!          last: 8 of them, for the threads
 //! ```
 //! A cell is free if its word is empty and unlocked, and it is taken by locking that word: shards and counts
 //! only say where to look. A cell's generation grows when its word becomes empty, before that is unlocked; at
@@ -27,6 +28,8 @@ const LIFT: u32 = 256;
 /// Cells are taken from a leaf that has room for so many, or from a new one.
 const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 16 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
+/// Cells that a shard remembers.
+const RECENT: usize = 24;
 /// Leaves there can be: the last cell of the one after has a number that no word has.
 const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
 const NO_LEAF: u32 = u32::MAX;
@@ -89,10 +92,40 @@ impl Beside for Generation {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
-    /// The cells not looked at yet, of the leaf beside.
-    free: Mutex<[u64; LEAF.div_ceil(64)]>,
+    free: Mutex<Free>,
     /// Read by others, so that they take another.
     leaf: AtomicU32,
+}
+
+/// Cells that may be free.
+#[derive(Debug, Default)]
+struct Free {
+    /// Those not looked at yet, of the shard's leaf.
+    of_leaf: [u64; LEAF.div_ceil(64)],
+    /// Those that came free last, whose words are at hand: the first so many.
+    recent: [u32; RECENT],
+    count: usize,
+}
+
+impl Free {
+    fn push_recent(&mut self, index: u32) {
+        if let Some(place) = self.recent.get_mut(self.count) {
+            *place = index;
+            self.count += 1;
+        }
+    }
+
+    fn pop_recent(&mut self) -> Option<u32> {
+        self.count = self.count.checked_sub(1)?;
+        Some(self.recent[self.count])
+    }
+
+    fn pop_of_leaf(&mut self, leaf: u32) -> Option<u32> {
+        let nth = self.of_leaf.iter().position(|&bits| bits != 0)?;
+        let key = nth as u32 * 64 + self.of_leaf[nth].trailing_zeros();
+        self.of_leaf[nth] &= self.of_leaf[nth] - 1;
+        Some(leaf * LEAF as u32 + key)
+    }
 }
 
 /// A table of cells.
@@ -124,23 +157,25 @@ impl Cells {
     /// Takes a free cell: its number and its word, which is empty. [`given_out`](Self::given_out) is to be told
     /// before it holds something.
     pub(crate) fn take(&self) -> Result<(u32, Held<'_, Generation>), Error> {
-        let shard = &self.shards[thread_number() % SHARDS];
+        let shard = self.shard();
         let mut free = shard.free.lock();
         loop {
-            let Some(nth) = free.iter().position(|&bits| bits != 0) else {
+            let leaf = shard.leaf.load(Relaxed);
+            let Some(index) = free.pop_recent().or_else(|| free.pop_of_leaf(leaf)) else {
                 let (leaf, bits) = self.leaf_with_room(shard)?;
                 shard.leaf.store(leaf, Relaxed);
-                *free = bits;
+                free.of_leaf = bits;
                 continue;
             };
-            let key = nth as u32 * 64 + free[nth].trailing_zeros();
-            let index = shard.leaf.load(Relaxed) * LEAF as u32 + key;
             let word = self.words.claim(index)?;
-            free[nth] &= free[nth] - 1;
             if let Some(word) = word.filter(|word| !word.beside().is_retired()) {
                 return Ok((index, word));
             }
         }
+    }
+
+    fn shard(&self) -> &Shard {
+        &self.shards[thread_number() % SHARDS]
     }
 
     /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else any.
@@ -206,9 +241,13 @@ impl Cells {
         if let Some(leaf) = self.words.leaf(nth as u64) {
             let used = leaf.used.fetch_sub(1, Relaxed) - 1;
             let lowest = self.lowest.load(Relaxed);
-            if nth < lowest && LEAF as u32 - used >= ROOM_MIN {
+            if nth < lowest && used + ROOM_MIN <= LEAF as u32 {
                 self.lowest.fetch_min(nth, Relaxed);
             }
+        }
+        // Whoever has the shard does without.
+        if let Some(mut free) = self.shard().free.try_lock() {
+            free.push_recent(index);
         }
     }
 
@@ -300,5 +339,163 @@ impl sealed::Owner for Cells {
             all_retired += retired as u64;
         }
         assert_eq!(self.retired.load(Relaxed), all_retired, "cells retired");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::core::sealed::Owner;
+    use crate::word::Place;
+    use fastrand::Rng;
+
+    fn cells(first: u32) -> (Arc<Arena>, Cells) {
+        let arena = Arena::new(page::Config::default()).unwrap();
+        let cells = Cells::new(&arena, first).unwrap();
+        (arena, cells)
+    }
+
+    /// Gives a cell out: its number and generation. It names an object that is not looked at.
+    fn give_out(cells: &Cells) -> (u32, u32) {
+        let (index, word) = cells.take().unwrap();
+        let generation = word.beside().now();
+        cells.given_out(index);
+        word.unlock(Value::object(Place { offset: 8 * index as u64, len: 1, mark: 0 }));
+        (index, generation)
+    }
+
+    fn take_back(cells: &Cells, index: u32) {
+        let word = cells.words.lock_exclusive(index, |_| true).unwrap();
+        let generation = word.beside().now();
+        word.unlock(Value::EMPTY);
+        cells.taken_back(index, generation);
+    }
+
+    /// Has cells looked for in leaves.
+    fn forget_recent(cells: &Cells) {
+        cells.shards.iter().for_each(|shard| shard.free.lock().count = 0);
+    }
+
+    #[test]
+    fn cells_that_came_free_are_given_out_first() {
+        let (_arena, cells) = cells(1);
+        (0..600).for_each(|nth| assert_eq!(give_out(&cells), (nth, 1)));
+        [300, 7, 599].into_iter().for_each(|index| take_back(&cells, index));
+        let next: Vec<_> = (0..4).map(|_| give_out(&cells)).collect();
+        assert_eq!(next, [(599, 2), (7, 2), (300, 2), (600, 1)]);
+        cells.check();
+    }
+
+    #[test]
+    fn cells_are_given_out_from_the_lowest_leaf_with_room() {
+        let (_arena, cells) = cells(1);
+        let leaf = LEAF as u32;
+        (0..4 * leaf).for_each(|nth| assert_eq!(give_out(&cells), (nth, 1)));
+        // Too few to go there for, until there are enough.
+        (0..ROOM_MIN - 1).for_each(|nth| take_back(&cells, leaf + nth));
+        forget_recent(&cells);
+        assert_eq!(give_out(&cells), (4 * leaf, 1));
+        take_back(&cells, 2 * leaf - 1);
+        forget_recent(&cells);
+        (1..leaf).for_each(|nth| assert_eq!(give_out(&cells).0, 4 * leaf + nth));
+        (0..ROOM_MIN - 1).for_each(|nth| assert_eq!(give_out(&cells), (leaf + nth, 2)));
+        assert_eq!(give_out(&cells), (2 * leaf - 1, 2));
+        assert_eq!(give_out(&cells), (5 * leaf, 1));
+        assert_eq!(cells.live(), 5 * leaf as u64 + 1);
+        cells.check();
+    }
+
+    #[test]
+    fn a_cell_that_went_comes_back_with_a_later_generation() {
+        let (_arena, cells) = cells(7);
+        (0..LEAF as u32).for_each(|_| assert_eq!(give_out(&cells).1, 7));
+        take_back(&cells, 3);
+        (0..20).for_each(|_| take_back(&cells, give_out_in_place(&cells, 3)));
+        (0..LEAF as u32).filter(|&index| index != 3).for_each(|index| take_back(&cells, index));
+        cells.words.tidy(&mut || true);
+        assert_eq!(cells.words.first_made(0), None);
+        forget_recent(&cells);
+        assert_eq!(give_out(&cells), (0, 28));
+        cells.check();
+    }
+
+    /// Gives out a cell that is free.
+    fn give_out_in_place(cells: &Cells, index: u32) -> u32 {
+        let word = cells.words.claim(index).unwrap().unwrap();
+        cells.given_out(index);
+        word.unlock(Value::object(Place { offset: 8, len: 1, mark: 0 }));
+        index
+    }
+
+    #[test]
+    fn a_cell_that_is_used_up_is_not_given_out_again() {
+        let (_arena, cells) = cells(GENERATION_MAX - 1);
+        for generation in [GENERATION_MAX - 1, GENERATION_MAX] {
+            (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&cells), (nth, generation)));
+            (0..LEAF as u32).for_each(|index| take_back(&cells, index));
+            forget_recent(&cells);
+            cells.words.tidy(&mut || true);
+            cells.check();
+        }
+        assert_eq!(cells.live(), 0);
+        assert_eq!(give_out(&cells), (LEAF as u32, GENERATION_MAX - 1));
+        cells.check();
+    }
+
+    /// Cell 5 is used so much that it would age the others of its leaf.
+    #[test]
+    fn a_much_used_cell_stays_and_the_others_go() {
+        let (_arena, cells) = cells(1);
+        (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&cells).0, nth));
+        take_back(&cells, 5);
+        (0..2 * LIFT).for_each(|_| take_back(&cells, give_out_in_place(&cells, 5)));
+        (0..LEAF as u32).filter(|&index| index != 5).for_each(|index| take_back(&cells, index));
+        cells.words.tidy(&mut || true);
+        let mut left = Vec::new();
+        cells.words.for_each(|index, _, generation| left.push((index, generation.now())));
+        assert_eq!(left, [(5, 2 + 2 * LIFT)]);
+        forget_recent(&cells);
+        assert_eq!(give_out(&cells), (0, 2));
+        cells.check();
+    }
+
+    #[test]
+    fn a_child_counts_anew_and_ends_generations() {
+        let (_arena, cells) = cells(1);
+        (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&cells).0, nth));
+        take_back(&cells, 5);
+        // A thread was about to store, another had emptied a word and not come to counting that.
+        std::mem::forget(cells.take().unwrap());
+        cells.words.lock_exclusive(6, |_| true).unwrap().unlock(Value::EMPTY);
+        cells.mend();
+        cells.check();
+        assert_eq!(cells.live(), LEAF as u64 - 2);
+    }
+
+    #[test]
+    fn free_cells_take_little() {
+        const COUNT: u32 = 373_000;
+        let (arena, cells) = cells(1);
+        let empty = arena.bytes();
+        (0..COUNT).for_each(|nth| assert_eq!(give_out(&cells).0, nth));
+        let full = arena.bytes() - empty + cells.bytes();
+        println!("full: {:.2} bytes each", full as f64 / COUNT as f64);
+        // Five to a line of memory, and the tails of slabs.
+        assert!(full < COUNT as usize * 27 / 2, "{full} bytes");
+        let mut rng = Rng::with_seed(5);
+        let live = (0..COUNT).filter(|_| rng.u32(..100) < 3).collect::<Vec<_>>();
+        let mut kept = live.iter().copied().peekable();
+        for index in 0..COUNT {
+            if kept.next_if_eq(&index).is_none() {
+                take_back(&cells, index);
+            }
+        }
+        cells.words.tidy(&mut || true);
+        cells.check();
+        assert_eq!(cells.live(), live.len() as u64);
+        let bytes = cells.words.page_bytes() + cells.bytes();
+        println!("random: {bytes} bytes, {:.2} each", bytes as f64 / live.len() as f64);
+        assert!(bytes < live.len() * 20 + 16 * 729 + (40 << 10), "{bytes} bytes");
     }
 }

@@ -29,14 +29,15 @@ fn data(rng: &mut Rng) -> Vec<u8> {
     vec![byte; len]
 }
 
-/// Stores, writes, frees and compacts until told to stop.
+/// Stores, writes, frees, compacts and tidies until told to stop.
 fn disturb(pool: &Pool, seed: u64, stop: &AtomicBool) {
     let mut rng = Rng::with_seed(seed);
     let mut mine: Vec<(Handle, Vec<u8>)> = Vec::new();
     while !stop.load(Relaxed) {
         match rng.u32(..100) {
             0 => drop(pool.compact()),
-            1..40 if mine.len() < 500 => {
+            1..5 => drop(pool.tidy()),
+            5..40 if mine.len() < 500 => {
                 let data = data(&mut rng);
                 mine.push((pool.store(&data).unwrap(), data));
             }
@@ -70,10 +71,12 @@ fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
     let more: Vec<_> = (0..300).map(|_| data(&mut rng)).collect();
     let handles: Vec<_> = more.iter().map(|data| pool.store(data).unwrap()).collect();
     pool.compact();
+    pool.tidy();
     for (handle, data) in handles.into_iter().zip(more) {
         assert!(*pool.read(&handle).unwrap() == data);
         pool.free(handle).unwrap();
     }
+    pool.tidy();
     pool.check();
 }
 

@@ -94,11 +94,12 @@ impl<E: Beside> Words<E> {
     }
 
     fn begin_pass(&self) -> Option<Pass> {
-        let tallied = self.readers.tallied();
         let mut making = self.making.lock();
+        // Under the lock: no less than what another pass saw.
+        let tallied = self.readers.tallied();
         let room = making.room as u64;
         let last = &mut making.pass;
-        let changed = tallied.wrapping_sub(last.tallied) + last.owed;
+        let changed = tallied - last.tallied + last.owed;
         if last.tidying || changed == 0 || changed * CHANGED_SHARE < room {
             return None;
         }
@@ -239,9 +240,12 @@ fn freeze<E: Beside>(node: Node<'_, E>) -> bool {
 /// Copies the words that are to stay; false if there are more than were counted. What a word says that was
 /// thawed meanwhile does not matter: then nothing is committed.
 fn copy<E: Beside>(entry: &Entry<E>, node: Node<'_, E>, mut fresh: Option<&mut Fresh<E>>) -> bool {
-    let gone = node.words().filter(|(_, spot)| !is_kept(entry, spot));
+    // A dense node has them all anyway.
+    let all = fresh.as_ref().is_some_and(|fresh| fresh.kind().is_dense());
+    let stays = |spot: &Spot<'_, E>| all || is_kept(entry, spot);
+    let gone = node.words().filter(|(_, spot)| !stays(spot));
     E::dropped(&entry.leaf, gone.map(|(_, spot)| spot.beside));
-    node.words().filter(|(_, spot)| is_kept(entry, spot)).all(|(key, spot)| {
+    node.words().filter(|(_, spot)| stays(spot)).all(|(key, spot)| {
         let to = fresh.as_mut();
         to.is_some_and(|fresh| fresh.put(key, spot.word.peek(), spot.beside.moved()))
     })

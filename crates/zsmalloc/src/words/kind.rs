@@ -12,6 +12,8 @@ const CAPACITIES: [usize; 7] = [8, 16, 24, 32, 48, 64, 96];
 const CAPACITIES: [usize; 1] = [2];
 /// A packed node made for so many words at most, above it a dense one: a few more don't undo that at once.
 const PACKED_MAX: usize = if cfg!(loom) { 2 } else { 80 };
+/// A line of memory.
+const LINE: usize = 64;
 /// Nodes begin at multiples of this, which leaves bits of their addresses for a kind and a flag.
 pub(super) const ALIGN: usize = 16;
 pub(super) const KIND_SHIFT: u32 = 1;
@@ -45,21 +47,34 @@ impl Kind {
         self == Kind::DENSE
     }
 
-    pub(super) fn words_at(self) -> usize {
-        if self.is_dense() { 0 } else { size_of::<Head>() }
+    /// Where word `nth` lies in a node, and what lies beside it.
+    pub(super) fn places<E>(self, nth: usize) -> (usize, usize) {
+        const { assert!(align_of::<E>() <= align_of::<Word>() && size_of::<E>().is_multiple_of(2)) }
+        if self.is_dense() {
+            let (line, nth) = (nth / Self::per_line::<E>(), nth % Self::per_line::<E>());
+            let words = line * LINE;
+            let beside = words + Self::per_line::<E>() * size_of::<Word>();
+            (words + nth * size_of::<Word>(), beside + nth * size_of::<E>())
+        } else {
+            let words = size_of::<Head>();
+            let beside = words + self.capacity() * size_of::<Word>();
+            (words + nth * size_of::<Word>(), beside + nth * size_of::<E>())
+        }
     }
 
-    pub(super) fn beside_at(self) -> usize {
-        self.words_at() + self.capacity() * size_of::<Word>()
+    /// Words in a line of a dense node: a word is looked up with what lies beside it.
+    const fn per_line<E>() -> usize {
+        LINE / (size_of::<Word>() + size_of::<E>())
     }
 
     pub(super) fn keys_at<E>(self) -> usize {
-        const { assert!(align_of::<E>() <= align_of::<Word>() && size_of::<E>().is_multiple_of(2)) }
-        self.beside_at() + self.capacity() * size_of::<E>()
+        self.places::<E>(0).1 + self.capacity() * size_of::<E>()
     }
 
     pub(super) fn bytes<E>(self) -> usize {
-        let keys = if self.is_dense() { 0 } else { self.capacity() * size_of::<u16>() };
-        self.keys_at::<E>() + keys
+        if self.is_dense() {
+            return LEAF.div_ceil(Self::per_line::<E>()) * LINE;
+        }
+        self.keys_at::<E>() + self.capacity() * size_of::<u16>()
     }
 }

@@ -205,6 +205,12 @@ impl<E: Beside> Words<E> {
         bytes
     }
 
+    /// Bytes of the pages that nodes take.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.nodes.page_bytes()
+    }
+
     /// Bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Readers>() + self.directory.bytes()

@@ -3,7 +3,7 @@
 //! ```text
 //!   link    | address of the node, a multiple of 16 ... | kind: 3 bits | converting |     0: no word of the leaf
 //!   packed  | next 8 | count 8 | words: 8 each | beside: E each | keys: 2 each |     room for 8 to 96 words
-//!   dense   | words: 8 each | beside: E each |                                       all 512, in their order
+//!   dense   | words: 8 each | beside: E each | words: ...    all 512, in their order, a line of memory at a time
 //! ```
 //! `next` is null or names a dense node, which a packed one is given when it is full.
 //!
@@ -78,8 +78,9 @@ impl Link {
         // says that it is its own.
         unsafe {
             let start = self.address;
-            start.add(self.kind.words_at()).cast::<Word>().add(nth).write(Word::new(value));
-            start.add(self.kind.beside_at()).cast::<E>().add(nth).write(beside);
+            let (word_at, beside_at) = self.kind.places::<E>(nth);
+            start.add(word_at).cast::<Word>().write(Word::new(value));
+            start.add(beside_at).cast::<E>().write(beside);
             if !self.kind.is_dense() {
                 start.add(self.kind.keys_at::<E>()).cast::<u16>().add(nth).write(key);
             }
@@ -171,12 +172,13 @@ impl<'s, E> Node<'s, E> {
     /// Word `nth` of the node: below the count, if it is packed.
     fn spot(self, nth: usize) -> Spot<'s, E> {
         assert!(nth < self.link.kind.capacity());
-        let (start, kind) = (self.link.address, self.link.kind);
+        let start = self.link.address;
+        let (word_at, beside_at) = self.link.kind.places::<E>(nth);
         // SAFETY: it was written before it could be found (W1), and stays (W2).
         unsafe {
             Spot {
-                word: start.add(kind.words_at()).cast().add(nth).as_ref(),
-                beside: start.add(kind.beside_at()).cast().add(nth).as_ref(),
+                word: start.add(word_at).cast().as_ref(),
+                beside: start.add(beside_at).cast().as_ref(),
             }
         }
     }

@@ -1,0 +1,198 @@
+//! The table of words as its owners use it: threads, pins and stale handles while leaves are converted.
+#![allow(clippy::unwrap_used)]
+
+use fastrand::Rng;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use zsmalloc::{Config, Content, Core, Error, Handle, Pool, Slots};
+
+/// Bytes that differ per slot and version, and say which they are of.
+fn contents(slot: u32, version: u32) -> Vec<u8> {
+    let len = 16 + (slot as usize * 31 + version as usize * 7) % 600;
+    let seed = (slot as u64) << 32 | version as u64;
+    let rest = (0..len as u64 - 8).map(|nth| (seed.wrapping_mul(nth | 1) >> 24) as u8);
+    seed.to_ne_bytes().into_iter().chain(rest).collect()
+}
+
+fn read(core: &Core<Slots>, slot: u32) -> Option<u32> {
+    let pin = core.pin(slot);
+    let Content::Object { bytes, .. } = pin.content() else { return None };
+    let seed = u64::from_ne_bytes(*bytes.first_chunk().unwrap());
+    assert_eq!(seed >> 32, slot as u64, "slot {slot} holds another's bytes");
+    assert!(bytes == contents(slot, seed as u32), "slot {slot} is torn");
+    Some(seed as u32)
+}
+
+/// Writes and discards slots of its own, and knows what they hold.
+fn write(core: &Core<Slots>, writer: u32, writers: u32, slots: u32, stop: &AtomicBool) {
+    let mut rng = Rng::with_seed(writer as u64);
+    let mut mine = vec![None; (slots / writers) as usize];
+    let mut version = 0;
+    while !stop.load(Relaxed) {
+        let stored = rng.u32(1..100);
+        for _ in 0..rng.u32(1..3000) {
+            let nth = rng.usize(..mine.len());
+            let slot = nth as u32 * writers + writer;
+            assert_eq!(read(core, slot), mine[nth], "slot {slot}");
+            if rng.u32(..100) < stored {
+                version += 1;
+                let staged = core.stage(slot, &contents(slot, version)).unwrap();
+                core.lock(slot).unwrap().replace(staged, 0);
+                mine[nth] = Some(version);
+            } else if let Some(word) = core.lock_existing(slot) {
+                word.set_inline(0);
+                mine[nth] = None;
+            }
+        }
+    }
+    for (nth, version) in mine.into_iter().enumerate() {
+        assert_eq!(read(core, nth as u32 * writers + writer), version, "at the end");
+    }
+}
+
+#[test]
+fn slots_keep_their_contents_while_leaves_are_converted() {
+    const WRITERS: u32 = 3;
+    const SLOTS: u32 = 512 * 9;
+    let core = Core::with_slots(Config::default(), SLOTS as u64).unwrap();
+    let (stop, read_by_others) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let (core, stop, read_by_others) = (&core, &stop, &read_by_others);
+        for writer in 0..WRITERS {
+            scope.spawn(move || write(core, writer, WRITERS, SLOTS, stop));
+        }
+        scope.spawn(move || {
+            let mut rng = Rng::with_seed(99);
+            while !stop.load(Relaxed) {
+                read(core, rng.u32(..SLOTS));
+                read_by_others.fetch_add(1, Relaxed);
+            }
+        });
+        let (end, mut freed) = (Instant::now() + Duration::from_secs(5), 0);
+        while Instant::now() < end {
+            freed += core.tidy(&mut || true);
+            core.shrink(1 << 16);
+        }
+        stop.store(true, Relaxed);
+        assert!(freed > 0);
+    });
+    assert!(read_by_others.into_inner() > 0);
+    core.check();
+}
+
+#[test]
+fn a_stale_handle_is_never_taken_for_a_live_one() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let mut rng = Rng::with_seed(3);
+    let mut live: Vec<u64> = Vec::new();
+    let mut stale = HashSet::new();
+    let mut refused = 0;
+    while refused < 1_000_000 {
+        for nth in 0..rng.u64(1..6000) {
+            let raw = pool.store(&nth.to_ne_bytes()).unwrap().into_raw();
+            assert!(!stale.contains(&raw), "{raw:#x} is given out again");
+            live.push(raw);
+        }
+        let kept = [0, live.len() / 50, live.len() / 2][rng.usize(..3)];
+        while live.len() > kept {
+            let raw = live.swap_remove(rng.usize(..live.len()));
+            pool.free(Handle::from_raw(raw).unwrap()).unwrap();
+            stale.insert(raw);
+        }
+        pool.tidy();
+        for &raw in &stale {
+            let handle = Handle::from_raw(raw).unwrap();
+            assert_eq!(pool.read(&handle).unwrap_err(), Error::Handle { raw });
+            if refused % 64 == 0 {
+                assert_eq!(pool.write(&handle, b"x"), Err(Error::Handle { raw }));
+                assert_eq!(pool.free(handle), Err(Error::Handle { raw }));
+            }
+            refused += 1;
+        }
+    }
+    pool.check();
+    live.into_iter().for_each(|raw| pool.free(Handle::from_raw(raw).unwrap()).unwrap());
+    assert!(pool.is_empty());
+}
+
+/// Cells used again and again go from the table between, or stay for the sake of the others.
+#[test]
+fn much_used_cells_age_alone() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let mut seen = HashSet::new();
+    for round in 0..40 {
+        for _ in 0..1000 * (round % 3) + 1 {
+            let raw = pool.store(b"again").unwrap().into_raw();
+            assert!(seen.insert(raw), "{raw:#x} is given out again");
+            pool.free(Handle::from_raw(raw).unwrap()).unwrap();
+        }
+        pool.tidy();
+        pool.check();
+    }
+}
+
+/// Who holds a guard stores beside it, frees and tidies: nothing waits for the guard.
+#[test]
+fn a_guard_keeps_nothing_but_its_own() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let kept = pool.store(b"kept").unwrap();
+    let others: Vec<_> = (0..1500u32).map(|nth| pool.store(&nth.to_ne_bytes()).unwrap()).collect();
+    let guard = pool.read(&kept).unwrap();
+    for round in 0..5u32 {
+        let more: Vec<_> = (0..700).map(|_| pool.store(&round.to_ne_bytes()).unwrap()).collect();
+        pool.tidy();
+        for handle in more {
+            assert_eq!(*pool.read(&handle).unwrap(), round.to_ne_bytes());
+            pool.free(handle).unwrap();
+        }
+        pool.tidy();
+        pool.check();
+    }
+    others.into_iter().for_each(|handle| pool.free(handle).unwrap());
+    pool.tidy();
+    assert_eq!(&*guard, b"kept");
+    drop(guard);
+    pool.check();
+    pool.free(kept).unwrap();
+    assert!(pool.is_empty());
+}
+
+/// Threads that store and free at once, each from cells of its own, while cells go from the table.
+#[test]
+fn threads_are_given_different_cells() {
+    let pool = Pool::new(Config::default()).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (pool, stop) = (&pool, &stop);
+        for thread in 0..4u64 {
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(thread);
+                let mut mine: Vec<(Handle, u64)> = Vec::new();
+                let mut nth = 0;
+                while !stop.load(Relaxed) {
+                    let most = rng.usize(1..3000);
+                    while mine.len() < most {
+                        nth += 1;
+                        let data = thread << 48 | nth;
+                        mine.push((pool.store(&data.to_ne_bytes()).unwrap(), data));
+                    }
+                    let kept = rng.usize(..mine.len());
+                    while mine.len() > kept {
+                        let (handle, data) = mine.swap_remove(rng.usize(..mine.len()));
+                        assert_eq!(*pool.read(&handle).unwrap(), data.to_ne_bytes());
+                        pool.free(handle).unwrap();
+                    }
+                }
+                mine.into_iter().for_each(|(handle, _)| pool.free(handle).unwrap());
+            });
+        }
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end {
+            pool.tidy();
+        }
+        stop.store(true, Relaxed);
+    });
+    assert!(pool.is_empty());
+    pool.check();
+}

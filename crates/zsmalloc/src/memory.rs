@@ -15,7 +15,7 @@ use crate::Error;
 use crate::class::Class;
 use crate::locked::Locked;
 use crate::parts::table_of;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Relaxed, Release};
 use crate::zspage::{Body, Head, Zspage};
 use page::{Extent, ExtentId, PageSet, Space};
 use slab::{Arena, RawCache};
@@ -55,7 +55,8 @@ impl Memory {
         unsafe { body.write_bytes(0, Body::bytes(objects)) };
         match self.space.alloc(class.shape.pages as u32, class.position) {
             Ok(id) => {
-                self.space.extent(id).data.store(body.as_ptr(), Relaxed);
+                // For `has_ready`, which looks at what no list has yet.
+                self.space.extent(id).data.store(body.as_ptr(), Release);
                 Ok(id)
             }
             Err(error) => {
@@ -65,18 +66,21 @@ impl Memory {
         }
     }
 
-    /// Gives a zspage back that has no objects and no committed pages, and that no list has.
-    pub(crate) fn destroy(&self, class: &Class, id: ExtentId) {
-        let body = self.space.extent(id).data.swap(std::ptr::null_mut(), Relaxed);
-        if let Some(body) = NonNull::new(body) {
-            self.free_body(class, body);
-        }
+    /// Takes the body from a zspage that no list has any more, while the class is still locked: whoever has
+    /// noted the zspage finds that it is none.
+    pub(crate) fn take_body(&self, _locked: &mut Locked<'_>, id: ExtentId) -> Option<NonNull<u8>> {
+        NonNull::new(self.space.extent(id).data.swap(std::ptr::null_mut(), Relaxed))
+    }
+
+    /// Gives a zspage back that has no objects and no committed pages, and what `take_body` took from it.
+    pub(crate) fn destroy(&self, class: &Class, id: ExtentId, body: Option<NonNull<u8>>) {
+        body.into_iter().for_each(|body| self.free_body(class, body));
         self.space.free(id);
     }
 
     fn free_body(&self, class: &Class, body: NonNull<u8>) {
-        // SAFETY: the body came from this cache (same class, same size) and its zspage is out of reach
-        // (`destroy`) or was never in a list (`create`), so no `Body` borrows it.
+        // SAFETY: the body came from this cache (same class, same size) and was taken from its zspage
+        // (`take_body`, `rehouse`) or never given to one (`create`), so no `Body` borrows it.
         let freed = unsafe { self.body_cache(class.shape.objects).free(body) };
         debug_assert_eq!(freed, Ok(()), "a body is freed once, to its own cache");
     }
@@ -120,8 +124,8 @@ impl Memory {
     /// The fixed part of a zspage's body.
     pub(crate) fn head<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> &'a Head {
         // SAFETY: `create` made the body of zeros, which are a valid Head; it is freed only by `destroy`,
-        // after the zspage was unlinked under the lock that `locked` holds for 'a, or by `rehouse`, which
-        // borrows that lock mutably.
+        // after `take_body` took it under the lock that `locked` holds for 'a, or by `rehouse`; both borrow
+        // that lock mutably.
         unsafe { self.body_of(locked, id).1.cast().as_ref() }
     }
 

@@ -10,7 +10,7 @@
 use crate::class::{Class, GROUPS};
 use crate::locked::Locked;
 use crate::parts::Parts;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed};
 use page::{ExtentId, PageSet};
 
 /// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no one has
@@ -86,7 +86,7 @@ impl Locked<'_> {
         let extent = self.parts().memory.space.extent(id);
         let is_ours = extent.pages() > 0
             && extent.tag() == self.class().position
-            && !extent.data.load(Relaxed).is_null();
+            && !extent.data.load(Acquire).is_null();
         is_ours && !self.head(id).releasing() && !self.head(id).ready.is_empty()
     }
 
@@ -165,8 +165,9 @@ impl Locked<'_> {
         if self.is_unused(id) {
             self.remove(id);
             let (parts, class) = (self.parts(), self.class());
+            let body = parts.memory.take_body(&mut self, id);
             drop(self);
-            parts.memory.destroy(class, id);
+            parts.memory.destroy(class, id, body);
         }
     }
 }

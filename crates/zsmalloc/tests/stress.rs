@@ -7,7 +7,7 @@ mod support;
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::handles::Handles;
 use support::rounds::{Subject, rounds};
 use support::{Sizes, load_time, seed, stamped};
@@ -215,6 +215,29 @@ impl Subject for Words {
             self.compare(index, self.core.pin(index).content());
         }
     }
+}
+
+/// A zspage that one thread is about to give pages of back is gone, or another, when its turn comes.
+#[test]
+fn stress_zspages_come_and_go_beside_trims() {
+    let core = Core::with_slots(Config::default(), 2).unwrap();
+    let begun = Instant::now();
+    let time = load_time(Duration::from_secs(1));
+    std::thread::scope(|scope| {
+        for index in 0..2 {
+            let core = &core;
+            scope.spawn(move || {
+                while begun.elapsed() < time {
+                    let staged = core.stage(index, &[1; 4096]).unwrap();
+                    core.lock(index).unwrap().replace(staged, 0);
+                    core.lock(index).unwrap().set_inline(0);
+                    core.trim();
+                }
+            });
+        }
+    });
+    core.check();
+    assert_eq!(core.pages().used(), 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make setup test       install what tests need, then pass every test
-# make long             sanitizers, fuzzing (FUZZ_SECONDS each), larger random runs
+# make long             sanitizers, fuzzing (FUZZ_SECONDS each), larger random runs, and a soak
+# make soak             a device and a pool under load for SOAK_SECONDS
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
 INPUT ?= /usr/lib /usr/share
@@ -10,8 +11,9 @@ TARGET = x86_64-unknown-linux-gnu
 SANITIZED = page slab zsmalloc zram
 FUZZED = pool device codec
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 3600
 
-.PHONY: run setup test lint long loom asan tsan fuzz bench
+.PHONY: run setup test lint long loom asan tsan fuzz soak bench
 
 run:
 	cargo build --release --locked -p cli
@@ -38,6 +40,7 @@ long: asan tsan fuzz
 	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
 	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked
+	$(MAKE) soak
 
 loom:
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
@@ -67,6 +70,10 @@ fuzz:
 	  cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=1024 -len_control=0 \
 	    -print_final_stats=1 || exit 1; \
 	done
+
+# With every assertion on, as all tests.
+soak:
+	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p zram --test soak -- --ignored --nocapture
 
 bench:
 	cargo run --release --locked -p bench --features rivals -- all

@@ -1,11 +1,17 @@
 //! The device against a shadow array, and under eight threads.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use fastrand::Rng;
 use page::RefuseNth;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use support::disk::Disk;
+use support::load::rounds::rounds;
+use support::load::{load_time, seed};
+use support::shadow::Shadow;
 use zram::{BLOCK, Compaction, Config, Device, Error};
 use zsmalloc::{Geometry, KernelGeometry};
 
@@ -36,16 +42,11 @@ fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
     }
 }
 
-struct Shadow {
-    device: Device,
-    bytes: Vec<u8>,
-}
-
-impl Shadow {
+impl Shadow<Device> {
     fn new(config: Config) -> Result<Self, Error> {
         let device = Device::new(config)?;
-        let bytes = vec![0; device.disksize() as usize];
-        Ok(Shadow { device, bytes })
+        let len = device.disksize() as usize;
+        Ok(Shadow::of(device, 0, len))
     }
 
     fn range(&self, rng: &mut Rng) -> (usize, usize) {
@@ -59,63 +60,17 @@ impl Shadow {
         }
     }
 
-    fn compare(&self, at: usize, len: usize) {
-        let mut back = vec![0xee; len];
-        self.device.read(at as u64, &mut back).unwrap();
-        let differs = back.iter().zip(&self.bytes[at..]).position(|(a, b)| a != b);
-        assert_eq!(differs, None, "{len} bytes at {at}");
-    }
-
-    /// One operation. After a refused write every slot holds its old or its new bytes.
+    /// One operation.
     fn step(&mut self, rng: &mut Rng) -> Result<(), Error> {
         let (at, len) = self.range(rng);
         let len = len.min(self.bytes.len() - at);
-        let range = at..at + len;
         match rng.u32(..10) {
-            _ if rng.u32(..500) == 0 => {
-                self.device.compact();
-                Ok(())
-            }
-            0..5 => {
-                let data = data(rng, len);
-                let written = self.device.write(at as u64, &data);
-                if written.is_ok() {
-                    self.bytes[range].copy_from_slice(&data);
-                } else {
-                    self.adopt(at, &data);
-                }
-                written
-            }
-            5..8 => {
-                self.compare(at, len);
-                Ok(())
-            }
-            _ => {
-                let zeros = vec![0; len];
-                let discarded = self.device.discard(at as u64, len as u64);
-                if discarded.is_ok() {
-                    self.bytes[range].fill(0);
-                } else {
-                    self.adopt(at, &zeros);
-                }
-                discarded
-            }
+            _ if rng.u32(..500) == 0 => drop(self.device.compact()),
+            0..5 => self.write(at, &data(rng, len))?,
+            5..8 => self.compare(at, len),
+            _ => self.discard(at, len)?,
         }
-    }
-
-    /// Takes over, slot by slot, which of a failed request's bytes were stored.
-    fn adopt(&mut self, at: usize, data: &[u8]) {
-        let end = at + data.len();
-        let mut start = at;
-        while start < end {
-            let next = (start / BLOCK * BLOCK + BLOCK).min(end);
-            let mut back = vec![0; next - start];
-            self.device.read(start as u64, &mut back).unwrap();
-            let new = &data[start - at..next - at];
-            assert!(back == new || back == self.bytes[start..next], "slot {}", start / BLOCK);
-            self.bytes[start..next].copy_from_slice(&back);
-            start = next;
-        }
+        Ok(())
     }
 
     fn check(&self) {
@@ -270,6 +225,14 @@ fn stress_eight_threads_verify_every_read() {
     assert_eq!(device.mm_stat().orig_data_size, 0);
 }
 
+#[test]
+fn stress_a_load_that_shifts() {
+    let mut rng = Rng::with_seed(seed(121));
+    let disk = Disk::new(Device::new(config("lz4", 8 << 20)).unwrap());
+    rounds(&disk, &mut rng, load_time(Duration::from_secs(5)));
+    disk.free_all();
+}
+
 /// Writers of different bytes of one slot all keep theirs, whatever the others do.
 #[test]
 fn stress_partial_writes_of_one_slot() {
@@ -411,7 +374,7 @@ fn the_largest_limit_is_none_in_practice() {
 }
 
 /// A device of which every second slot was discarded.
-fn fragmented(compaction: Compaction) -> Shadow {
+fn fragmented(compaction: Compaction) -> Shadow<Device> {
     let geometry = Geometry::Kernel(KernelGeometry::default());
     let config = Config { compaction, geometry, ..config("lz4", 8 << 20) };
     let mut shadow = Shadow::new(config).unwrap();

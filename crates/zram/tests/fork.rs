@@ -1,9 +1,11 @@
 //! A device in a child after fork, while other threads of the parent use it (I8).
-#![allow(unsafe_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
 
 use fastrand::Rng;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use support::load::child::in_child;
 use zram::{BLOCK, Config, Device};
 
 const SLOTS: u64 = 400;
@@ -62,28 +64,14 @@ fn a_child_has_a_whole_copy() {
             scope.spawn(move || disturb(device, seed, stop));
         }
         for _ in 0..60 {
-            // SAFETY: the child uses the device, which is what is tested, and the C library's allocator,
-            // which takes care of itself; it never returns.
-            unsafe {
-                let child = libc::fork();
-                assert!(child >= 0, "fork failed");
-                if child == 0 {
-                    libc::alarm(60);
-                    let work = || {
-                        device.check();
-                        verify(&device);
-                        device.write(0, &block(7)).unwrap();
-                        device.discard(0, SLOTS * BLOCK as u64).unwrap();
-                        device.compact();
-                        verify(&device);
-                    };
-                    let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-                    libc::_exit(i32::from(!worked));
-                }
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &mut status, 0), child);
-                assert_eq!(status, 0, "the child failed");
-            }
+            in_child(|| {
+                device.check();
+                verify(&device);
+                device.write(0, &block(7)).unwrap();
+                device.discard(0, SLOTS * BLOCK as u64).unwrap();
+                device.compact();
+                verify(&device);
+            });
         }
     });
     verify(&device);

@@ -126,8 +126,11 @@ impl<O: Owner> Core<O> {
         admits: impl Fn(&O::Beside) -> bool,
     ) -> Pin<'_, O::Beside> {
         self.whole();
-        let word = self.owner.words().lock_shared(index, admits);
-        Pin { memory: &self.parts.memory, word }
+        let memory = &self.parts.memory;
+        let hint = |value: Value| {
+            let _ = value.decode().map(|place| memory.space.prefetch(place.offset));
+        };
+        Pin { memory, word: self.owner.words().lock_shared(index, admits, hint) }
     }
 
     /// Locks word `index` for a change.

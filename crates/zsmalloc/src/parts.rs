@@ -193,7 +193,7 @@ impl Parts {
             drop(locked);
             refusals += 1;
             let others_release = self.releases.load(Relaxed) > 0;
-            if self.trim(TRIM) == 0 {
+            if self.trim_pages(TRIM) == 0 {
                 if !others_release {
                     break;
                 }

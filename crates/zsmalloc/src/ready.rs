@@ -31,8 +31,18 @@ impl Parts {
         self.ready.load(Relaxed) > if class.whole { 0 } else { self.ready_most() }
     }
 
-    /// Gives ready pages back, `wanted` or a few more; how many.
+    /// Gives ready pages back, `wanted` or a few more, and zspages that were made for objects and got none;
+    /// how many pages.
     pub(crate) fn trim(&self, wanted: usize) -> usize {
+        let pages = self.trim_pages(wanted);
+        for class in &self.classes {
+            while Locked::new(self, class).destroy_one_unused() {}
+        }
+        pages
+    }
+
+    /// Gives ready pages back, `wanted` or a few more; how many.
+    pub(crate) fn trim_pages(&self, wanted: usize) -> usize {
         let mut total = 0;
         for class in &self.classes {
             // A batch at a time is noted under the lock, and given back one by one.
@@ -121,12 +131,14 @@ impl Locked<'_> {
         self.state.committed -= gone.len();
     }
 
-    /// Gives a zspage back that was made for an object and has got none, if there is one.
-    pub(crate) fn destroy_one_unused(self) {
+    /// Gives a zspage back that was made for an object and has got none, if there is one; whether there was.
+    pub(crate) fn destroy_one_unused(self) -> bool {
         let unused = self.group(0).find(|&id| self.is_unused(id));
+        let is_there = unused.is_some();
         if let Some(unused) = unused {
             self.destroy_if_unused(unused);
         }
+        is_there
     }
 
     /// Gives all zspages without objects back, in a child: whoever was about them is lost.

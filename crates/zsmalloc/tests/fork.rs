@@ -1,28 +1,12 @@
 //! A pool in a child after fork, while other threads of the parent use it (I8).
-#![allow(unsafe_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
 
 use fastrand::Rng;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use support::child::in_child;
 use zsmalloc::{Config, Geometry, Handle, KernelGeometry, Pool};
-
-/// Forks; the child does `work` and ends with 0, or with 1 if that panics or takes a minute.
-fn in_child(work: impl FnOnce()) {
-    // SAFETY: the child calls nothing that a lost thread could have left locked but the pool, which is
-    // what is tested, and the C library's allocator, which takes care of itself. It never returns.
-    unsafe {
-        let child = libc::fork();
-        assert!(child >= 0, "fork failed");
-        if child == 0 {
-            libc::alarm(60);
-            let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            libc::_exit(i32::from(!worked));
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &mut status, 0), child);
-        assert_eq!(status, 0, "the child failed");
-    }
-}
 
 fn data(rng: &mut Rng) -> Vec<u8> {
     let (byte, len) = (rng.u8(..), rng.usize(1..=4096));

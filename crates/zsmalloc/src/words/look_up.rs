@@ -6,7 +6,7 @@ use super::{Beside, Held, LEAF, Shared, Words, split};
 use crate::Error;
 use crate::readers::Inside;
 use crate::sync::{Backoff, Ordering};
-use crate::word::{Busy, Word};
+use crate::word::{Busy, Value, Word};
 
 /// A word where it was found: inside, or while it is locked.
 #[derive(Debug)]
@@ -25,16 +25,19 @@ impl<E: Beside> Words<E> {
     }
 
     /// Locks word `index` for reading; `None` if there is none, or `admits` says no of what lies beside it:
-    /// asked before the word is waited for, and again with the word locked.
+    /// asked before the word is waited for, and again with the word locked. `hint` is told what the word says
+    /// before it is locked, which takes a while.
     pub(crate) fn lock_shared(
         &self,
         index: u32,
         admits: impl Fn(&E) -> bool,
+        hint: impl Fn(Value),
     ) -> Option<Shared<'_, E>> {
         let mut waiting = Waiting::default();
         loop {
             let inside = self.readers.enter();
             let found = self.find(&inside, index).filter(|found| admits(found.spot.beside))?;
+            hint(found.spot.word.peek());
             match found.lock_shared(self) {
                 Ok(word) => return admits(word.beside()).then_some(word),
                 Err(Busy::Frozen) => {}

@@ -24,7 +24,7 @@ fn clear(table: &Table, index: u32) {
 }
 
 fn get(table: &Table, index: u32) -> u64 {
-    let word = table.lock_shared(index, |_| true);
+    let word = table.lock_shared(index, |_| true, |_| ());
     word.map_or(0, |word| word.value().decode().unwrap_err())
 }
 
@@ -113,7 +113,7 @@ fn loom_words_conversion_against_pin() {
         3,
         sparse,
         [tidy, |table| {
-            let pin = table.lock_shared(0, |_| true).unwrap();
+            let pin = table.lock_shared(0, |_| true, |_| ()).unwrap();
             add(table, 2);
             thread::yield_now();
             assert_eq!(pin.value().decode(), Err(1));

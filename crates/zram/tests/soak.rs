@@ -1,0 +1,145 @@
+//! A device and a pool under load for hours (`make soak`): every read is compared, and when all is freed again
+//! the process has what it had before: memory, descriptors and threads.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::disk::Disk;
+use support::load::child::in_child;
+use support::load::handles::Handles;
+use support::load::rounds::rounds;
+use support::load::{seed, setting};
+use zram::{Config, Device};
+use zsmalloc::Pool;
+
+const MIB: usize = 1 << 20;
+/// A lap, unless the whole is to be short.
+const LAP: Duration = Duration::from_secs(60);
+/// Laps after which everything that stays has been made.
+const WARM_UP: usize = 3;
+/// How much the process may grow: in an hour, and at all where it is observed for less.
+const GROWTH_MAX: usize = MIB;
+
+/// What the process has when all is freed.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    resident: usize,
+    /// All memory that device and pool say they have.
+    counted: usize,
+    descriptors: usize,
+    threads: usize,
+}
+
+fn entries(path: &str) -> usize {
+    std::fs::read_dir(path).unwrap().count()
+}
+
+fn resident() -> usize {
+    // SAFETY: it takes no memory that is in use.
+    unsafe { libc::malloc_trim(0) };
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+struct Soak {
+    disk: Disk,
+    handles: Handles,
+    /// Threads of the process when none is at work.
+    threads: usize,
+}
+
+impl Soak {
+    fn new() -> Self {
+        let disk = Disk::new(Device::new(Config::new(32 << 20).unwrap()).unwrap());
+        let pool = Pool::new(zsmalloc::Config::default()).unwrap();
+        pool.compact_in_background();
+        Soak { disk, handles: Handles::new(pool, 20_000), threads: entries("/proc/self/task") }
+    }
+
+    /// Both under load at once, and a child now and then; then all is freed.
+    fn lap(&self, rng: &mut Rng, time: Duration) -> Figures {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (mut first, mut second) = (rng.fork(), rng.fork());
+            let disk = scope.spawn(move || rounds(&self.disk, &mut first, time));
+            let handles = scope.spawn(move || rounds(&self.handles, &mut second, time));
+            let forking = scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    in_child(|| {
+                        self.disk.device.check();
+                        self.handles.pool.check();
+                    });
+                    thread::sleep(time / 16);
+                }
+            });
+            let ended = [disk.join(), handles.join()];
+            done.store(true, Relaxed);
+            assert!(forking.join().is_ok() && ended.iter().all(Result::is_ok), "see above");
+        });
+        // Quiet, a child finds the same contents.
+        in_child(|| {
+            self.disk.compare();
+            self.disk.free_all();
+        });
+        self.disk.free_all();
+        self.disk.device.compact();
+        self.handles.free_all();
+        self.handles.pool.compact();
+        self.figures()
+    }
+
+    fn figures(&self) -> Figures {
+        while entries("/proc/self/task") > self.threads {
+            thread::sleep(Duration::from_millis(100)); // until the compacting threads have ended
+        }
+        Figures {
+            resident: resident(),
+            counted: self.disk.device.mem_total() as usize + self.handles.pool.bytes(),
+            descriptors: entries("/proc/self/fd"),
+            threads: entries("/proc/self/task"),
+        }
+    }
+}
+
+/// Asserts that what laps leave does not grow. The middle one of some: one lap's figure says little.
+fn expect_flat(laps: &[Figures], time: Duration) {
+    let third = laps.len().div_ceil(3);
+    let middle = |laps: &[Figures], of: fn(&Figures) -> usize| {
+        let mut figures: Vec<_> = laps.iter().map(of).collect();
+        figures.sort_unstable();
+        figures[figures.len() / 2]
+    };
+    let grown_by =
+        |of| middle(&laps[laps.len() - third..], of).saturating_sub(middle(&laps[..third], of));
+    let growth_max = (GROWTH_MAX as f64 * (time.as_secs_f64() / 3600.0).max(1.0)) as usize;
+    let (resident, counted) =
+        (grown_by(|lap: &Figures| lap.resident), grown_by(|lap: &Figures| lap.counted));
+    println!("grown by {resident} bytes resident, {counted} bytes counted; {growth_max} may be");
+    assert!(resident <= growth_max && counted <= growth_max, "memory is lost");
+    for lap in laps {
+        let first = &laps[0];
+        assert_eq!((lap.descriptors, lap.threads), (first.descriptors, first.threads));
+    }
+}
+
+#[test]
+#[ignore = "takes an hour: make soak"]
+fn soak() {
+    let time = Duration::from_secs(setting("SOAK_SECONDS", 3600));
+    let lap = LAP.min(time / 12);
+    let mut rng = Rng::with_seed(seed(131));
+    let soak = Soak::new();
+    let begun = Instant::now();
+    let mut laps = Vec::new();
+    while begun.elapsed() < time || laps.len() < WARM_UP + 3 {
+        let figures = soak.lap(&mut rng, lap);
+        println!("{:6} s, lap {}: {figures:?}", begun.elapsed().as_secs(), laps.len() + 1);
+        laps.push(figures);
+    }
+    expect_flat(&laps[WARM_UP..], begun.elapsed());
+}

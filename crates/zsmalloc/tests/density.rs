@@ -1,0 +1,64 @@
+//! How dense a pool is beside the arithmetic of docs/design.md.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use page::page_size;
+use support::seed;
+use zsmalloc::{Config, Handle, Pool};
+
+/// Sizes of which the densities below are measured.
+const SPREAD: std::ops::RangeInclusive<usize> = 64..=4096;
+
+/// How much more than expected may be wasted.
+const MARGIN: f64 = 1.1;
+
+/// What the arithmetic of docs/design.md expects beyond the bytes of `count` objects, of sizes spread evenly:
+/// classes `d` bytes apart cost `d / 2` per object and half a page each, and the best `d` is at least 8.
+fn expected_waste(count: usize, bytes: usize) -> f64 {
+    let page = page_size() as f64;
+    let (count, width) = (count as f64, (SPREAD.end() - SPREAD.start()) as f64);
+    let class = page / 2.0 + 256.0;
+    let apart = (2.0 * class * width / count).sqrt().max(8.0);
+    count * apart / 2.0 + width / apart * page / 2.0 + bytes as f64 / 3500.0
+}
+
+/// Pages beyond the bytes of `live`, over what is expected.
+fn waste(pool: &Pool, live: &[(Handle, usize)]) -> f64 {
+    let bytes: usize = live.iter().map(|(_, len)| len).sum();
+    let waste = pool.pages().used() * page_size() - bytes;
+    let expected = expected_waste(live.len(), bytes);
+    let percent = |waste: f64| 100.0 * waste / bytes as f64;
+    println!(
+        "{} objects: {:.2}% beside their bytes, {:.2}% expected",
+        live.len(),
+        percent(waste as f64),
+        percent(expected)
+    );
+    waste as f64 / expected
+}
+
+/// Grown, what was stored under coarser plans lies in coarser classes: rounding up doubles, which is half of
+/// the waste. Shrunk, all that is in closed classes has moved.
+#[test]
+fn pools_of_every_size_are_as_dense_as_the_arithmetic_has_it() {
+    let mut rng = Rng::with_seed(seed(113));
+    let pool = Pool::new(Config::default()).unwrap();
+    let mut live = Vec::new();
+    for count in [300, 3000, 30_000, 300_000] {
+        while live.len() < count {
+            let len = rng.usize(SPREAD);
+            live.push((pool.store(&vec![1; len]).unwrap(), len));
+        }
+        pool.compact();
+        assert!(waste(&pool, &live) < 1.5 * MARGIN);
+    }
+    for count in [30_000, 3000, 300] {
+        rng.shuffle(&mut live);
+        live.drain(count..).for_each(|(handle, _)| pool.free(handle).unwrap());
+        pool.compact();
+        assert!(waste(&pool, &live) < MARGIN);
+    }
+    live.into_iter().for_each(|(handle, _)| pool.free(handle).unwrap());
+}

@@ -1,0 +1,263 @@
+//! The plan at work: classes open and close as the population shifts, contents stay, and an emptied pool
+//! is small.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use support::{Sizes, is_long, seed, stamped};
+use zsmalloc::{Config, Content, Core, Handle, Pool, Slots};
+
+/// Objects by number, stored with an owner of either kind.
+trait Store {
+    fn put(&mut self, nth: usize, bytes: &[u8]);
+    fn free(&mut self, nth: usize);
+    fn expect(&self, nth: usize, bytes: &[u8]);
+    fn compact(&self) -> usize;
+    fn trim(&self);
+    fn check(&self);
+    fn used(&self) -> usize;
+    /// Bytes of memory, and objects that the zspages there are have room for.
+    fn left(&self) -> (usize, u64);
+    fn plans(&self) -> u64;
+    fn compact_in_background(&self);
+}
+
+struct Handles {
+    pool: Pool,
+    handles: Vec<Option<Handle>>,
+}
+
+impl Store for Handles {
+    fn put(&mut self, nth: usize, bytes: &[u8]) {
+        self.free(nth);
+        self.handles[nth] = Some(self.pool.store(bytes).unwrap());
+    }
+
+    fn free(&mut self, nth: usize) {
+        self.handles[nth].take().into_iter().for_each(|handle| self.pool.free(handle).unwrap());
+    }
+
+    fn expect(&self, nth: usize, bytes: &[u8]) {
+        assert!(*self.pool.read(self.handles[nth].as_ref().unwrap()).unwrap() == *bytes, "{nth}");
+    }
+
+    fn compact(&self) -> usize {
+        self.pool.compact()
+    }
+
+    fn trim(&self) {
+        self.pool.trim();
+    }
+
+    fn check(&self) {
+        self.pool.check();
+        assert_eq!(self.pool.len() as usize, self.handles.iter().flatten().count());
+    }
+
+    fn used(&self) -> usize {
+        self.pool.pages().used()
+    }
+
+    fn left(&self) -> (usize, u64) {
+        (self.pool.bytes(), self.pool.classes().iter().map(|stat| stat.obj_allocated).sum())
+    }
+
+    fn plans(&self) -> u64 {
+        self.pool.compaction_stat().plans
+    }
+
+    fn compact_in_background(&self) {
+        self.pool.compact_in_background();
+    }
+}
+
+struct Words(std::sync::Arc<Core<Slots>>);
+
+impl Store for Words {
+    fn put(&mut self, nth: usize, bytes: &[u8]) {
+        let staged = self.0.stage(nth as u32, bytes).unwrap();
+        self.0.lock(nth as u32).unwrap().replace(staged, 0);
+    }
+
+    fn free(&mut self, nth: usize) {
+        self.0.lock(nth as u32).unwrap().set_inline(0);
+    }
+
+    fn expect(&self, nth: usize, bytes: &[u8]) {
+        let pin = self.0.pin(nth as u32);
+        assert!(pin.content() == Content::Object { bytes, mark: 0 }, "{nth}");
+    }
+
+    fn compact(&self) -> usize {
+        self.0.compact()
+    }
+
+    fn trim(&self) {
+        self.0.trim();
+    }
+
+    fn check(&self) {
+        self.0.check();
+    }
+
+    fn used(&self) -> usize {
+        self.0.pages().used()
+    }
+
+    fn left(&self) -> (usize, u64) {
+        (self.0.bytes(), self.0.classes().iter().map(|stat| stat.obj_allocated).sum())
+    }
+
+    fn plans(&self) -> u64 {
+        self.0.compaction_stat().plans
+    }
+
+    fn compact_in_background(&self) {
+        self.0.compact_in_background();
+    }
+}
+
+/// Most objects there are at a time.
+const OBJECTS: usize = 12_000;
+
+fn stores() -> [Box<dyn Store>; 2] {
+    let handles = (0..OBJECTS).map(|_| None).collect();
+    [
+        Box::new(Handles { pool: Pool::new(Config::default()).unwrap(), handles }),
+        Box::new(Words(Core::with_slots(Config::default(), OBJECTS as u64).unwrap().into())),
+    ]
+}
+
+struct Subject {
+    store: Box<dyn Store>,
+    /// What is stored, and where in `live` it is named.
+    model: Vec<Option<(Vec<u8>, usize)>>,
+    live: Vec<usize>,
+    versions: u64,
+}
+
+impl Subject {
+    fn new(store: Box<dyn Store>) -> Self {
+        Subject { store, model: vec![None; OBJECTS], live: Vec::new(), versions: 0 }
+    }
+
+    fn put(&mut self, nth: usize, len: usize) {
+        self.versions += 1;
+        let bytes = stamped(self.versions, len);
+        self.store.put(nth, &bytes);
+        let at = self.model[nth].as_ref().map_or(self.live.len(), |(_, at)| *at);
+        if at == self.live.len() {
+            self.live.push(nth);
+        }
+        self.model[nth] = Some((bytes, at));
+    }
+
+    fn free(&mut self, nth: usize) {
+        let Some((bytes, at)) = self.model[nth].take() else { return };
+        self.store.expect(nth, &bytes);
+        self.store.free(nth);
+        self.live.swap_remove(at);
+        if let Some(&moved) = self.live.get(at) {
+            self.model[moved].as_mut().unwrap().1 = at;
+        }
+    }
+
+    /// Puts and frees until `most` objects are there, of sizes that shift to `sizes`.
+    fn shift(&mut self, rng: &mut Rng, sizes: &Sizes, most: usize) {
+        for step in 0.. {
+            let nth = rng.usize(..OBJECTS);
+            match self.live.len() {
+                live if live > most => self.free(self.live[rng.usize(..live)]),
+                live if live < most && self.model[nth].is_none() => {
+                    self.put(nth, sizes.pick(rng));
+                }
+                live if live == most => break,
+                // Of those there are, some are written anew.
+                _ if step % 4 == 0 => self.put(nth, sizes.pick(rng)),
+                _ => {}
+            }
+            if step % 5000 == 4999 {
+                self.store.check();
+            }
+        }
+    }
+
+    fn check(&self) {
+        self.store.check();
+        for &nth in &self.live {
+            self.store.expect(nth, &self.model[nth].as_ref().unwrap().0);
+        }
+    }
+
+    /// Compacts by hand; what it says it freed is gone, and nothing more can be.
+    fn compact(&self) {
+        let before = self.store.used();
+        let freed = self.store.compact();
+        assert_eq!(self.store.used(), before - freed);
+        self.check();
+    }
+
+    fn free_all(&mut self) {
+        while let Some(&nth) = self.live.last() {
+            self.free(nth);
+        }
+        self.store.trim();
+        self.store.check();
+        assert_eq!((self.store.used(), self.store.left().1), (0, 0), "left after all was freed");
+    }
+}
+
+/// The pool grows tenfold and more, shrinks to a twentieth, and its sizes are others each time.
+#[test]
+fn classes_come_and_go_and_contents_stay() {
+    let seed = seed(111);
+    for (mut subject, in_background) in
+        [false, true].into_iter().flat_map(|by| stores().map(|store| (Subject::new(store), by)))
+    {
+        let mut rng = Rng::with_seed(seed);
+        if in_background {
+            subject.store.compact_in_background();
+        }
+        for round in 0..if is_long() { 200 } else { 12 } {
+            let sizes = Sizes::any(&mut rng, 4096);
+            let most = [OBJECTS / 20, OBJECTS / 10, OBJECTS][rng.usize(..3)];
+            subject.shift(&mut rng, &sizes, most);
+            if in_background {
+                subject.check();
+            } else {
+                subject.compact();
+            }
+            if round % 6 == 5 {
+                subject.free_all();
+            }
+        }
+        assert!(subject.store.plans() > 12, "{} plans", subject.store.plans());
+        subject.free_all();
+    }
+}
+
+/// What is left of a pool that was large is what an empty one has, and tables that are never given back.
+#[test]
+fn an_emptied_pool_is_small() {
+    for store in stores() {
+        let mut subject = Subject::new(store);
+        let empty = subject.store.left().0;
+        let mut rng = Rng::with_seed(seed(112));
+        let mut left = Vec::new();
+        for _ in 0..4 {
+            for most in [OBJECTS, OBJECTS / 20] {
+                let sizes = Sizes::any(&mut rng, 4096);
+                subject.shift(&mut rng, &sizes, most);
+            }
+            subject.compact();
+            subject.free_all();
+            subject.compact();
+            left.push(subject.store.left().0);
+        }
+        println!("{empty} bytes when empty, {left:?} when emptied");
+        // Of words and cells nothing is given back: 8 bytes and 12 each, and pages that are not full.
+        assert!(left.iter().all(|&bytes| bytes < empty + 16 * OBJECTS + (32 << 10)), "{left:?}");
+        assert!(left.iter().all(|&bytes| bytes < left[0] + (16 << 10)), "{left:?}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Threads at a pool whose load shifts: classes open and close, objects and zspages' bodies move, the limit
+//! swings, and every read is compared with what it must be.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use support::handles::Handles;
+use support::rounds::{Subject, rounds};
+use support::{Sizes, load_time, seed, stamped};
+use zsmalloc::{Config, Content, Core, Exclusive, Old, Pool, Slots};
+
+/// What a word must hold, in 64 bits: nothing, a payload, or an object's version and length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expected(u64);
+
+impl Expected {
+    const LEN_BITS: u32 = 17;
+    const INLINE: u64 = 1 << 63;
+
+    fn object(version: u64, len: usize) -> Self {
+        Expected(version << Self::LEN_BITS | len as u64)
+    }
+
+    fn inline(payload: u64) -> Self {
+        Expected(Self::INLINE | payload)
+    }
+
+    /// Bytes and mark of the object, or else the payload.
+    fn content(self, index: u32) -> Result<(Vec<u8>, u8), u64> {
+        if self.0 & Self::INLINE != 0 {
+            return Err(self.0 & !Self::INLINE);
+        }
+        let (version, len) = (self.0 >> Self::LEN_BITS, self.0 & ((1 << Self::LEN_BITS) - 1));
+        Ok((stamped(version << 20 | index as u64, len as usize), version as u8 & 15))
+    }
+
+    fn old(self, index: u32) -> Old {
+        match self.content(index) {
+            Ok((bytes, mark)) => Old::Object { len: bytes.len(), mark },
+            Err(payload) => Old::Inline(payload),
+        }
+    }
+}
+
+/// A device's words. What one must hold is changed while the word is locked, so that whoever has it locked
+/// knows what to find, whatever other threads do.
+struct Words {
+    core: Arc<Core<Slots>>,
+    expected: Vec<AtomicU64>,
+    versions: AtomicU64,
+}
+
+impl Words {
+    fn new(config: Config, len: usize) -> Self {
+        let core = Arc::new(Core::with_slots(config, len as u64).unwrap());
+        core.compact_in_background();
+        let empty = Expected::inline(0).0;
+        let expected = (0..len).map(|_| AtomicU64::new(empty)).collect();
+        Words { core, expected, versions: AtomicU64::new(0) }
+    }
+
+    fn expected(&self, index: u32) -> Expected {
+        Expected(self.expected[index as usize].load(Relaxed))
+    }
+
+    fn expect(&self, index: u32, expected: Expected) {
+        self.expected[index as usize].store(expected.0, Relaxed);
+    }
+
+    fn compare(&self, index: u32, content: Content<'_>) {
+        match self.expected(index).content(index) {
+            Ok((bytes, mark)) => {
+                assert!(content == Content::Object { bytes: &bytes, mark }, "word {index}");
+            }
+            Err(payload) => assert!(content == Content::Inline(payload), "word {index}"),
+        }
+    }
+
+    fn lock(&self, index: u32) -> Exclusive<'_> {
+        let word = self.core.lock(index).unwrap();
+        self.compare(index, word.content());
+        word
+    }
+
+    fn fresh(&self, index: u32, len: usize) -> (Expected, Vec<u8>, u8) {
+        let new = Expected::object(self.versions.fetch_add(1, Relaxed), len);
+        let (bytes, mark) = new.content(index).unwrap();
+        (new, bytes, mark)
+    }
+
+    fn write(&self, index: u32, len: usize) {
+        let (new, bytes, mark) = self.fresh(index, len);
+        let staged = self.core.stage(index, &bytes);
+        let (word, old) = (self.lock(index), self.expected(index));
+        match staged {
+            Ok(staged) => {
+                self.expect(index, new);
+                assert_eq!(word.replace(staged, mark), old.old(index));
+            }
+            Err(error) => {
+                assert!(error.is_limit(), "{error}");
+                self.write_over(word, index, new, &bytes, mark);
+            }
+        }
+    }
+
+    /// In the old object's place; where that is shorter, it may be refused.
+    fn write_over(&self, word: Exclusive<'_>, index: u32, new: Expected, bytes: &[u8], mark: u8) {
+        let old = self.expected(index);
+        let fits = old.content(index).is_ok_and(|(old, _)| bytes.len() <= old.len());
+        self.expect(index, new);
+        match word.overwrite(bytes, mark) {
+            Ok(held) => assert_eq!(held, old.old(index)),
+            Err(word) => {
+                assert!(!fits, "word {index} refused {} bytes", bytes.len());
+                self.expect(index, old);
+                self.compare(index, word.content());
+            }
+        }
+    }
+
+    /// All of the object, which keeps its length and mark.
+    fn patch(&self, index: u32) {
+        let word = self.lock(index);
+        let Ok((bytes, mark)) = self.expected(index).content(index) else { return };
+        let (mut new, mut fresh, mut new_mark) = self.fresh(index, bytes.len());
+        while new_mark != mark {
+            (new, fresh, new_mark) = self.fresh(index, bytes.len());
+        }
+        self.expect(index, new);
+        word.patch(&fresh).unwrap();
+    }
+
+    fn clear(&self, index: u32, payload: u64) {
+        let (word, old) = (self.lock(index), self.expected(index));
+        self.expect(index, Expected::inline(payload));
+        assert_eq!(word.set_inline(payload), old.old(index));
+    }
+
+    /// Some words, pinned at once.
+    fn read(&self, rng: &mut Rng) {
+        let first = self.pick(rng);
+        let len = self.expected.len() as u32;
+        let pins: Vec<_> = (0..rng.u32(1..4))
+            .map(|nth| (first + nth * 7) % len)
+            .map(|index| (index, self.core.pin(index)))
+            .collect();
+        for _ in 0..2 {
+            for (index, pin) in &pins {
+                self.compare(*index, pin.content());
+            }
+            (0..rng.u32(..3)).for_each(|_| std::thread::yield_now());
+        }
+    }
+
+    /// Any word, or one of a few that all threads use.
+    fn pick(&self, rng: &mut Rng) -> u32 {
+        let most = if rng.u32(..8) == 0 { 16 } else { self.expected.len() };
+        rng.usize(..most) as u32
+    }
+}
+
+impl Subject for Words {
+    fn largest(&self) -> usize {
+        self.core.largest()
+    }
+
+    fn operate(&self, rng: &mut Rng, sizes: &Sizes, filled: usize) {
+        let index = self.pick(rng);
+        if index as usize * 1000 >= filled * self.expected.len() {
+            return self.clear(index, 0);
+        }
+        match rng.u32(..16) {
+            0..6 => self.write(index, sizes.pick(rng)),
+            6 => {
+                let (new, bytes, mark) = self.fresh(index, sizes.pick(rng));
+                self.write_over(self.lock(index), index, new, &bytes, mark);
+            }
+            7 => self.patch(index),
+            8 => self.clear(index, rng.u64(..1 << 59)),
+            9 => drop(self.core.stage(index, b"never published")),
+            _ => self.read(rng),
+        }
+    }
+
+    fn disturb(&self, rng: &mut Rng) {
+        match rng.u32(..8) {
+            0..3 => drop(self.core.compact()),
+            3..6 => drop(self.core.shrink(rng.usize(..1 << 18))),
+            6 => drop(self.core.trim()),
+            _ => assert!(self.core.bytes() >= self.core.freeable()),
+        }
+    }
+
+    fn pages_used(&self) -> usize {
+        self.core.pages().used()
+    }
+
+    fn set_limit(&self, pages: Option<usize>) {
+        self.core.pages().set_limit(pages);
+    }
+
+    fn moved(&self) -> (u64, u64) {
+        let stat = self.core.compaction_stat();
+        (stat.moved_objects, stat.plans)
+    }
+
+    fn check(&self) {
+        self.core.check();
+        for index in 0..self.expected.len() as u32 {
+            self.compare(index, self.core.pin(index).content());
+        }
+    }
+}
+
+/// A zspage that one thread is about to give pages of back is gone, or another, when its turn comes.
+#[test]
+fn stress_zspages_come_and_go_beside_trims() {
+    let core = Core::with_slots(Config::default(), 2).unwrap();
+    let begun = Instant::now();
+    let time = load_time(Duration::from_secs(1));
+    std::thread::scope(|scope| {
+        for index in 0..2 {
+            let core = &core;
+            scope.spawn(move || {
+                while begun.elapsed() < time {
+                    let staged = core.stage(index, &[1; 4096]).unwrap();
+                    core.lock(index).unwrap().replace(staged, 0);
+                    core.lock(index).unwrap().set_inline(0);
+                    core.trim();
+                }
+            });
+        }
+    });
+    core.check();
+    assert_eq!(core.pages().used(), 0);
+}
+
+#[test]
+fn stress_words_under_a_load_that_shifts() {
+    let mut rng = Rng::with_seed(seed(101));
+    let words = Words::new(Config::default(), 3000);
+    rounds(&words, &mut rng, load_time(Duration::from_secs(5)));
+    words.core.stop_background();
+    (0..3000).for_each(|index| words.clear(index, 0));
+    words.core.trim();
+    words.core.check();
+    let zspages: u64 = words.core.classes().iter().map(|stat| stat.obj_allocated).sum();
+    assert_eq!((words.core.pages().used(), zspages), (0, 0), "left after all was freed");
+}
+
+#[test]
+fn stress_handles_under_a_load_that_shifts() {
+    let mut rng = Rng::with_seed(seed(102));
+    let pool = Pool::new(Config::default()).unwrap();
+    pool.compact_in_background();
+    let handles = Handles::new(pool, 3000);
+    rounds(&handles, &mut rng, load_time(Duration::from_secs(5)));
+    handles.free_all();
+}

@@ -33,6 +33,7 @@ impl Budget {
     }
 
     /// Pages in use.
+    #[inline]
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }

@@ -27,11 +27,13 @@ impl<T> Mutex<T> {
     }
 
     /// Waits for the lock.
+    #[inline]
     pub fn lock(&self) -> futex::MutexGuard<'_, T> {
         self.mutex.lock()
     }
 
     /// The lock, if it is free.
+    #[inline]
     pub fn try_lock(&self) -> Option<futex::MutexGuard<'_, T>> {
         self.mutex.try_lock()
     }

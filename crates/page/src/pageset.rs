@@ -29,6 +29,7 @@ impl PageSet {
     }
 
     /// The words that `range` lies in, and its bits in each.
+    #[inline]
     fn words(&self, range: Range<u32>) -> impl Iterator<Item = (&AtomicU64, u64)> {
         debug_assert!(range.end <= EXTENT_PAGES_MAX);
         let mut at = range.start;
@@ -45,6 +46,7 @@ impl PageSet {
     }
 
     /// Adds `range`; returns how many of its pages were not in the set.
+    #[inline]
     pub fn insert(&self, range: Range<u32>) -> u32 {
         let added = self.words(range).map(|(word, bits)| {
             let had = word.load(Relaxed);
@@ -55,6 +57,7 @@ impl PageSet {
     }
 
     /// Takes `range` out; returns how many of its pages were in the set.
+    #[inline]
     pub fn remove(&self, range: Range<u32>) -> u32 {
         let removed = self.words(range).map(|(word, bits)| {
             let had = word.load(Relaxed);
@@ -65,16 +68,19 @@ impl PageSet {
     }
 
     /// How many pages of `range` are in the set.
+    #[inline]
     pub fn count(&self, range: Range<u32>) -> u32 {
         self.words(range).map(|(word, bits)| (word.load(Relaxed) & bits).count_ones()).sum()
     }
 
     /// Whether every page of `range` is in the set.
+    #[inline]
     pub fn contains_all(&self, range: Range<u32>) -> bool {
         self.count(range.clone()) as usize == range.len()
     }
 
     /// Whether `page` is in the set.
+    #[inline]
     pub fn contains(&self, page: u32) -> bool {
         self.0[page as usize / 64].load(Relaxed) >> (page % 64) & 1 == 1
     }

@@ -3,6 +3,7 @@
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
+#[inline]
 pub fn page_size() -> usize {
     /// 0 until it was read; all who read it find the same.
     static SIZE: AtomicUsize = AtomicUsize::new(0);
@@ -18,6 +19,7 @@ pub fn page_size() -> usize {
 }
 
 /// Binary logarithm of [`page_size`].
+#[inline]
 pub fn page_shift() -> u32 {
     page_size().trailing_zeros()
 }

@@ -51,6 +51,7 @@ impl<T: Zeroed> Table<T> {
     }
 
     /// Chunk of element `index`, and its place there: chunk k starts at FIRST * (2^k - 1).
+    #[inline]
     fn place(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
         // At least FIRST, so neither is below 0; in 64 bits the sum does not overflow.
@@ -58,11 +59,13 @@ impl<T: Zeroed> Table<T> {
         (chunk as usize, (shifted ^ ((FIRST as u64) << chunk)) as usize)
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len.load(Ordering::Acquire)
     }
 
     /// The element `index`, if it has been made.
+    #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         if index >= self.len() {
             return None;

@@ -86,6 +86,7 @@ impl Unit {
         }
     }
 
+    #[inline]
     pub(crate) fn granules(&self) -> u32 {
         self.granules.load(Ordering::Acquire)
     }
@@ -98,6 +99,7 @@ impl Unit {
         self.free() == self.granules()
     }
 
+    #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.load(Relaxed)
     }
@@ -108,6 +110,7 @@ impl Unit {
     }
 
     /// For each granule its extent's index + 1.
+    #[inline]
     pub(crate) fn map(&self) -> &[AtomicU32] {
         let granules = self.granules() as usize;
         let map = self.map.load(Relaxed);

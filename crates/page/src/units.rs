@@ -108,6 +108,7 @@ impl Units {
     }
 
     /// The entry of the granule at `offset`; 0 is none.
+    #[inline]
     pub(crate) fn entry(&self, offset: u64) -> Option<u32> {
         let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
         let granule = (offset as usize & (UNIT_BYTES - 1)) >> self.granule_shift;
@@ -115,6 +116,7 @@ impl Units {
     }
 
     /// The address of `offset`, if a segment lies there.
+    #[inline]
     pub(crate) fn pointer(&self, offset: u64) -> Option<NonNull<u8>> {
         let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
         let at = offset as usize & (UNIT_BYTES - 1);
@@ -124,6 +126,7 @@ impl Units {
         Some(unsafe { base.add(at) })
     }
 
+    #[inline]
     fn unit_bytes(&self, unit: &Unit) -> usize {
         (unit.granules() as usize) << self.granule_shift
     }

@@ -12,6 +12,9 @@ use crate::class::FULL;
 use crate::locked::{Locked, Search, Taken};
 use page::ExtentId;
 
+/// Zspages of a fullness group that are looked at.
+const ALIKE_MAX: usize = 32;
+
 /// How the words of moved objects are changed.
 pub(crate) trait Movable {
     /// Length of the object that word `index` names, if it is at `offset` and no one has the word locked.
@@ -42,17 +45,22 @@ pub(crate) enum Obstacle {
 }
 
 impl Locked<'_> {
-    /// The zspages to move objects from and to, if that can free pages: the emptiest and the fullest that
-    /// are neither empty nor full. Where zspages are committed page by page, and only one is left, its
-    /// objects can move down within it. None of `skipped` is to give objects.
+    /// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest and the
+    /// fullest that are neither empty nor full. Of those about as full, objects leave the last and go to the
+    /// first, so that what manages zspages stays together too. Where zspages are committed page by page, and
+    /// only one is left, its objects can move down within it. None of `skipped` is to give objects.
     pub(crate) fn ends(&self, skipped: &[ExtentId]) -> Option<(ExtentId, ExtentId)> {
-        if self.class().gain(&self.state) == 0 {
+        let needed = self.state.inuse.div_ceil(self.class().shape.objects as u32);
+        let saves_pages = self.class().gain(&self.state) > 0;
+        if !saves_pages && self.state.zspages <= needed {
             return None;
         }
-        let mut emptiest = (1..FULL).flat_map(|group| self.group(group));
-        let source = emptiest.find(|id| !skipped.contains(id))?;
-        let fullest = (1..FULL).rev().flat_map(|group| self.group(group)).find(|&id| id != source);
-        let target = fullest.or((!self.class().whole).then_some(source))?;
+        let of_group = |group| self.group(group).take(ALIKE_MAX);
+        let mut emptiest = (1..FULL).map(of_group);
+        let source = emptiest.find_map(|ids| ids.filter(|id| !skipped.contains(id)).max())?;
+        let mut fullest = (1..FULL).rev().map(of_group);
+        let target = fullest.find_map(|ids| ids.filter(|&id| id != source).min());
+        let target = target.or((saves_pages && !self.class().whole).then_some(source))?;
         Some((source, target))
     }
 

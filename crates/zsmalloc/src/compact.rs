@@ -11,12 +11,12 @@ use crate::locked::Locked;
 use crate::migrate::{Movable, Moved, Obstacle};
 use crate::parts::Parts;
 use crate::plan::Purpose;
+use crate::sync::Backoff;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::{Place, Value};
 use crate::{Core, Error};
 use page::page_size;
 use std::sync::atomic::AtomicU64;
-use std::thread;
 use std::time::Duration;
 
 /// Objects moved at most before the class's lock is dropped.
@@ -210,7 +210,7 @@ impl<O: Owner> Core<O> {
     fn empty(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
         let parts = self.parts();
         let mut done = Done::default();
-        let mut skipped = Vec::new();
+        let (mut skipped, mut backoff) = (Vec::new(), Backoff::default());
         while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
             let mut locked = Locked::new(parts, class);
             let Some(source) = locked.any(&skipped) else { break };
@@ -221,7 +221,7 @@ impl<O: Owner> Core<O> {
                     self.add_zspage(&parts.classes[position]).is_err()
                 }
                 Some(Obstacle::Busy) => {
-                    thread::yield_now();
+                    backoff.wait();
                     false
                 }
                 None => {

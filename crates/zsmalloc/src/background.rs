@@ -31,7 +31,7 @@ const IDLE: Duration = Duration::from_secs(1);
 const REST: u32 = 1;
 
 /// The shortest and the longest rest after a pass that could move nothing.
-const FRUITLESS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
 
 /// Compaction begins in a class when moving could free more than this share of its pages ...
 const BEGIN_SHARE: u32 = 32;

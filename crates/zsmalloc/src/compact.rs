@@ -11,12 +11,12 @@ use crate::locked::Locked;
 use crate::migrate::{Movable, Moved, Obstacle};
 use crate::parts::Parts;
 use crate::plan::Purpose;
+use crate::sync::Backoff;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::{Place, Value};
 use crate::{Core, Error};
 use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
-use std::thread;
 use std::time::Duration;
 
 /// Objects moved at most before the class's lock is dropped.
@@ -213,11 +213,12 @@ impl<O: Owner> Core<O> {
         }
         let zspages: Vec<_> = locked.all().collect();
         drop(locked);
+        let mut backoff = Backoff::default();
         for id in zspages {
             let mut more = true;
             while more && (aim.go_on)(&done) {
                 let step;
-                (step, more) = self.empty_some(class, id);
+                (step, more) = self.empty_some(class, id, &mut backoff);
                 done = done.and(step);
             }
         }
@@ -225,7 +226,7 @@ impl<O: Owner> Core<O> {
     }
 
     /// Moves some objects of a zspage of a closed class; and whether there may be more that can be moved.
-    fn empty_some(&self, class: &Class, id: ExtentId) -> (Done, bool) {
+    fn empty_some(&self, class: &Class, id: ExtentId, backoff: &mut Backoff) -> (Done, bool) {
         let parts = self.parts();
         let mut locked = Locked::new(parts, class);
         if !locked.has(id) {
@@ -236,7 +237,7 @@ impl<O: Owner> Core<O> {
         let more = match moved.obstacle {
             Some(Obstacle::NoRoom(position)) => self.add_zspage(&parts.classes[position]).is_ok(),
             Some(Obstacle::Busy) => {
-                thread::yield_now();
+                backoff.wait();
                 true
             }
             None => moved.objects > 0,

@@ -206,8 +206,10 @@ impl ClassTable {
 
 fn native_classes(order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
-        // Models have one class, whose objects straddle pages: 4 in 3 pages.
-        return vec![shape(0, 3072, 3072, 3)];
+        // Models have one class, whose objects straddle pages: 4 in 3 pages. At order 1 there is a smaller
+        // one too, and so a plan.
+        let (small, large) = (shape(0, 2048, 2048, 1), shape(order, 3072, 3072, 3));
+        return if order == 0 { vec![large] } else { vec![small, large] };
     }
     let mut sizes: Vec<usize> = (SIZE_MIN..=BLOCK).step_by(GRAIN).collect();
     for above in 1..=order as usize {

@@ -1,10 +1,13 @@
 //! Models of the whole core: the code as it is, with loom's class locks and words, over real pages.
 //!
 //! The one class there is has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so that slots 1 and 2
-//! straddle pages. Contents differ per version, and every model ends with a look at all invariants.
+//! straddle pages; where there are two, the other has 2 slots of 2048 bytes in a page. Contents differ per
+//! version, and every model ends with a look at all invariants.
 #![allow(clippy::unwrap_used)]
 
-use crate::{Config, Content, Core, Slots};
+mod moves;
+
+use crate::{Config, Content, Core, Geometry, Slots};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
@@ -18,11 +21,20 @@ struct Scene {
     steps: AtomicUsize,
 }
 
+/// Versions from this one on are objects of the small class.
+const SMALL: u8 = 100;
+
 fn bytes(version: u8) -> Vec<u8> {
-    (0..3072u32).map(|nth| version.wrapping_add((nth / 256) as u8)).collect()
+    let len = if version < SMALL { 3072u32 } else { 2048 };
+    (0..len).map(|nth| version.wrapping_add((nth / 256) as u8)).collect()
 }
 
 impl Scene {
+    fn new(geometry: Geometry) -> Self {
+        let core = Core::with_slots(Config { geometry, ..Config::default() }, WORDS).unwrap();
+        Scene { core, steps: AtomicUsize::new(0) }
+    }
+
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::AcqRel);
     }
@@ -81,12 +93,20 @@ impl Scene {
 
 type Actor = fn(&Scene);
 
-/// Every interleaving of the actors with at most `preemptions`.
+/// Every interleaving of the actors with at most `preemptions`, on one class.
 fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], after: Actor) {
-    let make = || {
-        let core = Core::with_slots(Config::default(), WORDS).unwrap();
-        Scene { core, steps: AtomicUsize::new(0) }
-    };
+    let make = || Scene::new(Geometry::Native { order: 0 });
+    model_of(preemptions, make, before, actors, Scene::step, after);
+}
+
+/// The same on two classes, and so with a plan.
+fn model_of_two<const N: usize>(
+    preemptions: usize,
+    before: Actor,
+    actors: [Actor; N],
+    after: Actor,
+) {
+    let make = || Scene::new(Geometry::Native { order: 1 });
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 

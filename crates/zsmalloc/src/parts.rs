@@ -62,7 +62,7 @@ impl Parts {
         // Long zspages need no fine map; the kernel's have 1 to 16 pages.
         let granule = if whole { 1 } else { 16 };
         let pages = page::Config { granule, ..config.pages };
-        // In a model there is one class; nothing is to be planned.
+        // In most models there is one class; nothing is to be planned.
         let plans = !whole && table.classes().len() > 1;
         let sizes = || table.classes().iter().map(|class| class.size);
         let plan = plans.then(|| Plan::new(sizes(), supply)).transpose()?;

@@ -1,0 +1,155 @@
+//! Objects that move to another class, since theirs is closed; and bodies of zspages that move.
+#![allow(clippy::unwrap_used)]
+
+use super::{Actor, SMALL, Scene, bytes, model, model_of_two};
+
+/// Two small objects, few enough that compaction closes their class.
+fn small_class_to_close(scene: &Scene) {
+    scene.store(0, SMALL + 1);
+    scene.store(1, SMALL + 2);
+}
+
+/// Objects of a class that is closed move to the other one, beside what `actor` does. The other one has an
+/// object and so a zspage, or none.
+fn resettle(preemptions: usize, actor: Actor, after: Actor) {
+    let both: Actor = |scene| {
+        small_class_to_close(scene);
+        scene.store(2, 3);
+    };
+    let compact: Actor = |scene| {
+        scene.core.compact();
+    };
+    for before in [both, small_class_to_close] {
+        model_of_two(preemptions, before, [compact, actor], after);
+    }
+}
+
+#[test]
+fn loom_core_resettle_against_read() {
+    resettle(
+        4,
+        |scene| assert_eq!((scene.read(1), scene.read(0)), (102, 101)),
+        |scene| {
+            assert!(scene.core.compaction_stat().plans > 0);
+            scene.finish(&[(0, &[101]), (1, &[102]), (2, &[0, 3])]);
+        },
+    );
+}
+
+#[test]
+fn loom_core_resettle_against_overwrite_and_free() {
+    resettle(
+        4,
+        |scene| {
+            assert!(scene.core.lock(1).unwrap().overwrite(&bytes(103), 0).is_ok());
+            scene.free(0);
+        },
+        |scene| scene.finish(&[(1, &[103]), (2, &[0, 3])]),
+    );
+}
+
+#[test]
+fn loom_core_resettle_against_patch() {
+    resettle(
+        4,
+        |scene| {
+            scene.core.lock(0).unwrap().patch(&bytes(104)).unwrap();
+            scene.core.lock(1).unwrap().patch(&bytes(103)).unwrap();
+        },
+        |scene| scene.finish(&[(0, &[104]), (1, &[103]), (2, &[0, 3])]),
+    );
+}
+
+/// Into the class that objects move to, and out of it.
+#[test]
+fn loom_core_resettle_against_store() {
+    resettle(
+        3,
+        |scene| {
+            scene.store(4, 5);
+            scene.store(0, 6);
+            scene.free(2);
+        },
+        |scene| scene.finish(&[(0, &[6]), (1, &[102]), (4, &[5])]),
+    );
+}
+
+/// A third small object makes the class worth its page again.
+#[test]
+fn loom_core_resettle_against_store_into_the_closed_class() {
+    resettle(
+        3,
+        |scene| {
+            scene.store(4, SMALL + 5);
+            scene.core.compact();
+        },
+        |scene| scene.finish(&[(0, &[101]), (1, &[102]), (2, &[0, 3]), (4, &[105])]),
+    );
+}
+
+/// There is no page to move to: what can't move stays.
+#[test]
+fn loom_core_resettle_at_the_limit() {
+    let before: Actor = |scene| {
+        small_class_to_close(scene);
+        scene.store(2, 3);
+        scene.core.pages().set_limit(Some(2));
+    };
+    let compact: Actor = |scene| {
+        scene.core.compact();
+    };
+    let actor: Actor = |scene| scene.free(1);
+    model_of_two(4, before, [compact, actor], |scene| {
+        scene.finish(&[(0, &[101]), (2, &[3])]);
+    });
+}
+
+/// The zspage made first is gone, and the other's body moves to where its body was.
+fn lower_body_free(scene: &Scene) {
+    scene.two_half_full();
+    scene.free(0);
+    scene.free(1);
+    scene.core.trim();
+}
+
+#[test]
+fn loom_core_body_moved_against_free_and_store() {
+    model(
+        5,
+        lower_body_free,
+        [
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| {
+                scene.free(4);
+                scene.store(6, 7);
+                assert_eq!((scene.read(6), scene.read(5)), (7, 6));
+            },
+        ],
+        |scene| scene.finish(&[(5, &[6]), (6, &[7])]),
+    );
+}
+
+/// The body moves while pages of its zspage are being given back.
+#[test]
+fn loom_core_body_moved_against_release() {
+    model(
+        5,
+        |scene| {
+            lower_body_free(scene);
+            scene.free(5);
+        },
+        [
+            |scene| {
+                scene.core.compact();
+            },
+            |scene| {
+                scene.core.trim();
+                scene.free(4);
+                scene.core.trim();
+            },
+        ],
+        |scene| scene.finish(&[]),
+    );
+}

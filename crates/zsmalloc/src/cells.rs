@@ -25,8 +25,8 @@ use std::sync::Arc;
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 /// How far a cell that goes may lift its leaf's floor: for one that is used much, the others would age too.
 const LIFT: u32 = 256;
-/// Cells are taken from a leaf that has room for so many, or from a new one.
-const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 16 };
+/// Cells are taken from a leaf that has room for so many, or from a new one: that pays for looking at all.
+const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// Cells that a shard remembers.
 const RECENT: usize = 24;
@@ -84,7 +84,8 @@ impl Beside for Generation {
     }
 
     fn emptied(&self) {
-        self.0.fetch_add(1, Relaxed);
+        // Only the holder of the word's lock changes it.
+        self.0.store(self.now() + 1, Relaxed);
     }
 }
 

@@ -163,7 +163,7 @@ fn loom_core_two_writers_of_one_slot() {
 #[test]
 fn loom_core_first_objects_of_two_threads() {
     model(
-        5,
+        4,
         |_| (),
         [|scene| scene.store(0, 1), |scene| scene.store(1, 2)],
         |scene| scene.finish(&[(0, &[1]), (1, &[2])]),
@@ -183,7 +183,7 @@ fn loom_core_reader_against_writer() {
 #[test]
 fn loom_core_pin_against_move() {
     model(
-        5,
+        4,
         Scene::two_half_full,
         [
             |scene| {
@@ -216,7 +216,7 @@ fn loom_core_free_against_compaction() {
 #[test]
 fn loom_core_write_against_compaction() {
     model(
-        5,
+        4,
         Scene::two_sparse,
         [
             |scene| {
@@ -334,7 +334,7 @@ fn loom_core_release_against_compaction() {
 #[test]
 fn loom_core_release_against_free_and_allocation() {
     model(
-        4,
+        3,
         |scene| {
             (0..4).for_each(|index| scene.store(index, index as u8 + 1));
             (2..4).for_each(|index| scene.free(index));

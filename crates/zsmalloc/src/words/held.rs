@@ -3,6 +3,7 @@
 use super::node::Spot;
 use super::{Beside, Words};
 use crate::word::{Value, Word};
+use std::mem::ManuallyDrop;
 
 /// A word locked for reading.
 #[derive(Debug)]
@@ -65,13 +66,14 @@ impl<'t, E: Beside> Held<'t, E> {
 
     /// Unlocks the word, which says `value` from then on.
     pub(crate) fn unlock(self, value: Value) {
-        if value == Value::EMPTY && self.value() != value {
-            self.word.empty();
-            self.beside.emptied();
-            self.table.readers.tally();
+        // Not forgotten at the end: once unlocked, the word may be gone.
+        let held = ManuallyDrop::new(self);
+        if value == Value::EMPTY && held.value() != value {
+            held.word.empty();
+            held.beside.emptied();
+            held.table.readers.tally();
         }
-        self.word.unlock_exclusive(value);
-        std::mem::forget(self);
+        held.word.unlock_exclusive(value);
     }
 }
 

@@ -14,8 +14,8 @@
 //!   (`discard`), or all who were inside when the last link went have left (`free_retired`; who comes later
 //!   finds no link). In a child no one was inside (`free_lost`).
 //! - W3: a link to a node goes only when the node's words are frozen, all that can be found. A locked word
-//!   is not frozen, and none is locked again before its leaf was given up, which keeps the link. So a node
-//!   stays as long as one of its words is locked.
+//!   is not frozen, and none is locked again before its leaf was given up, which keeps the link (T3 of
+//!   [`super`] sees to it that a late thaw is not one too many). So a node stays while a word of it is locked.
 //! - W4: links and counts of published nodes are changed by the holder of the table's lock only, but for a
 //!   reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
 #![allow(unsafe_code)]

@@ -5,6 +5,7 @@ mod support;
 
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use support::load::Stop;
 use support::load::child::in_child;
 use zram::{BLOCK, Config, Device};
 
@@ -41,15 +42,6 @@ fn disturb(device: &Device, seed: u64, stop: &AtomicBool) {
             1..6 => device.discard(at, BLOCK as u64).unwrap(),
             _ => device.write(at, &block(rng.u64(1..))).unwrap(),
         }
-    }
-}
-
-/// Ends the other threads, also when a child failed.
-struct Stop<'s>(&'s AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

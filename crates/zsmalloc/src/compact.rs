@@ -149,15 +149,20 @@ impl<O: Owner> Core<O> {
     /// Moves objects together in every class, the largest first, and gives back the pages kept ready;
     /// pages freed. While another thread compacts, only the ready pages go.
     pub fn compact(&self) -> usize {
-        self.shrink(usize::MAX) + self.trim()
+        let done = self.shrink_until(usize::MAX);
+        done.and(Done { freed: self.trim(), ..Done::default() }).gained()
     }
 
     /// As [`compact`](Self::compact), until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
+        self.shrink_until(bytes.div_ceil(page_size())).gained()
+    }
+
+    /// Moves objects together until so many pages were gained.
+    fn shrink_until(&self, wanted: usize) -> Done {
         self.whole();
-        let wanted = bytes.div_ceil(page_size());
         let parts = self.parts();
-        let Some(alone) = Compacting::begin(parts) else { return 0 };
+        let Some(alone) = Compacting::begin(parts) else { return Done::default() };
         parts.plan_anew(Purpose::Compaction);
         let mut total = Done::default();
         for class in parts.classes.iter().rev() {
@@ -168,7 +173,7 @@ impl<O: Owner> Core<O> {
         if total.gained() < wanted {
             self.tidy_all(&alone, &mut || true);
         }
-        total.gained()
+        total
     }
 
     /// Empties the class if the plan has closed it, else packs it.

@@ -252,7 +252,10 @@ impl Scratch {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.hull) + size_of_val(&*self.before) + size_of_val(&*self.open)
+        let flags = [&self.open, &self.populated, &self.spread];
+        size_of_val(&*self.hull)
+            + size_of_val(&*self.before)
+            + flags.map(|flags| size_of_val(&**flags)).iter().sum::<usize>()
     }
 }
 

@@ -6,13 +6,16 @@ mod support;
 use fastrand::Rng;
 use page::page_size;
 use support::seed;
-use zsmalloc::{Config, Handle, Pool};
+use zsmalloc::{ClassStat, Config, Handle, Pool};
 
 /// Sizes of which the densities below are measured.
 const SPREAD: std::ops::RangeInclusive<usize> = 64..=4096;
 
 /// How much more than expected may be wasted.
 const MARGIN: f64 = 1.1;
+
+/// Pages of caches and maps that are not full.
+const METADATA_SLACK: usize = 128 << 10;
 
 /// What the arithmetic of docs/design.md expects beyond the bytes of `count` objects, of sizes spread evenly:
 /// classes `d` bytes apart cost `d / 2` per object and half a page each, and the best `d` is at least 8.
@@ -39,8 +42,21 @@ fn waste(pool: &Pool, live: &[(Handle, usize)]) -> f64 {
     waste as f64 / expected
 }
 
+/// Bytes that manage the pool.
+fn metadata(pool: &Pool) -> usize {
+    pool.bytes() - pool.pages().used() * page_size()
+}
+
+/// Bytes of the bodies of all zspages, were they in caches of their own length.
+fn bodies(pool: &Pool) -> usize {
+    let bytes = |objects: usize| 80 + objects.div_ceil(64) * 8 + objects * 4;
+    let zspages = |stat: &ClassStat| stat.obj_allocated as usize / stat.shape.objects;
+    pool.classes().iter().map(|stat| zspages(stat) * bytes(stat.shape.objects)).sum()
+}
+
 /// Grown, what was stored under coarser plans lies in coarser classes: rounding up doubles, which is half of
-/// the waste. Shrunk, all that is in closed classes has moved.
+/// the waste. Shrunk, all that is in closed classes has moved, and so have
+/// bodies of zspages.
 #[test]
 fn pools_of_every_size_are_as_dense_as_the_arithmetic_has_it() {
     let mut rng = Rng::with_seed(seed(113));
@@ -54,11 +70,19 @@ fn pools_of_every_size_are_as_dense_as_the_arithmetic_has_it() {
         pool.compact();
         assert!(waste(&pool, &live) < 1.5 * MARGIN);
     }
+    let mut managing = Vec::new();
     for count in [30_000, 3000, 300] {
         rng.shuffle(&mut live);
         live.drain(count..).for_each(|(handle, _)| pool.free(handle).unwrap());
         pool.compact();
         assert!(waste(&pool, &live) < MARGIN);
+        managing.push((metadata(&pool), bodies(&pool)));
     }
     live.into_iter().for_each(|(handle, _)| pool.free(handle).unwrap());
+    pool.compact();
+    for (bytes, bodies) in managing {
+        let beyond = bytes - metadata(&pool);
+        println!("{beyond} bytes manage zspages whose bodies have {bodies}");
+        assert!(beyond < bodies + bodies / 4 + METADATA_SLACK);
+    }
 }

@@ -5,6 +5,7 @@ mod support;
 
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use support::Stop;
 use support::child::in_child;
 use zsmalloc::{Config, Geometry, Handle, KernelGeometry, Pool};
 
@@ -62,15 +63,6 @@ fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
     }
     pool.tidy();
     pool.check();
-}
-
-/// Ends the other threads, also when a child failed.
-struct Stop<'s>(&'s AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Random stores, reads, overwrites and frees against naive models, through both owners.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use fastrand::Rng;
 use page::RefuseNth;
 use std::collections::HashMap;
 use std::sync::Arc;
+use support::{is_long, seed};
 use zsmalloc::{
     ChainRule, ClassShape, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Old,
     Pool, Slots,
@@ -12,7 +15,7 @@ use zsmalloc::{
 
 /// 1 in `make test`, more in `make long`.
 fn scale() -> usize {
-    if std::env::var_os("UZRAM_LONG").is_some() { 30 } else { 1 }
+    if is_long() { 30 } else { 1 }
 }
 
 /// Bytes that differ per object and version.
@@ -237,7 +240,7 @@ fn objects_above_a_page_match_the_model() {
     let kernel = KernelGeometry { order: 2, ..KernelGeometry::default() };
     for geometry in [Geometry::Native { order: 4 }, Geometry::Kernel(kernel)] {
         println!("{geometry:?}");
-        let mut rng = Rng::with_seed(21);
+        let mut rng = Rng::with_seed(seed(21));
         let mut subject = handles(config(geometry)).unwrap();
         assert_eq!(
             subject.pool.largest(),
@@ -261,7 +264,7 @@ fn objects_above_a_page_match_the_model() {
 #[test]
 fn slots_match_the_model() {
     for geometry in [geometries()[0], geometries()[1]] {
-        let mut rng = Rng::with_seed(11);
+        let mut rng = Rng::with_seed(seed(11));
         let mut device = Device::new(config(geometry)).unwrap();
         for step in 0..30_000 * scale() {
             device.step(&mut rng, step / 6000 % 2 == 0).unwrap();
@@ -277,7 +280,7 @@ fn slots_match_the_model() {
 fn a_pool_at_its_limit_loses_nothing() {
     let pages = page::Config { limit: Some(200), ..page::Config::default() };
     let mut device = Device::new(Config { pages, ..Config::default() }).unwrap();
-    let mut rng = Rng::with_seed(12);
+    let mut rng = Rng::with_seed(seed(12));
     let mut refused = 0;
     for step in 0..20_000 {
         if step % 500 == 0 {
@@ -300,7 +303,7 @@ fn a_pool_at_its_limit_loses_nothing() {
 fn an_overwrite_of_no_greater_length_succeeds_at_the_limit() {
     let pages = page::Config { limit: Some(64), ..page::Config::default() };
     let mut device = Device::new(Config { pages, ..Config::default() }).unwrap();
-    let mut rng = Rng::with_seed(13);
+    let mut rng = Rng::with_seed(seed(13));
     let full = (0..SLOTS).find(|&index| device.write(&mut rng, index).is_err()).unwrap();
     device.core.pages().set_limit(Some(0));
     for index in 0..full {
@@ -443,7 +446,7 @@ fn foreign_and_invented_handles_are_refused() {
     let handle = pool.store(b"mine").unwrap();
     assert!(matches!(other.read(&handle), Err(Error::Handle { .. })));
     assert!(Handle::from_raw(0).is_err());
-    let mut rng = Rng::with_seed(15);
+    let mut rng = Rng::with_seed(seed(15));
     for _ in 0..100_000 {
         let raw = rng.u64(1..);
         let invented = Handle::from_raw(raw).unwrap();

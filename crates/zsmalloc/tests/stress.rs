@@ -6,11 +6,11 @@ mod support;
 
 use fastrand::Rng;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::handles::Handles;
 use support::rounds::{Subject, rounds};
-use support::{Sizes, load_time, seed, stamped};
+use support::{Sizes, Stop, load_time, seed, stamped};
 use zsmalloc::{Config, Content, Core, Exclusive, Old, Pool, Slots};
 
 /// What a word must hold, in 64 bits: nothing, a payload, or an object's version and length.
@@ -240,6 +240,44 @@ fn stress_zspages_come_and_go_beside_trims() {
     });
     core.check();
     assert_eq!(core.pages().used(), 0);
+}
+
+/// A word that was moved names bytes that are there already. Only a few words, and a look at each that takes
+/// no longer than a copy, so that looks meet moves.
+#[test]
+fn stress_reads_meet_moves() {
+    const WORDS: u32 = 32;
+    let core = Core::with_slots(Config::default(), WORDS as u64).unwrap();
+    let mut rng = Rng::with_seed(seed(103));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for index in (0..WORDS).cycle().take_while(|_| !done.load(Relaxed)) {
+                let pin = core.pin(index);
+                let Content::Object { bytes, .. } = pin.content() else { continue };
+                let (first, last) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>());
+                assert!(first == last && bytes[0] == index as u8 + 1, "word {index} is torn");
+            }
+        });
+        let _stop = Stop(&done);
+        let begun = Instant::now();
+        let time = load_time(Duration::from_secs(2));
+        let moved = || core.compaction_stat().moved_objects;
+        while begun.elapsed() < time || (moved() < 10_000 && begun.elapsed() < 10 * time) {
+            let (least, spread) = (rng.usize(400..490), rng.usize(1..20));
+            for index in 0..WORDS {
+                if rng.bool() {
+                    let stamp = (rng.u64(..) << 8 | (index as u64 + 1)).to_le_bytes();
+                    let bytes = stamp.repeat(least + rng.usize(..spread));
+                    let staged = core.stage(index, &bytes).unwrap();
+                    core.lock(index).unwrap().replace(staged, 0);
+                }
+            }
+            core.compact();
+        }
+        println!("{} moves", moved());
+    });
+    core.check();
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod rounds;
 
 use fastrand::Rng;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Set for `make long`.
@@ -66,5 +67,14 @@ impl Sizes {
 
     pub fn from_bits(bits: u64) -> Self {
         Sizes((bits >> 32) as usize..=bits as u32 as usize)
+    }
+}
+
+/// Tells other threads to stop when it goes, also when what went before it panicked.
+pub struct Stop<'s>(pub &'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }

@@ -99,6 +99,11 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
+/// Preemptions at most: few in `make test`, all that a model asks for in `make long`.
+fn depth() -> usize {
+    if std::env::var_os("UZRAM_LONG").is_some() { usize::MAX } else { 2 }
+}
+
 /// The same on two classes, and so with a plan.
 fn model_of_two<const N: usize>(
     preemptions: usize,
@@ -120,7 +125,7 @@ pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     after: fn(&S),
 ) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = Some(preemptions.min(depth()));
     builder.max_branches = 20_000;
     builder.check(move || {
         // loom's own stack for the first thread is too small to make a pool on.

@@ -224,7 +224,7 @@ impl<O: Owner + Send + 'static> Core<O> {
         }
         if next == Next::Finish {
             self.tidy_all(&alone, &mut || !background.is_stopping());
-            parts.trim(parts.memory.space.budget().used());
+            parts.trim(usize::MAX);
         }
         moved
     }

@@ -34,9 +34,8 @@ pub(crate) struct ClassState {
     pub(crate) committed: u32,
     /// Of them, those that no live object touches.
     pub(crate) ready: u32,
-    /// Objects in use, and their bytes.
+    /// Objects in use.
     pub(crate) inuse: u32,
-    pub(crate) bytes: u64,
 }
 
 impl Class {

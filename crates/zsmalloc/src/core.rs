@@ -238,7 +238,6 @@ impl<O: Owner> Core<O> {
         let mut lens = Vec::new();
         for class in &self.parts.classes {
             let locked = Locked::new(&self.parts, class);
-            let mut bytes = 0;
             locked.check(|offset, index| {
                 let word = self.owner.words().with(index, |word, _| word.peek().decode());
                 let Some(Ok(place)) = word else {
@@ -246,10 +245,8 @@ impl<O: Owner> Core<O> {
                 };
                 assert_eq!(place.offset, offset, "word {index} names another object (I1)");
                 assert!(place.len <= class.shape.capacity, "word {index}: {place:?} in {class:?}");
-                bytes += place.len as u64;
                 lens.push(place.len);
             });
-            assert_eq!(bytes, locked.state.bytes, "bytes of objects in {:?}", class.shape);
             ready += locked.state.ready as usize;
             committed += locked.state.committed as usize;
         }
@@ -361,9 +358,8 @@ impl<'p, E: Beside> Exclusive<'p, E> {
             return Err(self);
         }
         // A mover copies under the class's lock what it found whole.
-        let mut locked = Locked::new(self.parts, class);
+        let locked = Locked::new(self.parts, class);
         self.parts.memory.write(place.offset, bytes);
-        locked.state.bytes = locked.state.bytes - place.len as u64 + bytes.len() as u64;
         drop(locked);
         self.parts.changed_len(Some(place.len), Some(bytes.len()));
         let new = Place { offset: place.offset, len: bytes.len(), mark };

@@ -97,12 +97,11 @@ impl Locked<'_> {
             return parts.memory.space.free(id);
         }
         self.head(id).reset();
-        let (mut inuse, mut bytes) = (0, 0);
+        let mut inuse = 0;
         keep_named(self.body(id), |slot, index| {
             let len = len_named(index, self.offset(id, slot));
             len.inspect(|&len| {
                 inuse += 1;
-                bytes += len as u64;
                 parts.changed_len(None, Some(len));
             });
             len.is_some()
@@ -117,7 +116,6 @@ impl Locked<'_> {
         parts.ready.fetch_add(ready as usize, Relaxed);
         self.state.zspages += 1;
         self.state.inuse += inuse;
-        self.state.bytes += bytes;
         self.state.committed += committed;
         self.state.ready += ready;
         self.link(id, class.group(inuse));

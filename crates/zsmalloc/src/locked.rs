@@ -47,12 +47,6 @@ struct Filled {
     inuse: u32,
 }
 
-/// Where a walk along a group's list is.
-enum Next {
-    First(u32),
-    After(ExtentId),
-}
-
 /// A slot that was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
@@ -92,46 +86,37 @@ impl<'p> Locked<'p> {
 
     /// The zspages of a fullness group; full ones are in no list.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
-        let mut next = Next::First(self.state.heads[group]);
+        let mut last: Option<ExtentId> = None;
         // The next is looked up when it is asked for: mostly the first will do.
         std::iter::from_fn(move || {
-            let id = match next {
-                Next::First(first) => ExtentId::from_raw(first),
-                Next::After(id) => ExtentId::from_raw(self.head(id).next.load(Relaxed)),
-            }?;
-            next = Next::After(id);
-            Some(id)
+            let next = last.map_or(self.state.heads[group], |id| self.head(id).next.load(Relaxed));
+            let next = ExtentId::from_raw(next)?;
+            last = Some(next);
+            Some(next)
         })
     }
 
-    /// Takes a slot for an object of `len` bytes. `None` when none will do.
-    pub(crate) fn take(
-        &mut self,
-        owner: u32,
-        len: usize,
-        search: Search,
-    ) -> Result<Option<Taken>, Error> {
+    /// Takes a slot for an object. `None` when none will do.
+    pub(crate) fn take(&mut self, owner: u32, search: Search) -> Result<Option<Taken>, Error> {
         let Some((id, slot, body)) = self.find(search) else { return Ok(None) };
         let filled = self.fill(body, slot, owner)?;
         self.count(id, filled);
         self.state.inuse += 1;
-        self.state.bytes += len as u64;
         let offset = filled.start + self.class.offset(slot);
         Ok(Some(Taken { id, slot, offset, spent: filled.committed }))
     }
 
-    /// Gives a live slot back, with an object of `len` bytes; whether that left pages on which nothing lives.
-    pub(crate) fn leave(&mut self, id: ExtentId, slot: u32, len: usize) -> bool {
+    /// Gives a live slot back; whether that left pages on which nothing lives.
+    pub(crate) fn leave(&mut self, id: ExtentId, slot: u32) -> bool {
         let emptied = self.vacate(id, slot);
         self.state.inuse -= 1;
-        self.state.bytes -= len as u64;
         emptied
     }
 
     /// As [`leave`](Self::leave), for the object `at` bytes into a zspage, and gives back the pages on which
     /// nothing lives any more, but for those the pool keeps ready. Whether the pool is worth compacting.
-    pub(crate) fn give(mut self, id: ExtentId, at: u64, len: usize) -> bool {
-        let emptied = self.leave(id, self.class.slot_at(at), len);
+    pub(crate) fn give(mut self, id: ExtentId, at: u64) -> bool {
+        let emptied = self.leave(id, self.class.slot_at(at));
         // Now and then: a page's worth of objects makes little difference.
         let ask = self.state.inuse.is_multiple_of(ASK_EVERY)
             && (is_worth_asking(self.class, &self.state) || self.parts.is_plan_too_large());

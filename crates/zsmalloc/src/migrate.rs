@@ -139,7 +139,7 @@ impl Locked<'_> {
                 moved.obstacle = Some(Obstacle::Busy);
                 break;
             };
-            let taken = match to.take_for_move(index, len) {
+            let taken = match to.take_for_move(index) {
                 Ok(Some(taken)) => taken,
                 Ok(None) => {
                     moved.obstacle = Some(Obstacle::NoRoom(wanted.position as usize));
@@ -149,19 +149,19 @@ impl Locked<'_> {
             };
             parts.memory.copy(self, from, taken.offset, len);
             if owner.swing(index, from, taken.offset) {
-                self.leave(source, slot, len);
+                self.leave(source, slot);
                 moved.add(len, taken.spent);
             } else {
-                to.leave(taken.id, taken.slot, len);
+                to.leave(taken.id, taken.slot);
             }
         }
         moved
     }
 
     /// A slot, at the limit one on committed pages; `None` where there is no zspage with room.
-    fn take_for_move(&mut self, owner: u32, len: usize) -> Result<Option<Taken>, Error> {
-        self.take(owner, len, Search::Lowest).or_else(|limit| {
-            let taken = self.take(owner, len, Search::Committed)?;
+    fn take_for_move(&mut self, owner: u32) -> Result<Option<Taken>, Error> {
+        self.take(owner, Search::Lowest).or_else(|limit| {
+            let taken = self.take(owner, Search::Committed)?;
             taken.map(Some).ok_or(limit)
         })
     }

@@ -94,9 +94,13 @@ impl Parts {
 
     /// The class that objects of `len` bytes are stored in: of the open ones.
     pub(crate) fn class_of(&self, len: usize) -> Result<&Class, Error> {
-        let own = self.own_class(len)?;
+        Ok(self.open_class(self.own_class(len)?))
+    }
+
+    /// The open class for objects whose smallest class is `own`.
+    fn open_class<'p>(&'p self, own: &'p Class) -> &'p Class {
         let open = |plan: &Plan| &self.classes[plan.class_for(own.position as usize)];
-        Ok(self.plan.as_ref().map_or(own, open))
+        self.plan.as_ref().map_or(own, open)
     }
 
     /// Whether objects are stored in a class.
@@ -158,7 +162,7 @@ impl Parts {
     /// Takes a slot for `len` bytes.
     pub(crate) fn alloc(&self, len: usize, owner: u32) -> Result<u64, Error> {
         let own = self.own_class(len)?;
-        let taken = self.take(len, owner)?;
+        let taken = self.take(self.open_class(own), owner)?;
         own.grow_population();
         if taken.spent > 0 {
             let used = self.memory.space.budget().used();
@@ -171,13 +175,12 @@ impl Parts {
 
     /// At the limit, slots on committed pages are tried, then pages kept ready are given back, or those
     /// waited for that another thread gives back.
-    fn take(&self, len: usize, owner: u32) -> Result<Taken, Error> {
-        let class = self.class_of(len)?;
+    fn take(&self, class: &Class, owner: u32) -> Result<Taken, Error> {
         let mut backoff = Backoff::default();
         let mut refusals = 0;
         while refusals < ATTEMPTS {
             let mut locked = Locked::new(self, class);
-            match locked.take(owner, len, Search::Lowest) {
+            match locked.take(owner, Search::Lowest) {
                 Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => {
                     drop(locked);
@@ -187,7 +190,7 @@ impl Parts {
                 }
                 Err(_) => {}
             }
-            if let Some(taken) = locked.take(owner, len, Search::Committed)? {
+            if let Some(taken) = locked.take(owner, Search::Committed)? {
                 return Ok(taken);
             }
             drop(locked);
@@ -212,7 +215,7 @@ impl Parts {
         let (id, extent) = self.zspage_at(offset);
         self.changed_len(Some(len), None);
         let locked = Locked::new(self, &self.classes[extent.tag() as usize]);
-        if locked.give(id, offset - extent.start(), len) {
+        if locked.give(id, offset - extent.start()) {
             self.background.ask();
         }
     }

@@ -58,6 +58,16 @@ impl Handles {
         assert_eq!(self.pool.free(stale()), Err(Error::Handle { raw }));
     }
 
+    /// Frees all there is; nothing is left.
+    fn free_all(&mut self, rng: &mut Rng) {
+        while !self.live.is_empty() {
+            self.free(rng);
+        }
+        self.pool.trim();
+        self.check();
+        assert_eq!(self.pool.pages().used(), 0, "pages left after all was freed");
+    }
+
     fn compact(&mut self, rng: &mut Rng) {
         let before = self.pool.pages().used();
         let freeable = self.pool.freeable();
@@ -252,12 +262,7 @@ fn objects_above_a_page_match_the_model() {
                 subject.check();
             }
         }
-        while !subject.live.is_empty() {
-            subject.free(&mut rng);
-        }
-        subject.pool.trim();
-        subject.check();
-        assert_eq!(subject.pool.pages().used(), 0, "pages left after all was freed");
+        subject.free_all(&mut rng);
     }
 }
 
@@ -380,12 +385,7 @@ fn every_refusal_leaves_handles_as_they_were() {
                 }
             }
             subject.check();
-            while !subject.live.is_empty() {
-                subject.free(&mut rng);
-            }
-            subject.pool.trim();
-            subject.check();
-            assert_eq!(subject.pool.pages().used(), 0, "pages left after all was freed");
+            subject.free_all(&mut rng);
         });
     }
 }

@@ -1,31 +1,16 @@
 //! Models of the table: leaves of 8 words, packed nodes of 2.
 #![allow(clippy::unwrap_used)]
 
+use super::helpers::{Table, clear, get, set};
 use super::*;
 use crate::loom_tests::model_of;
 use loom::thread;
 
-type Table = Words<()>;
 type Actor = fn(&Table);
 
 fn table() -> Table {
     let arena = Arena::new(page::Config::default()).unwrap();
     Words::new(&arena, ()).unwrap()
-}
-
-fn set(table: &Table, index: u32, payload: u64) {
-    table.lock_or_make(index).unwrap().unlock(Value::inline(payload));
-}
-
-fn clear(table: &Table, index: u32) {
-    if let Some(word) = table.lock_exclusive(index, |_| true) {
-        word.unlock(Value::EMPTY);
-    }
-}
-
-fn get(table: &Table, index: u32) -> u64 {
-    let word = table.lock_shared(index, |_| true, |_| ());
-    word.map_or(0, |word| word.value().decode().unwrap_err())
 }
 
 /// Adds one to what a word says: none is lost only if all who do so find the same word.

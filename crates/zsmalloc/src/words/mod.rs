@@ -32,6 +32,8 @@
 mod convert;
 mod directory;
 mod held;
+#[cfg(test)]
+mod helpers;
 mod kind;
 mod look_up;
 #[cfg(all(test, loom))]

@@ -1,34 +1,17 @@
 //! The table against a model, under threads, and in bytes.
 #![allow(clippy::unwrap_used)]
 
+use super::helpers::{Table, clear, get, set};
 use super::*;
 use fastrand::Rng;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-type Table = Words<()>;
-
 fn table() -> (Arc<Arena>, Table) {
     let arena = Arena::new(page::Config::default()).unwrap();
     let table = Words::new(&arena, ()).unwrap();
     (arena, table)
-}
-
-fn set(table: &Table, index: u32, payload: u64) {
-    table.lock_or_make(index).unwrap().unlock(Value::inline(payload));
-}
-
-/// Empties a word as a discard does.
-fn clear(table: &Table, index: u32) {
-    if let Some(word) = table.lock_exclusive(index, |_| true) {
-        word.unlock(Value::EMPTY);
-    }
-}
-
-fn get(table: &Table, index: u32) -> u64 {
-    let word = table.lock_shared(index, |_| true, |_| ());
-    word.map_or(0, |word| word.value().decode().unwrap_err())
 }
 
 fn tidy(table: &Table) -> usize {

@@ -1,0 +1,23 @@
+//! What tests and models do with a table.
+#![allow(clippy::unwrap_used)]
+
+use super::Words;
+use crate::word::Value;
+
+pub(super) type Table = Words<()>;
+
+pub(super) fn set(table: &Table, index: u32, payload: u64) {
+    table.lock_or_make(index).unwrap().unlock(Value::inline(payload));
+}
+
+/// Empties a word as a discard does.
+pub(super) fn clear(table: &Table, index: u32) {
+    if let Some(word) = table.lock_exclusive(index, |_| true) {
+        word.unlock(Value::EMPTY);
+    }
+}
+
+pub(super) fn get(table: &Table, index: u32) -> u64 {
+    let word = table.lock_shared(index, |_| true, |_| ());
+    word.map_or(0, |word| word.value().decode().unwrap_err())
+}

@@ -223,13 +223,6 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Has the first bytes at `offset` fetched into the caches, if a segment lies there.
-    pub fn prefetch(&self, offset: u64) {
-        if let Some(address) = self.units.pointer(offset) {
-            prefetch(address);
-        }
-    }
-
     /// The `len` bytes at `offset`.
     ///
     /// # Safety
@@ -332,16 +325,3 @@ impl<D: Zeroed> Space<D> {
         assert!(by_address.is_none_or(|found| found == extent.start()), "{by_address:?} of {id:?}");
     }
 }
-
-/// The lines that are read first; what comes after them the processor fetches by itself.
-#[cfg(target_arch = "x86_64")]
-fn prefetch(address: NonNull<u8>) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    for line in 0..4 {
-        // SAFETY: prefetching faults nowhere, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().wrapping_add(64 * line).cast()) }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_address: NonNull<u8>) {}

@@ -5,19 +5,18 @@
 //! ```
 //!
 //! # Safety
-//! The chunk of elements `0..len` was mapped, as zeros, before `len` was raised with release order; `get`
-//! reads `len` with acquire order first. Zeros are a valid element ([`Zeroed`]). Elements are never moved,
-//! and never dropped one by one.
+//! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release order, and stay
+//! to the end of the table; who looks an element up reads `len` with acquire order first. Zeros are a valid
+//! element ([`Zeroed`]). Elements are never moved, and never dropped one by one.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
 use crate::supply::Supply;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 use crate::zeroed::Zeroed;
 use crate::{Error, page_size};
-use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::ptr::NonNull;
 
 const FIRST: u32 = 1024;
 const CHUNKS: usize = 22;
@@ -32,21 +31,32 @@ pub(crate) struct TablePage {
 
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    chunks: [OnceLock<Mapping>; CHUNKS],
+    /// Mappings that were forgotten; null before they are made.
+    chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
-    elements: PhantomData<T>,
 }
 
 // SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is needed.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Table<T> {}
+
+/// Elements of a chunk.
+fn room(chunk: usize) -> usize {
+    (FIRST as usize) << chunk
+}
+
+/// Bytes of a chunk.
+fn chunk_bytes<T>(chunk: usize) -> usize {
+    (room(chunk) * size_of::<T>()).next_multiple_of(page_size())
+}
 
 impl<T: Zeroed> Table<T> {
     pub(crate) fn new() -> Self {
         const { assert!(!std::mem::needs_drop::<T>(), "elements are never dropped") };
         Table {
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
             len: AtomicU32::new(0),
-            elements: PhantomData,
         }
     }
 
@@ -64,6 +74,12 @@ impl<T: Zeroed> Table<T> {
         self.len.load(Ordering::Acquire)
     }
 
+    /// Where a chunk begins, if it has been made.
+    #[inline]
+    fn chunk(&self, chunk: usize) -> Option<NonNull<T>> {
+        NonNull::new(self.chunks.get(chunk)?.load(Ordering::Relaxed))
+    }
+
     /// The element `index`, if it has been made.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
@@ -71,22 +87,20 @@ impl<T: Zeroed> Table<T> {
             return None;
         }
         let (chunk, at) = Self::place(index);
-        let mapping = self.chunks[chunk].get()?;
         // SAFETY: as for `slice`.
-        Some(unsafe { mapping.base().cast::<T>().add(at).as_ref() })
+        Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
     /// The `count` elements from `start` on, which were made and lie in one chunk; else none.
     pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
         let (chunk, at) = Self::place(start);
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
-        let fits = at + count as usize <= (FIRST as usize) << chunk;
-        match self.chunks.get(chunk).and_then(OnceLock::get).filter(|_| made && fits) {
-            // SAFETY: `push` mapped 1024 << chunk elements of zeros, which are valid, before it raised `len`
+        let fits = at + count as usize <= room(chunk);
+        match self.chunk(chunk).filter(|_| made && fits) {
+            // SAFETY: `push` mapped `room` elements of zeros, which are valid, before it raised `len`
             // past the last of these; `len` was read with acquire order. They live as long as `self`.
-            Some(mapping) => unsafe {
-                let first = mapping.base().cast::<T>().add(at);
-                std::slice::from_raw_parts(first.as_ptr(), count as usize)
+            Some(base) => unsafe {
+                std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
             None => &[],
         }
@@ -97,7 +111,7 @@ impl<T: Zeroed> Table<T> {
         let (chunk, at) = Self::place(index);
         let (page_size, size) = (page_size(), size_of::<T>());
         let start = index - at as u32;
-        let last = ((FIRST as usize) << chunk) - 1;
+        let last = room(chunk) - 1;
         let pages = at * size / page_size..((at + 1) * size).div_ceil(page_size);
         pages.map(move |page| {
             let first = (page * page_size / size) as u32;
@@ -111,10 +125,10 @@ impl<T: Zeroed> Table<T> {
     /// # Safety
     /// No one expects the bytes of its elements any more.
     pub(crate) unsafe fn release(&self, page: &TablePage) {
-        if let Some(mapping) = self.chunks.get(page.chunk).and_then(OnceLock::get) {
+        if let Some(base) = self.chunk(page.chunk) {
             // SAFETY: `pages_of` counted the page within the chunk, whose length is whole pages; the
             // caller vouches for the bytes, and zeros are valid elements.
-            unsafe { release_at(mapping.base().add(page.page * page_size()), page_size()) };
+            unsafe { release_at(base.cast().add(page.page * page_size()), page_size()) };
         }
     }
 
@@ -125,11 +139,10 @@ impl<T: Zeroed> Table<T> {
             return Err(Error::Exhausted);
         }
         let (chunk, _) = Self::place(index);
-        if self.chunks[chunk].get().is_none() {
-            let bytes = (FIRST as usize) << chunk;
-            let bytes = (bytes * size_of::<T>()).next_multiple_of(page_size());
-            let mapping = Mapping::reserve(bytes, page_size(), supply)?;
-            self.chunks[chunk].get_or_init(|| mapping);
+        if self.chunk(chunk).is_none() {
+            let mapping = Mapping::reserve(chunk_bytes::<T>(chunk), page_size(), supply)?;
+            self.chunks[chunk].store(mapping.base().as_ptr().cast(), Ordering::Relaxed);
+            std::mem::forget(mapping); // `drop` unmaps it
         }
         self.len.store(index + 1, Ordering::Release);
         Ok(index)
@@ -139,7 +152,7 @@ impl<T: Zeroed> Table<T> {
     pub(crate) fn bytes_below(count: u32) -> usize {
         let mut left = count as usize;
         let mut bytes = 0;
-        let mut room = FIRST as usize;
+        let mut room = room(0);
         while left > 0 {
             let here = left.min(room);
             bytes += (here * size_of::<T>()).next_multiple_of(page_size());
@@ -152,6 +165,18 @@ impl<T: Zeroed> Table<T> {
     /// Bytes of memory that the elements take.
     pub(crate) fn bytes(&self) -> usize {
         Self::bytes_below(self.len())
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        for (chunk, base) in self.chunks.iter_mut().enumerate() {
+            if let Some(base) = NonNull::new(*base.get_mut()) {
+                // SAFETY: `push` forgot exactly this mapping, of this length; `&mut self`: no element is
+                // borrowed any more.
+                drop(unsafe { Mapping::adopt(base.cast(), chunk_bytes::<T>(chunk)) });
+            }
+        }
     }
 }
 

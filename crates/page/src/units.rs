@@ -115,15 +115,13 @@ impl Units {
         Some(unit.map().get(granule)?.load(Relaxed))
     }
 
-    /// The address of `offset`, if a segment lies there.
+    /// The address of `offset`, if its unit has a segment. In a short one's unit it may lie behind its end.
     #[inline]
     pub(crate) fn pointer(&self, offset: u64) -> Option<NonNull<u8>> {
         let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
-        let at = offset as usize & (UNIT_BYTES - 1);
         // The base is read once: a segment that goes meanwhile leaves none.
-        let base = NonNull::new(unit.base()).filter(|_| at < self.unit_bytes(unit))?;
-        // SAFETY: a unit with a base has address space for its granules from there, and `at` is below.
-        Some(unsafe { base.add(at) })
+        let base = NonNull::new(unit.base())?;
+        NonNull::new(base.as_ptr().wrapping_add(offset as usize & (UNIT_BYTES - 1)))
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 
 use crate::compact::Compacting;
 use crate::locked::Locked;
-use crate::memory::Memory;
+use crate::memory::Pinned;
 use crate::parts::Parts;
 use crate::stat::{ClassStat, Classes};
 use crate::sync::Backoff;
@@ -127,11 +127,11 @@ impl<O: Owner> Core<O> {
         admits: impl Fn(&O::Beside) -> bool,
     ) -> Pin<'_, O::Beside> {
         self.whole();
+        let word = self.owner.words().lock_shared(index, admits);
+        let value = word.as_ref().map_or(Value::EMPTY, Shared::value);
         let memory = &self.parts.memory;
-        let hint = |value: Value| {
-            let _ = value.decode().map(|place| memory.space.prefetch(place.offset));
-        };
-        Pin { memory, word: self.owner.words().lock_shared(index, admits, hint) }
+        let held = value.decode().map(|place| (memory.pinned(place.offset, place.len), place.mark));
+        Pin { held, _word: word }
     }
 
     /// Locks word `index` for a change.
@@ -262,23 +262,19 @@ impl<O: Owner> Core<O> {
 /// A word locked for reading.
 #[derive(Debug)]
 pub struct Pin<'p, E = ()> {
-    memory: &'p Memory,
-    word: Option<Shared<'p, E>>,
+    /// The object and its mark, or the payload.
+    held: Result<(Pinned, u8), u64>,
+    _word: Option<Shared<'p, E>>,
 }
 
 impl<E> Pin<'_, E> {
     /// What the word holds.
+    #[inline]
     pub fn content(&self) -> Content<'_> {
-        content(self.memory, self.word.as_ref().map_or(Value::EMPTY, Shared::value))
-    }
-}
-
-fn content(memory: &Memory, value: Value) -> Content<'_> {
-    match value.decode() {
-        Ok(place) => {
-            Content::Object { bytes: memory.read(place.offset, place.len), mark: place.mark }
+        match &self.held {
+            Ok((object, mark)) => Content::Object { bytes: object.bytes(), mark: *mark },
+            Err(payload) => Content::Inline(*payload),
         }
-        Err(payload) => Content::Inline(payload),
     }
 }
 
@@ -320,7 +316,12 @@ impl<'p, E: Beside> Exclusive<'p, E> {
 
     /// What the word holds.
     pub fn content(&self) -> Content<'_> {
-        content(&self.parts.memory, self.word.value())
+        match self.word.value().decode() {
+            Ok(Place { offset, len, mark }) => {
+                Content::Object { bytes: self.parts.memory.read(offset, len), mark }
+            }
+            Err(payload) => Content::Inline(payload),
+        }
     }
 
     /// Stores `bytes` for this word, which does not name them yet.

@@ -29,6 +29,24 @@ pub(crate) struct Loose {
     body: NonNull<u8>,
 }
 
+/// The bytes of an object whose word stays locked as long as this is looked at: no reference, since it may
+/// outlive the lock for the moment in which both are dropped.
+#[derive(Debug)]
+pub(crate) struct Pinned(NonNull<[u8]>);
+
+// SAFETY: it is looked at as a shared slice would be.
+unsafe impl Send for Pinned {}
+// SAFETY: as above.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `pinned` made it of such a slice, and its holder has the word locked still (M3).
+        unsafe { self.0.as_ref() }
+    }
+}
+
 /// Pages and bodies.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -189,6 +207,11 @@ impl Memory {
         // SAFETY: by M1 the slot is committed, by M2 it was written before the word named it, and by M3
         // it is neither written nor given back while the word is locked.
         unsafe { self.space.bytes(offset, len) }
+    }
+
+    /// The same, for a guard that keeps the word locked.
+    pub(crate) fn pinned(&self, offset: u64, len: usize) -> Pinned {
+        Pinned(NonNull::from(self.read(offset, len)))
     }
 
     /// Gives pages of a zspage back; those that went. Their slots are held (`Body::hold`), all of them.

@@ -268,6 +268,7 @@ pub struct ReadGuard<'p>(Pin<'p, Generation>);
 impl Deref for ReadGuard<'_> {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         match self.0.content() {
             Content::Object { bytes, .. } => bytes,

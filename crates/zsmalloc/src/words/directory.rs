@@ -30,12 +30,14 @@ impl<E: Beside> Directory<E> {
     }
 
     /// Shelf of a leaf, and its place there: shelf k starts at FIRST * (2^k - 1).
+    #[inline]
     fn place(leaf: u64) -> (usize, usize) {
         let shifted = leaf + FIRST;
         let shelf = shifted.ilog2() - FIRST.ilog2();
         (shelf as usize, (shifted - (FIRST << shelf)) as usize)
     }
 
+    #[inline]
     pub(super) fn get(&self, leaf: u64) -> Option<&Entry<E>> {
         let (shelf, at) = Self::place(leaf);
         self.shelves.get(shelf)?.get().map(|shelf| &shelf[at])

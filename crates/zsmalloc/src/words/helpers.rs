@@ -18,6 +18,6 @@ pub(super) fn clear(table: &Table, index: u32) {
 }
 
 pub(super) fn get(table: &Table, index: u32) -> u64 {
-    let word = table.lock_shared(index, |_| true, |_| ());
+    let word = table.lock_shared(index, |_| true);
     word.map_or(0, |word| word.value().decode().unwrap_err())
 }

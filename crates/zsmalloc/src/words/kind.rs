@@ -39,15 +39,18 @@ impl Kind {
     }
 
     /// Words it has room for.
+    #[inline]
     pub(super) fn capacity(self) -> usize {
         CAPACITIES.get(self.0 as usize).copied().unwrap_or(LEAF)
     }
 
+    #[inline]
     pub(super) fn is_dense(self) -> bool {
         self == Kind::DENSE
     }
 
     /// Where word `nth` lies in a node, and what lies beside it.
+    #[inline]
     pub(super) fn places<E>(self, nth: usize) -> (usize, usize) {
         const { assert!(align_of::<E>() <= align_of::<Word>() && size_of::<E>().is_multiple_of(2)) }
         if self.is_dense() {

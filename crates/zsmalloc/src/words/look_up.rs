@@ -6,7 +6,7 @@ use super::{Beside, Held, LEAF, Shared, Words, split};
 use crate::Error;
 use crate::readers::Inside;
 use crate::sync::{Backoff, Ordering};
-use crate::word::{Busy, Value, Word};
+use crate::word::{Busy, Word};
 
 /// A word where it was found: inside, or while it is locked.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ struct Found<'s, E: Beside> {
 }
 
 impl<E: Beside> Words<E> {
+    #[inline(always)]
     fn find<'s>(&'s self, inside: &'s Inside<'_>, index: u32) -> Option<Found<'s, E>> {
         let (leaf, key) = split(index);
         let entry = self.directory.get(leaf)?;
@@ -25,52 +26,95 @@ impl<E: Beside> Words<E> {
     }
 
     /// Locks word `index` for reading; `None` if there is none, or `admits` says no of what lies beside it:
-    /// asked before the word is waited for, and again with the word locked. `hint` is told what the word says
-    /// before it is locked, which takes a while.
+    /// asked before the word is waited for, and again with the word locked.
+    #[inline]
     pub(crate) fn lock_shared(
         &self,
         index: u32,
         admits: impl Fn(&E) -> bool,
-        hint: impl Fn(Value),
+    ) -> Option<Shared<'_, E>> {
+        match self.try_shared(index, &admits) {
+            Ok(word) => word,
+            Err(busy) => self.wait_shared(index, &admits, busy),
+        }
+    }
+
+    #[inline(always)]
+    fn try_shared(
+        &self,
+        index: u32,
+        admits: &impl Fn(&E) -> bool,
+    ) -> Result<Option<Shared<'_, E>>, Busy> {
+        let inside = self.readers.enter();
+        match self.find(&inside, index).filter(|found| admits(found.spot.beside)) {
+            Some(found) => {
+                found.lock_shared(self).map(|word| Some(word).filter(|word| admits(word.beside())))
+            }
+            None => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn wait_shared(
+        &self,
+        index: u32,
+        admits: &impl Fn(&E) -> bool,
+        mut busy: Busy,
     ) -> Option<Shared<'_, E>> {
         let mut waiting = Waiting::default();
         loop {
-            let inside = self.readers.enter();
-            let found = self.find(&inside, index).filter(|found| admits(found.spot.beside))?;
-            hint(found.spot.word.peek());
-            match found.lock_shared(self) {
-                Ok(word) => return admits(word.beside()).then_some(word),
-                Err(Busy::Frozen) => {}
-                Err(busy) => {
-                    drop(inside);
-                    if busy == Busy::Exclusive && waiting.is_first() {
-                        self.read_waits.fetch_add(1, Ordering::Relaxed);
-                    }
-                    waiting.wait();
-                }
+            if busy == Busy::Exclusive && waiting.is_first() {
+                self.read_waits.fetch_add(1, Ordering::Relaxed);
+            }
+            waiting.wait(busy);
+            match self.try_shared(index, admits) {
+                Ok(word) => return word,
+                Err(still) => busy = still,
             }
         }
     }
 
     /// As [`lock_shared`](Self::lock_shared), for a change.
+    #[inline]
     pub(crate) fn lock_exclusive(
         &self,
         index: u32,
         admits: impl Fn(&E) -> bool,
     ) -> Option<Held<'_, E>> {
+        let word = match self.try_exclusive(index, &admits) {
+            Ok(word) => word,
+            Err(busy) => self.wait_exclusive(index, &admits, busy),
+        };
+        word.map(Held::wait_for_readers).filter(|word| admits(word.beside()))
+    }
+
+    /// Those who read the word are still to be waited for.
+    #[inline(always)]
+    fn try_exclusive(
+        &self,
+        index: u32,
+        admits: &impl Fn(&E) -> bool,
+    ) -> Result<Option<Held<'_, E>>, Busy> {
+        let inside = self.readers.enter();
+        match self.find(&inside, index).filter(|found| admits(found.spot.beside)) {
+            Some(found) => found.lock_exclusive(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn wait_exclusive(
+        &self,
+        index: u32,
+        admits: &impl Fn(&E) -> bool,
+        mut busy: Busy,
+    ) -> Option<Held<'_, E>> {
         let mut waiting = Waiting::default();
         loop {
-            let inside = self.readers.enter();
-            let found = self.find(&inside, index).filter(|found| admits(found.spot.beside))?;
-            let locked = found.lock_exclusive(self);
-            drop(inside);
-            match locked {
-                Ok(word) => {
-                    let word = word.wait_for_readers();
-                    return admits(word.beside()).then_some(word);
-                }
-                Err(Busy::Frozen) => {}
-                Err(_) => waiting.wait(),
+            waiting.wait(busy);
+            match self.try_exclusive(index, admits) {
+                Ok(word) => return word,
+                Err(still) => busy = still,
             }
         }
     }
@@ -121,6 +165,7 @@ impl<E: Beside> Words<E> {
 
 impl<E: Beside> Found<'_, E> {
     /// Locks the word for reading, unless that would be to wait.
+    #[inline(always)]
     fn lock_shared<'t>(&self, table: &'t Words<E>) -> Result<Shared<'t, E>, Busy> {
         self.spot.lock_shared(table).inspect_err(|&busy| self.unless_frozen(busy))
     }
@@ -131,6 +176,7 @@ impl<E: Beside> Found<'_, E> {
     }
 
     /// Gives a conversion up that froze the word, unless it is done: then the word has gone elsewhere.
+    #[cold]
     fn unless_frozen(&self, busy: Busy) {
         if busy == Busy::Frozen && self.entry.chain.give_up(self.node) {
             self.spot.word.thaw();
@@ -150,8 +196,11 @@ impl Waiting {
         !self.waited
     }
 
-    fn wait(&mut self) {
-        self.waited = true;
-        self.backoff.wait();
+    /// Waits, but for a word that was frozen, which was thawed or has gone elsewhere.
+    fn wait(&mut self, busy: Busy) {
+        if busy != Busy::Frozen {
+            self.waited = true;
+            self.backoff.wait();
+        }
     }
 }

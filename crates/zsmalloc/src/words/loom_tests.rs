@@ -98,7 +98,7 @@ fn loom_words_conversion_against_pin() {
         3,
         sparse,
         [tidy, |table| {
-            let pin = table.lock_shared(0, |_| true, |_| ()).unwrap();
+            let pin = table.lock_shared(0, |_| true).unwrap();
             add(table, 2);
             thread::yield_now();
             assert_eq!(pin.value().decode(), Err(1));

@@ -170,10 +170,11 @@ impl<'s, E> Node<'s, E> {
     }
 
     /// Word `nth` of the node: below the count, if it is packed.
+    #[inline]
     fn spot(self, nth: usize) -> Spot<'s, E> {
-        assert!(nth < self.link.kind.capacity());
-        let start = self.link.address;
-        let (word_at, beside_at) = self.link.kind.places::<E>(nth);
+        let (kind, start) = (self.link.kind, self.link.address);
+        assert!(nth < kind.capacity());
+        let (word_at, beside_at) = kind.places::<E>(nth);
         // SAFETY: it was written before it could be found (W1), and stays (W2).
         unsafe {
             Spot {
@@ -184,10 +185,16 @@ impl<'s, E> Node<'s, E> {
     }
 
     /// The word of `key`, in this node or the next.
+    #[inline]
     pub(super) fn find(self, key: u16) -> Option<Spot<'s, E>> {
         if self.link.kind.is_dense() {
-            return Some(self.spot(key as usize));
+            Some(self.spot(key as usize))
+        } else {
+            self.find_packed(key)
         }
+    }
+
+    fn find_packed(self, key: u16) -> Option<Spot<'s, E>> {
         // Before the keys: who finds a next node is to have seen all keys of this one.
         let next = self.next();
         match position(self.keys(), key) {

@@ -106,7 +106,7 @@ fn a_pin_keeps_its_leaf_and_nothing_else() {
     let (_arena, table) = table();
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index, 1 + index as u64));
     tidy_all(&table);
-    let pin = table.lock_shared(LEAF as u32 + 3, |_| true, |_| ()).unwrap();
+    let pin = table.lock_shared(LEAF as u32 + 3, |_| true).unwrap();
     (0..LEAF as u32 * 4).filter(|&index| index != LEAF as u32 + 3).for_each(|index| {
         clear(&table, index);
     });
@@ -254,7 +254,7 @@ fn threads_find_their_words_while_leaves_are_converted() {
                 // Two at once, of which the second must not be one that a writer waits for us to leave.
                 let first = rng.u32(..COUNT);
                 let pins = [first, (first + 1 + rng.u32(..COUNT - 1)) % COUNT]
-                    .map(|index| (index, table.lock_shared(index, |_| true, |_| ())));
+                    .map(|index| (index, table.lock_shared(index, |_| true)));
                 for (index, word) in pins {
                     let payload = word.map_or(0, |word| word.value().decode().unwrap_err());
                     assert!(payload == 0 || payload >> 32 == index as u64, "{index}: {payload:#x}");

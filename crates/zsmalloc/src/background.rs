@@ -29,6 +29,9 @@ const QUIET: Duration = Duration::from_millis(50);
 const IDLE: Duration = Duration::from_secs(1);
 /// The thread sleeps this many times as long as it worked: it takes at most half a processor.
 const REST: u32 = 1;
+/// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
+/// are not interrupted for it, and it has still a tenth of one.
+const NICENESS: i32 = 10;
 
 /// The shortest and the longest rest after a pass that could move nothing.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
@@ -180,6 +183,8 @@ impl<O: Owner + Send + 'static> Core<O> {
     }
 
     fn run(weak: &Weak<Self>, background: &Background) {
+        // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice as the others.
+        let _ = rustix::process::nice(NICENESS);
         let mut rest = Duration::ZERO;
         let mut next = background.wait(false);
         while next != Next::End {

@@ -18,8 +18,9 @@ use crate::turns::{Side, rounds, scaling};
 
 /// Live objects.
 const OBJECTS: u32 = 100_000;
-/// How often each object is replaced, on average, before anything counts.
-const WARM_UP: u64 = 5;
+/// How often each object is replaced, on average, before anything counts: none is left in the class that it was given
+/// while the pool was filled and its classes were still being chosen.
+const WARM_UP: u64 = 15;
 const WHAT: &str = "store and free";
 
 /// A store, and the blob that is left over.
@@ -103,7 +104,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
 fn one_thread(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let blobs = job.blobs.taken(OBJECTS + 1);
     let (rivals, names) = here(&StoreKind::RIVALS);
-    let pool = PoolStore::new(0, Compaction::Auto)?;
+    let pool = PoolStore::new(0, Compaction::Off)?;
     let mut sides = sides(&blobs, job.seed, &pool, &rivals)?;
     let before = pool.pages_used();
     let seconds = rounds(&mut sides, ROUNDS, job.operations)?;
@@ -118,7 +119,7 @@ fn one_thread(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
 fn two_threads(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let blobs = job.blobs.taken(OBJECTS / 2 + 1);
     let (rivals, names) = here(&[StoreKind::Mimalloc]);
-    let pool = PoolStore::new(0, Compaction::Auto)?;
+    let pool = PoolStore::new(0, Compaction::Off)?;
     let scales = scaling(names.len(), ROUNDS, job.operations, |index| {
         sides(&blobs, job.seed + index as u64, &pool.beside(0), &rivals)
     })?;

@@ -57,7 +57,8 @@ impl<'p> Subject<'p> {
 
     /// A length of those that most have, any, or one at the edge of a class.
     fn length(&self, input: &mut Unstructured) -> Result<usize> {
-        let classes = self.pool.table().classes();
+        let table = self.pool.table();
+        let classes = table.classes();
         if input.ratio(1, 2)? {
             return input.int_in_range(self.sizes.clone());
         }

@@ -42,7 +42,7 @@ impl Locked<'_> {
         let extent = self.parts().memory.space.extent(id);
         let body = self.body(id);
         assert_eq!(extent.tag(), self.class().position);
-        assert_eq!(extent.pages() as usize, self.class().shape.pages);
+        assert_eq!(extent.pages(), self.class().pages());
         assert_eq!(body.check(), body.head.inuse(), "live slots of {id:?}");
         for page in 0..page::EXTENT_PAGES_MAX {
             // I5: committed for a live object, or ready; never neither.
@@ -52,7 +52,7 @@ impl Locked<'_> {
             let committed = body.head.committed.contains(page);
             assert_eq!(committed, live || ready, "page {page} of {id:?}");
         }
-        for slot in 0..self.class().shape.objects as u32 {
+        for slot in 0..self.class().objects() {
             if let Some(owner) = body.owner(slot) {
                 visit(extent.start() + self.class().offset(slot), owner);
             }

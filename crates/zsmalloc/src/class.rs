@@ -16,7 +16,13 @@ pub(crate) struct Class {
     pub(crate) position: u32,
     /// Live objects whose own size this class is, whichever class they lie in.
     pub(crate) population: AtomicU32,
-    pub(crate) shape: ClassShape,
+    /// Bytes from one slot to the next.
+    size: u32,
+    /// The largest object.
+    capacity: u32,
+    /// Slots of a zspage, and its pages.
+    objects: u16,
+    pages: u16,
     /// Whether zspages are committed whole, as the kernel's, or page by page.
     pub(crate) whole: bool,
     pub(crate) state: Mutex<ClassState>,
@@ -25,8 +31,8 @@ pub(crate) struct Class {
 /// What the class's lock guards, besides the bodies of its zspages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
-    /// First zspage of each fullness group, as a raw extent id; 0 is none.
-    pub(crate) heads: [u32; GROUPS],
+    /// First zspage of each fullness group but the last, as a raw extent id; 0 is none.
+    pub(crate) heads: [u32; FULL],
     /// The groups that have zspages, a bit each.
     pub(crate) groups: u32,
     pub(crate) zspages: u32,
@@ -40,14 +46,42 @@ pub(crate) struct ClassState {
 
 impl Class {
     pub(crate) fn new(position: u32, shape: ClassShape, whole: bool) -> Self {
-        Class { position, population: AtomicU32::new(0), shape, whole, state: Mutex::default() }
+        Class {
+            position,
+            population: AtomicU32::new(0),
+            size: shape.size as u32,
+            capacity: shape.capacity as u32,
+            objects: shape.objects as u16,
+            pages: shape.pages as u16,
+            whole,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Bytes from one slot to the next.
+    pub(crate) fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// The largest object, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Slots of a zspage.
+    pub(crate) fn objects(&self) -> u32 {
+        self.objects.into()
+    }
+
+    /// Pages of a zspage.
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages.into()
     }
 
     /// Pages that `inuse` objects need, packed: full zspages, and what is left in one more.
     pub(crate) fn packed_pages(&self, inuse: u32) -> u32 {
-        let objects = self.shape.objects as u32;
-        let pages =
-            |objects: u32| (objects as usize * self.shape.size).div_ceil(page_size()) as u32;
+        let objects = self.objects();
+        let pages = |objects: u32| (objects as usize * self.size()).div_ceil(page_size()) as u32;
         inuse / objects * pages(objects) + pages(inuse % objects)
     }
 
@@ -55,9 +89,8 @@ impl Class {
     /// many as all free slots make zspages.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.whole {
-            let needed = state.inuse.div_ceil(self.shape.objects as u32);
-            return (state.zspages.saturating_sub(needed) * self.shape.pages as u32)
-                .min(state.committed);
+            let needed = state.inuse.div_ceil(self.objects());
+            return (state.zspages.saturating_sub(needed) * self.pages()).min(state.committed);
         }
         (state.committed - state.ready).saturating_sub(self.packed_pages(state.inuse))
     }
@@ -73,43 +106,40 @@ impl Class {
 
     /// The slot that begins `at` bytes into its zspage.
     pub(crate) fn slot_at(&self, at: u64) -> u32 {
-        debug_assert!(at.is_multiple_of(self.shape.size as u64));
-        at as u32 / self.shape.size as u32
+        debug_assert!(at.is_multiple_of(self.size.into()));
+        at as u32 / self.size
     }
 
     /// Bytes from the zspage's start to slot `slot`.
     pub(crate) fn offset(&self, slot: u32) -> u64 {
-        slot as u64 * self.shape.size as u64
+        slot as u64 * self.size as u64
     }
 
     /// The pages that slot `slot` lies in.
     pub(crate) fn pages_of(&self, slot: u32) -> Range<u32> {
-        let start = slot as usize * self.shape.size;
-        let last = start + self.shape.size - 1;
+        let start = slot as usize * self.size();
+        let last = start + self.size() - 1;
         (start >> page_shift()) as u32..(last >> page_shift()) as u32 + 1
     }
 
     /// The pages that must be committed while slot `slot` is taken.
     pub(crate) fn pages_for(&self, slot: u32) -> Range<u32> {
-        if self.whole { 0..self.shape.pages as u32 } else { self.pages_of(slot) }
+        if self.whole { 0..self.pages() } else { self.pages_of(slot) }
     }
 
     /// The slots that lie in `pages`, whole or in part.
     pub(crate) fn slots_of(&self, pages: Range<u32>) -> Range<u32> {
-        let size = self.shape.size as u32;
-        let start = (pages.start << page_shift()) / size;
-        let end = (pages.end << page_shift()).div_ceil(size);
-        start..end.min(self.shape.objects as u32)
+        let start = (pages.start << page_shift()) / self.size;
+        let end = (pages.end << page_shift()).div_ceil(self.size);
+        start..end.min(self.objects())
     }
 
     /// The fullness group of a zspage with `inuse` objects.
     pub(crate) fn group(&self, inuse: u32) -> usize {
-        // In 32 bits, which are divided in a third of the time.
-        let objects = self.shape.objects as u32;
         match inuse {
             0 => 0,
-            all if all == objects => FULL,
-            some => (10 * some / objects) as usize + 1,
+            all if all == self.objects() => FULL,
+            some => (10 * some / self.objects()) as usize + 1,
         }
     }
 }

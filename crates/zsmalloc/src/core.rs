@@ -195,14 +195,14 @@ impl<O: Owner> Core<O> {
         pages + memory.arena.bytes() + self.parts.bytes() + self.owner.bytes()
     }
 
-    /// The size classes.
-    pub fn table(&self) -> &ClassTable {
-        &self.parts.table
+    /// The size classes, calculated once more.
+    pub fn table(&self) -> ClassTable {
+        self.parts.table()
     }
 
     /// The largest object there is.
     pub fn largest(&self) -> usize {
-        self.parts.table.largest()
+        self.parts.largest()
     }
 
     /// Gives back the pages that are kept ready for the next objects; how many.
@@ -214,8 +214,10 @@ impl<O: Owner> Core<O> {
     /// Statistics per class.
     pub fn classes(&self) -> Classes {
         self.whole();
+        let table = self.parts.table();
+        let shapes = table.classes().iter().zip(&self.parts.classes);
         Classes::new(
-            self.parts.classes.iter().map(|class| ClassStat::new(&Locked::new(&self.parts, class))),
+            shapes.map(|(&shape, class)| ClassStat::new(shape, &Locked::new(&self.parts, class))),
         )
     }
 
@@ -244,7 +246,7 @@ impl<O: Owner> Core<O> {
                     panic!("the object at {offset:#x} is of word {index}, which holds {word:?}")
                 };
                 assert_eq!(place.offset, offset, "word {index} names another object (I1)");
-                assert!(place.len <= class.shape.capacity, "word {index}: {place:?} in {class:?}");
+                assert!(place.len <= class.capacity(), "word {index}: {place:?} in {class:?}");
                 lens.push(place.len);
             });
             ready += locked.state.ready as usize;
@@ -355,7 +357,7 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     pub fn overwrite(self, bytes: &[u8], mark: u8) -> Result<Old, Self> {
         let Ok(place) = self.word.value().decode() else { return Err(self) };
         let class = self.parts.class_at(place.offset);
-        if bytes.is_empty() || bytes.len() > class.shape.capacity {
+        if bytes.is_empty() || bytes.len() > class.capacity() {
             return Err(self);
         }
         // A mover copies under the class's lock what it found whole.

@@ -223,7 +223,7 @@ impl<'p> Locked<'p> {
     /// Whether the committed pages could hold another object, were the objects packed.
     fn has_committed_room(&self) -> bool {
         let bytes = self.state.committed as u64 * page_size() as u64;
-        bytes >= (self.state.inuse as u64 + 1) * self.class.shape.size as u64
+        bytes >= (self.state.inuse as u64 + 1) * self.class.size() as u64
     }
 
     /// The lowest free slot of a zspage whose pages are all committed.

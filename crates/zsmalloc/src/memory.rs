@@ -73,12 +73,12 @@ impl Memory {
 
     /// A zspage of `class` without objects or committed pages, that no one else can find yet.
     pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
-        let objects = class.shape.objects;
+        let objects = class.objects() as usize;
         let body = self.body_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Body::bytes(objects) bytes, this one is ours alone,
         // and zeros are valid for what lies in it.
         unsafe { body.write_bytes(0, Body::bytes(objects)) };
-        match self.space.alloc(class.shape.pages as u32, class.position) {
+        match self.space.alloc(class.pages(), class.position) {
             Ok(id) => Ok(Loose { id, body }),
             Err(error) => {
                 self.free_body(class, body);
@@ -109,7 +109,7 @@ impl Memory {
     fn free_body(&self, class: &Class, body: NonNull<u8>) {
         // SAFETY: the body came from this cache (same class, same size), and no zspage points to it: that of a
         // `Loose` is out of reach, and `rehouse` has put another in its place, under the class's lock.
-        let freed = unsafe { self.body_cache(class.shape.objects).free(body) };
+        let freed = unsafe { self.body_cache(class.objects() as usize).free(body) };
         debug_assert_eq!(freed, Ok(()), "a body is freed once, to its own cache");
     }
 
@@ -158,7 +158,7 @@ impl Memory {
 
     pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
         let (extent, body) = self.body_of(locked, id);
-        let objects = locked.class().shape.objects;
+        let objects = locked.class().objects() as usize;
         let words = Body::words(objects);
         // SAFETY: as for `head`; `create` made the body for this many slots, and head, bits and owners lie
         // one behind the other in it (`Body::bytes`).
@@ -178,10 +178,11 @@ impl Memory {
     pub(crate) fn rehouse(&self, locked: &mut Locked<'_>, id: ExtentId) {
         let class = locked.class();
         let (extent, old) = self.body_of(locked, id);
-        let Some(new) = self.body_cache(class.shape.objects).alloc_before(old) else { return };
+        let objects = class.objects() as usize;
+        let Some(new) = self.body_cache(objects).alloc_before(old) else { return };
         // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
         // and no `Body` or `Head` borrows the old, since `locked` is borrowed mutably.
-        unsafe { new.copy_from_nonoverlapping(old, Body::bytes(class.shape.objects)) };
+        unsafe { new.copy_from_nonoverlapping(old, Body::bytes(objects)) };
         extent.data.store(new.as_ptr(), Relaxed);
         self.free_body(class, old);
     }

@@ -50,7 +50,7 @@ impl Locked<'_> {
     /// first, so that what manages zspages stays together too. Where zspages are committed page by page, and
     /// only one is left, its objects can move down within it. None of `skipped` is to give objects.
     pub(crate) fn ends(&self, skipped: &[ExtentId]) -> Option<(ExtentId, ExtentId)> {
-        let needed = self.state.inuse.div_ceil(self.class().shape.objects as u32);
+        let needed = self.state.inuse.div_ceil(self.class().objects());
         let saves_pages = self.class().gain(&self.state) > 0;
         if !saves_pages && self.state.zspages <= needed {
             return None;
@@ -74,7 +74,7 @@ impl Locked<'_> {
         owner: &dyn Movable,
     ) -> Moved {
         let mut moved = Moved::default();
-        for slot in (0..self.class().shape.objects as u32).rev() {
+        for slot in (0..self.class().objects()).rev() {
             let Some(index) = self.body(source).owner(slot) else { continue };
             let Some(lowest) = self.body(target).lowest_free() else { break };
             let is_below = |free: u32| source != target || free < slot;
@@ -120,7 +120,7 @@ impl Locked<'_> {
         let (parts, class) = (self.parts(), self.class());
         let mut moved = Moved::default();
         let mut target: Option<Locked<'_>> = None;
-        for slot in (0..class.shape.objects as u32).rev() {
+        for slot in (0..class.objects()).rev() {
             if moved.objects == most {
                 break;
             }

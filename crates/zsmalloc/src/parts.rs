@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 100;
 pub(crate) struct Parts {
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
-    pub(crate) table: ClassTable,
+    geometry: Geometry,
     /// Position of the smallest class for sizes up to 8 bytes times the place here.
     by_size: Box<[u16]>,
     /// Which of them are open; `None` where all are.
@@ -64,8 +64,8 @@ impl Parts {
         let pages = page::Config { granule, ..config.pages };
         // In most models there is one class; nothing is to be planned.
         let plans = !whole && table.classes().len() > 1;
-        let sizes = || table.classes().iter().map(|class| class.size);
-        let plan = plans.then(|| Plan::new(sizes(), supply)).transpose()?;
+        let size = |position: usize| table.classes()[position].size;
+        let plan = plans.then(|| Plan::new(table.classes().len(), size, supply)).transpose()?;
         let classes = table.classes().iter().enumerate();
         let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
         Ok(Parts {
@@ -73,7 +73,7 @@ impl Parts {
             memory: Memory::new(pages, arena)?,
             by_size,
             plan,
-            table,
+            geometry: config.geometry,
             ready: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             compaction: Counters::default(),
@@ -84,11 +84,24 @@ impl Parts {
         })
     }
 
+    /// The size classes: calculated, since they are rarely asked for.
+    pub(crate) fn table(&self) -> ClassTable {
+        match self.geometry.table() {
+            Ok(table) => table,
+            Err(error) => unreachable!("the pool was made of it: {error}"),
+        }
+    }
+
+    /// The largest object.
+    pub(crate) fn largest(&self) -> usize {
+        self.classes.last().map_or(0, Class::capacity)
+    }
+
     /// The smallest class for objects of `len` bytes.
     fn own_class(&self, len: usize) -> Result<&Class, Error> {
         match self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) {
             Some(&class) => Ok(&self.classes[class as usize]),
-            None => Err(Error::Size { size: len, max: self.table.largest() }),
+            None => Err(Error::Size { size: len, max: self.largest() }),
         }
     }
 
@@ -120,7 +133,7 @@ impl Parts {
         let size = |position: usize| {
             let class = &self.classes[position];
             Size {
-                bytes: class.shape.size,
+                bytes: class.size(),
                 population: class.population.load(Relaxed),
                 is_used: class.state.lock().committed > 0,
             }
@@ -135,7 +148,6 @@ impl Parts {
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.classes)
             + size_of_val(&*self.by_size)
-            + size_of_val(self.table.classes())
             + self.plan.as_ref().map_or(0, Plan::bytes)
     }
 

@@ -27,6 +27,8 @@ const CHANGE_SHARE: usize = 8;
 const CHANGE_MIN: usize = 4;
 /// Where nothing is known, open classes are this share of their size apart.
 const SPREAD_SHARE: usize = 8;
+/// More than there are classes, at any order.
+const CLASSES_MAX: usize = 1536;
 
 /// Which class objects of each size are stored in, by position in the table of all classes.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ pub(crate) struct Plan {
     /// The plan is outdated when more pages than this are in use, or fewer than that.
     above: AtomicUsize,
     below: AtomicUsize,
-    scratch: Mutex<Scratch>,
+    /// Held while a plan is made.
+    planning: Mutex<()>,
 }
 
 /// What is to be known of a size.
@@ -58,30 +61,20 @@ pub(crate) enum Purpose {
 }
 
 impl Plan {
-    /// A plan for classes of `sizes` bytes, smallest first, of whose objects nothing is known.
+    /// A plan for `len` classes of `bytes` bytes, smallest first, of whose objects nothing is known.
     pub(crate) fn new(
-        sizes: impl ExactSizeIterator<Item = usize>,
+        len: usize,
+        bytes: impl Fn(usize) -> usize,
         supply: Option<&dyn Supply>,
     ) -> Result<Self, Error> {
-        let len = sizes.len();
         let plan = Plan {
             class_for: table_of(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
             above: AtomicUsize::new(CHANGE_MIN),
             below: AtomicUsize::new(0),
-            scratch: Mutex::new(Scratch::new(len, supply)?),
+            planning: Mutex::default(),
         };
-        let mut scratch = plan.scratch.lock();
-        let mut last = 0;
-        for (position, bytes) in sizes.enumerate() {
-            scratch.spread[position] = bytes >= last + last / SPREAD_SHARE;
-            if scratch.spread[position] {
-                last = bytes;
-            }
-        }
-        scratch.open[len - 1] = true;
-        scratch.open_for_unknown();
-        plan.publish(&scratch);
-        drop(scratch);
+        let unknown = |position| Size { bytes: bytes(position), ..Size::default() };
+        plan.publish(&Draft::new(len, Purpose::Growth, unknown));
         Ok(plan)
     }
 
@@ -107,9 +100,8 @@ impl Plan {
 
     /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does.
     pub(crate) fn make(&self, used: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> bool {
-        let Some(mut scratch) = self.scratch.try_lock() else { return false };
-        scratch.choose(self.class_for.len(), purpose, size);
-        self.publish(&scratch);
+        let Some(_planning) = self.planning.try_lock() else { return false };
+        self.publish(&Draft::new(self.class_for.len(), purpose, size));
         let change = (used / CHANGE_SHARE).max(CHANGE_MIN);
         self.above.store(used + change, Relaxed);
         self.below.store(used.saturating_sub(change), Relaxed);
@@ -117,10 +109,10 @@ impl Plan {
     }
 
     /// Readers may meet a plan half published; any class that is large enough will do for them.
-    fn publish(&self, scratch: &Scratch) {
+    fn publish(&self, draft: &Draft) {
         let mut next_open = self.class_for.len() - 1;
         for position in (0..self.class_for.len()).rev() {
-            if scratch.open[position] {
+            if draft.open[position] {
                 next_open = position;
             }
             self.class_for[position].store(next_open as u16, Relaxed);
@@ -129,21 +121,21 @@ impl Plan {
 
     /// Bytes of memory of the plan's tables.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.class_for) + self.scratch.lock().bytes()
+        size_of_val(&*self.class_for)
     }
 
     /// Holds the plan still over a fork.
     pub(crate) fn hold(&self) {
-        self.scratch.hold();
+        self.planning.hold();
     }
 
     pub(crate) fn let_go(&self) {
-        self.scratch.let_go();
+        self.planning.let_go();
     }
 
     /// Asserts that every size has an open class that holds it.
     pub(crate) fn check(&self) {
-        let _planning = self.scratch.lock();
+        let _planning = self.planning.lock();
         for position in 0..self.class_for.len() {
             let class = self.class_for(position);
             assert!(class >= position && self.is_open(class), "size {position} goes to {class}");
@@ -155,107 +147,115 @@ impl Plan {
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     intercept: i64,
-    slope: i64,
+    /// How fast it falls: the objects up to that one.
+    count: u32,
     /// The open class before that next one, plus 1; 0 for none.
     open: u16,
 }
 
 impl Line {
     fn at(&self, bytes: i64) -> i64 {
-        self.intercept + self.slope * bytes
+        self.intercept - self.count as i64 * bytes
     }
 
     /// Whether the line `between` is nowhere below both `self` and `after`, which falls most.
     fn makes_needless(&self, between: &Line, after: &Line) -> bool {
-        let (rise, run) = (between.intercept - self.intercept, self.slope - between.slope);
-        let (rise_after, run_after) = (after.intercept - self.intercept, self.slope - after.slope);
-        rise as i128 * run_after as i128 >= rise_after as i128 * run as i128
+        let rise = |to: &Line| (to.intercept - self.intercept) as i128;
+        let run = |to: &Line| (to.count - self.count) as i128;
+        rise(between) * run(after) >= rise(after) * run(between)
     }
 }
 
-/// Where the cheapest set is calculated; made with the pool, since storing must not allocate.
-#[derive(Debug)]
-struct Scratch {
-    hull: Box<[Line]>,
-    /// For each class, were it open: the open class before it, plus 1.
-    before: Box<[u16]>,
-    open: Box<[bool]>,
-    /// Whether there are objects of the size.
-    populated: Box<[bool]>,
-    /// Sizes to open where nothing is known.
-    spread: Box<[bool]>,
+/// The lower hull of the lines so far, in the order in which they fall: those from `first` to `end`.
+struct Hull {
+    lines: [Line; CLASSES_MAX + 1],
+    first: usize,
+    end: usize,
 }
 
-impl Scratch {
-    fn new(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
-        Ok(Scratch {
-            hull: table_of(supply, (0..len + 1).map(|_| Ok(Line::default())))?,
-            before: table_of(supply, (0..len).map(|_| Ok(0)))?,
-            open: table_of(supply, (0..len).map(|_| Ok(false)))?,
-            populated: table_of(supply, (0..len).map(|_| Ok(false)))?,
-            spread: table_of(supply, (0..len).map(|_| Ok(false)))?,
-        })
+impl Hull {
+    /// To begin with, no class is open and nothing is below.
+    fn new() -> Self {
+        Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
 
-    /// Opens the cheapest set of classes; the largest is always open.
-    fn choose(&mut self, len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) {
-        // The hull is hull[first..end]; to begin with, no class is open and nothing is below.
-        self.hull[0] = Line::default();
-        let (mut first, mut end) = (0, 1);
-        let (mut count, mut bytes) = (0, 0);
+    /// The lowest line at `bytes`, which is no less than before.
+    fn lowest(&mut self, bytes: i64) -> Line {
+        let is_better = |lines: &[Line]| lines[1].at(bytes) <= lines[0].at(bytes);
+        while self.first + 1 < self.end && is_better(&self.lines[self.first..]) {
+            self.first += 1;
+        }
+        self.lines[self.first]
+    }
+
+    /// Adds a line that falls no less than those there are.
+    fn add(&mut self, line: Line) {
+        let last = self.lines[self.end - 1];
+        // Where only empty sizes lie between, the cheaper of the two is as good for all that follow.
+        if last.count == line.count {
+            if last.intercept <= line.intercept {
+                return;
+            }
+            self.end -= 1;
+        }
+        while self.end >= self.first + 2
+            && self.lines[self.end - 2].makes_needless(&self.lines[self.end - 1], &line)
+        {
+            self.end -= 1;
+        }
+        self.lines[self.end] = line;
+        self.first = self.first.min(self.end);
+        self.end += 1;
+    }
+}
+
+/// A plan in the making. On the stack: storing must not allocate, and plans are made rarely.
+struct Draft {
+    open: [bool; CLASSES_MAX],
+}
+
+impl Draft {
+    /// Opens the cheapest set of `len` classes; the largest is always open.
+    fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
+        let mut hull = Hull::new();
+        // For each class, were it open: the open class before it, plus 1.
+        let mut before = [0; CLASSES_MAX];
+        // Sizes of which there are objects, and those to open where nothing is known.
+        let (mut populated, mut spread) = ([false; CLASSES_MAX], [false; CLASSES_MAX]);
+        let (mut count, mut bytes, mut last) = (0, 0, 0);
         for position in 0..len {
             let size = size(position);
-            self.populated[position] = size.population > 0;
             let x = size.bytes as i64;
-            count += size.population as i64;
+            count += size.population;
             bytes += size.population as i64 * x;
-            while first + 1 < end && self.hull[first + 1].at(x) <= self.hull[first].at(x) {
-                first += 1;
-            }
-            let best = self.hull[first];
-            self.before[position] = best.open;
-            let cost = best.at(x) + opening(&size, purpose) + count * x - bytes;
-            let line = Line { intercept: cost + bytes, slope: -count, open: position as u16 + 1 };
-            // Where only empty sizes lie between, the cheaper of the two is as good for all that follow.
-            if self.hull[end - 1].slope == line.slope {
-                if self.hull[end - 1].intercept <= line.intercept {
-                    continue;
-                }
-                end -= 1;
-            }
-            while end >= first + 2 && self.hull[end - 2].makes_needless(&self.hull[end - 1], &line)
-            {
-                end -= 1;
-            }
-            self.hull[end] = line;
-            first = first.min(end);
-            end += 1;
+            populated[position] = size.population > 0;
+            spread[position] = size.bytes >= last + last / SPREAD_SHARE;
+            last = if spread[position] { size.bytes } else { last };
+            let best = hull.lowest(x);
+            before[position] = best.open;
+            let cost = best.at(x) + opening(&size, purpose) + count as i64 * x - bytes;
+            hull.add(Line { intercept: cost + bytes, count, open: position as u16 + 1 });
         }
-        self.open.fill(false);
+        let mut draft = Draft { open: [false; CLASSES_MAX] };
         let mut open = len;
         while let Some(position) = open.checked_sub(1) {
-            self.open[position] = true;
-            open = self.before[position] as usize;
+            draft.open[position] = true;
+            open = before[position] as usize;
         }
-        self.open_for_unknown();
+        draft.open_for_unknown(&populated[..len], &spread[..len]);
+        draft
     }
 
     /// Opens classes for sizes of which there is no object, that none of those there are goes to: they cost
     /// nothing until they are used.
-    fn open_for_unknown(&mut self) {
+    fn open_for_unknown(&mut self, populated: &[bool], spread: &[bool]) {
         let mut serves = false;
-        for position in 0..self.open.len() {
-            serves |= self.populated[position];
-            self.open[position] |= self.spread[position] && !serves;
-            serves &= !self.open[position];
+        for (open, (&populated, &spread)) in self.open.iter_mut().zip(populated.iter().zip(spread))
+        {
+            serves |= populated;
+            *open |= spread && !serves;
+            serves &= !*open;
         }
-    }
-
-    fn bytes(&self) -> usize {
-        let flags = [&self.open, &self.populated, &self.spread];
-        size_of_val(&*self.hull)
-            + size_of_val(&*self.before)
-            + flags.map(|flags| size_of_val(&**flags)).iter().sum::<usize>()
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     fn planned(sizes: &[Size], purpose: Purpose) -> Plan {
-        let plan = Plan::new(sizes.iter().map(|size| size.bytes), None).unwrap();
+        let plan = Plan::new(sizes.len(), |position| sizes[position].bytes, None).unwrap();
         assert!(plan.make(0, purpose, |position| sizes[position]));
         plan.check();
         plan
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_outdated_when_the_pool_has_changed_by_an_eighth() {
-        let plan = Plan::new([64, 128].into_iter(), None).unwrap();
+        let plan = Plan::new(2, |position| 64 << position, None).unwrap();
         assert!(plan.is_outgrown(5) && !plan.is_outgrown(4) && !plan.is_too_large(0));
         plan.make(800, Purpose::Growth, |position| Size {
             bytes: 64 << position,
@@ -349,9 +349,15 @@ mod tests {
     }
 
     #[test]
+    fn there_is_room_for_the_classes_of_any_order() {
+        let table = crate::Geometry::Native { order: crate::ORDER_MAX }.table().unwrap();
+        assert!(table.classes().len() <= CLASSES_MAX);
+    }
+
+    #[test]
     fn unknown_sizes_find_classes_an_eighth_apart() {
         let sizes: Vec<usize> = (32..=4096).step_by(8).collect();
-        let plan = Plan::new(sizes.iter().copied(), None).unwrap();
+        let plan = Plan::new(sizes.len(), |position| sizes[position], None).unwrap();
         plan.check();
         for (position, &bytes) in sizes.iter().enumerate() {
             let class = sizes[plan.class_for(position)];

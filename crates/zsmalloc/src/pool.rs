@@ -180,7 +180,7 @@ impl Pool {
     /// The size classes, and with them the class of a size and the size of huge objects.
     #[doc(alias = "zs_lookup_class_index")]
     #[doc(alias = "zs_huge_class_size")]
-    pub fn table(&self) -> &crate::ClassTable {
+    pub fn table(&self) -> crate::ClassTable {
         self.core.table()
     }
 

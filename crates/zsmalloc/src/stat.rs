@@ -28,7 +28,7 @@ pub struct ClassStat {
 }
 
 impl ClassStat {
-    pub(crate) fn new(locked: &Locked<'_>) -> Self {
+    pub(crate) fn new(shape: ClassShape, locked: &Locked<'_>) -> Self {
         let (class, state) = (locked.class(), &locked.state);
         let mut groups = std::array::from_fn(|group| match group {
             FULL => 0,
@@ -36,9 +36,9 @@ impl ClassStat {
         });
         groups[FULL] = state.zspages - groups.iter().sum::<u32>();
         ClassStat {
-            shape: class.shape,
+            shape,
             groups,
-            obj_allocated: state.zspages as u64 * class.shape.objects as u64,
+            obj_allocated: state.zspages as u64 * class.objects() as u64,
             obj_used: state.inuse as u64,
             committed: state.committed as u64,
             ready: state.ready as u64,

@@ -76,7 +76,13 @@ impl PageSet {
     /// Whether every page of `range` is in the set.
     #[inline]
     pub fn contains_all(&self, range: Range<u32>) -> bool {
-        self.count(range.clone()) as usize == range.len()
+        self.words(range).all(|(word, bits)| word.load(Relaxed) & bits == bits)
+    }
+
+    /// Whether a page of `range` is in the set.
+    #[inline]
+    pub fn contains_any(&self, range: Range<u32>) -> bool {
+        self.words(range).any(|(word, bits)| word.load(Relaxed) & bits != 0)
     }
 
     /// Whether `page` is in the set.

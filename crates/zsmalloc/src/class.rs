@@ -127,6 +127,14 @@ impl Class {
         if self.whole { 0..self.pages() } else { self.pages_of(slot) }
     }
 
+    /// The slots before and after `slot`, where they lie on `page` too, as `slot` does.
+    pub(crate) fn beside(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
+        let start = slot * self.size;
+        let before = start > page << page_shift();
+        let after = start + self.size < (page + 1) << page_shift() && slot + 1 < self.objects();
+        (before.then(|| slot - 1), after.then_some(slot + 1))
+    }
+
     /// The slots that lie in `pages`, whole or in part.
     pub(crate) fn slots_of(&self, pages: Range<u32>) -> Range<u32> {
         let start = (pages.start << page_shift()) / self.size;
@@ -157,7 +165,11 @@ mod tests {
                 assert_eq!(class.slot_at(class.offset(slot)), slot);
                 assert!(class.pages_of(slot).end as usize <= shape.pages);
                 for page in class.pages_of(slot) {
-                    assert!(class.slots_of(page..page + 1).contains(&slot));
+                    let slots = class.slots_of(page..page + 1);
+                    assert!(slots.contains(&slot));
+                    let beside = [slot.checked_sub(1), Some(slot + 1)];
+                    let beside = beside.map(|other| other.filter(|other| slots.contains(other)));
+                    assert_eq!(class.beside(slot, page), beside.into());
                 }
             }
             for page in 0..shape.pages as u32 {

@@ -141,15 +141,20 @@ impl<'p> Locked<'p> {
     /// Commits what a free slot needs, and takes it. To be counted afterwards.
     fn fill(&self, body: Body<'_>, slot: u32, owner: u32) -> Result<Filled, Error> {
         let (head, pages) = (body.head, self.class.pages_for(slot));
-        let committed = pages.len() as u32 - head.committed.count(pages.clone());
-        if committed > 0 {
+        // Mostly all of them are committed and none is ready, which is quicker to see than to count.
+        let (mut committed, mut unready) = (0, 0);
+        if !head.committed.contains_all(pages.clone()) {
+            committed = pages.len() as u32 - head.committed.count(pages.clone());
             self.parts.memory.space.charge(committed)?;
             head.committed.insert(pages.clone());
+        }
+        if head.ready.contains_any(pages.clone()) {
+            unready = head.ready.remove(pages);
         }
         body.take(slot, owner);
         let inuse = head.inuse() + 1;
         head.set_inuse(inuse);
-        Ok(Filled { start: body.start, committed, unready: head.ready.remove(pages), inuse })
+        Ok(Filled { start: body.start, committed, unready, inuse })
     }
 
     /// Counts what `fill` did.
@@ -170,7 +175,8 @@ impl<'p> Locked<'p> {
         body.head.set_inuse(inuse - 1);
         let mut emptied = 0;
         for page in self.class.pages_for(slot) {
-            if !self.is_live(body, page, inuse - 1) {
+            // Mostly a neighbour lives.
+            if !self.has_neighbour(body, slot, page) && !self.is_live(body, page, inuse - 1) {
                 emptied += body.head.ready.insert(page..page + 1);
             }
         }
@@ -180,6 +186,13 @@ impl<'p> Locked<'p> {
             self.parts.ready.fetch_add(emptied as usize, Relaxed);
         }
         emptied > 0
+    }
+
+    /// Whether a slot beside `slot` lies on `page` too, and is live for sure.
+    fn has_neighbour(&self, body: Body<'_>, slot: u32, page: u32) -> bool {
+        let (before, after) = self.class.beside(slot, page);
+        let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| body.is_taken(slot));
+        !body.head.releasing() && (is_taken(before) || is_taken(after))
     }
 
     /// Whether a page is needed by a zspage with `inuse` objects.

@@ -11,6 +11,7 @@
 //!     `-- table of Extent<D> <--------- extent number ---------------+
 //! ```
 
+pub mod bits;
 mod budget;
 mod descriptors;
 mod error;

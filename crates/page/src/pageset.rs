@@ -1,5 +1,6 @@
 //! A set of pages of one extent, as four words.
 
+use crate::bits;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
 
@@ -31,18 +32,7 @@ impl PageSet {
     /// The words that `range` lies in, and its bits in each.
     #[inline]
     fn words(&self, range: Range<u32>) -> impl Iterator<Item = (&AtomicU64, u64)> {
-        debug_assert!(range.end <= EXTENT_PAGES_MAX);
-        let mut at = range.start;
-        std::iter::from_fn(move || {
-            if at >= range.end {
-                return None;
-            }
-            let end = range.end.min((at | 63) + 1);
-            let bits = (u64::MAX >> (64 - (end - at))) << (at % 64);
-            let word = &self.0[at as usize / 64];
-            at = end;
-            Some((word, bits))
-        })
+        bits::masks(range).map(|(word, bits)| (&self.0[word], bits))
     }
 
     /// Adds `range`; returns how many of its pages were not in the set.
@@ -82,7 +72,7 @@ impl PageSet {
     /// Whether a page of `range` is in the set.
     #[inline]
     pub fn contains_any(&self, range: Range<u32>) -> bool {
-        self.words(range).any(|(word, bits)| word.load(Relaxed) & bits != 0)
+        bits::any(&self.0, range)
     }
 
     /// Whether `page` is in the set.
@@ -119,24 +109,10 @@ impl PageSet {
     pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let start = self.next(at, true)?;
-            at = self.next(start, false).unwrap_or(EXTENT_PAGES_MAX);
+            let start = bits::first(&self.0, at, true)?;
+            at = bits::first(&self.0, start, false).unwrap_or(EXTENT_PAGES_MAX);
             Some(start..at)
         })
-    }
-
-    /// The first page from `from` on that is in the set, or is not.
-    fn next(&self, from: u32, present: bool) -> Option<u32> {
-        let mut ignored = !(u64::MAX << (from % 64));
-        for word in from as usize / 64..WORDS {
-            let pages = self.0[word].load(Relaxed);
-            let wanted = if present { pages } else { !pages } & !ignored;
-            ignored = 0;
-            if wanted != 0 {
-                return Some(word as u32 * 64 + wanted.trailing_zeros());
-            }
-        }
-        None
     }
 }
 

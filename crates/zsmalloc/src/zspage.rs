@@ -15,7 +15,7 @@
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are atomics.
 
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed};
-use page::PageSet;
+use page::{PageSet, bits};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
@@ -96,16 +96,7 @@ impl Body<'_> {
 
     /// The lowest free slot from `start` on.
     pub(crate) fn free_from(&self, start: u32) -> Option<u32> {
-        let mut ignored = (1u64 << (start % 64)) - 1;
-        for word in start as usize / 64..self.taken.len() {
-            let free = !(self.taken[word].load(Relaxed) | ignored);
-            ignored = 0;
-            if free != 0 {
-                let slot = word as u32 * 64 + free.trailing_zeros();
-                return Some(slot).filter(|&slot| (slot as usize) < self.owners.len());
-            }
-        }
-        None
+        bits::first(self.taken, start, false).filter(|&slot| (slot as usize) < self.owners.len())
     }
 
     pub(crate) fn is_taken(&self, slot: u32) -> bool {
@@ -138,21 +129,8 @@ impl Body<'_> {
         // Slots are held only while pages are being given back; else the bits alone tell.
         match self.head.releasing() {
             true => slots.any(|slot| self.owner(slot).is_some()),
-            false => self.any_taken(slots),
+            false => bits::any(self.taken, slots),
         }
-    }
-
-    fn any_taken(&self, slots: Range<u32>) -> bool {
-        let mut at = slots.start;
-        while at < slots.end {
-            let end = slots.end.min((at | 63) + 1);
-            let bits = (u64::MAX >> (64 - (end - at))) << (at % 64);
-            if self.taken[at as usize / 64].load(Relaxed) & bits != 0 {
-                return true;
-            }
-            at = end;
-        }
-        false
     }
 
     /// Holds those of `slots` that are free.

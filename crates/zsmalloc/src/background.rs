@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> ask: thread started or woken
-//!   thread: class by class, a few objects under the lock at a time, asleep as long as it worked
+//!   thread: class by class, a few objects under the lock at a time, now and then asleep as long as it worked
 //!           until every class is below the lower bound
 //!           not asked for a moment: once more, to where nothing can be gained, and what manages the pool too
 //!           not asked for a second: it ends
@@ -12,7 +12,7 @@
 
 use crate::Core;
 use crate::class::{Class, ClassState};
-use crate::compact::{Aim, Compacting, Done};
+use crate::compact::{Aim, Compacting};
 use crate::core::Owner;
 use crate::plan::Purpose;
 use crate::sync::Ordering::Relaxed;
@@ -27,7 +27,10 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_millis(50);
 /// ... and when it ends.
 const IDLE: Duration = Duration::from_secs(1);
-/// The thread sleeps this many times as long as it worked: it takes at most half a processor.
+/// When the thread has worked so long it sleeps ...
+const WORK: Duration = Duration::from_millis(2);
+/// ... this many times as long: it takes at most half a processor. To be woken costs others time too, so that is
+/// not done more often.
 const REST: u32 = 1;
 /// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
 /// are not interrupted for it, and it has still a tenth of one.
@@ -214,21 +217,21 @@ impl<O: Owner + Send + 'static> Core<O> {
             _ => &is_worth_going_on,
         };
         let mut moved = 0;
-        for class in parts.classes.iter().rev() {
-            let mut begun = Instant::now();
-            let mut moved_here = 0;
-            let mut go_on = |done: &Done| {
-                if done.moved > moved_here {
-                    moved_here = done.moved;
-                    thread::sleep(begun.elapsed() * REST);
-                }
+        let mut begun = Instant::now();
+        let mut go_on = || {
+            let worked = begun.elapsed();
+            if worked >= WORK {
+                thread::sleep(worked * REST);
                 begun = Instant::now();
-                !background.is_stopping()
-            };
-            moved += self.compact_class(&alone, class, &mut Aim { worth, go_on: &mut go_on }).moved;
+            }
+            !background.is_stopping()
+        };
+        for class in parts.classes.iter().rev() {
+            let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
+            moved += self.compact_class(&alone, class, aim).moved;
         }
         if next == Next::Finish {
-            self.tidy_all(&alone, &mut || !background.is_stopping());
+            self.tidy_all(&alone, &mut go_on);
             parts.trim(usize::MAX);
         }
         moved

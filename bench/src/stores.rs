@@ -11,6 +11,7 @@ mod kept;
 mod mimalloc;
 mod pool;
 mod serve;
+mod slots;
 
 pub use device::DeviceStore;
 pub use glibc::Glibc;
@@ -23,11 +24,12 @@ pub use kept::{Kept, draw};
 pub use mimalloc::Mimalloc;
 pub use pool::PoolStore;
 pub use serve::serve;
+pub use slots::SlotStore;
 
 use std::time::Duration;
 
 use clap::ValueEnum;
-use zram::CompactionStat;
+use zram::{Compaction, CompactionStat};
 
 use crate::Error;
 
@@ -67,7 +69,9 @@ pub trait Compacted: Store {
 /// The stores of byte strings that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// Our pool with handles and compaction in the background.
+    /// Our pool with numbered slots, and compaction in the background.
+    Slots,
+    /// The same with handles, and a table of them.
     Pool,
     /// The C library's malloc.
     Glibc,
@@ -78,6 +82,9 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
+    /// Ours.
+    pub const OURS: [StoreKind; 2] = [StoreKind::Slots, StoreKind::Pool];
+
     /// The rivals.
     pub const RIVALS: [StoreKind; 3] = [StoreKind::Glibc, StoreKind::Jemalloc, StoreKind::Mimalloc];
 
@@ -87,6 +94,7 @@ impl StoreKind {
     /// Its name in figures.
     pub fn name(self) -> &'static str {
         match self {
+            StoreKind::Slots => "our slots",
             StoreKind::Pool => "our pool",
             StoreKind::Glibc => "glibc malloc",
             StoreKind::Jemalloc => "jemalloc",
@@ -101,13 +109,14 @@ impl StoreKind {
 
     /// Whether it was built in.
     pub fn is_here(self) -> bool {
-        matches!(self, StoreKind::Pool | StoreKind::Glibc) || cfg!(feature = "rivals")
+        !matches!(self, StoreKind::Jemalloc | StoreKind::Mimalloc) || cfg!(feature = "rivals")
     }
 
     /// An empty store of `slots` slots.
     pub fn make(self, slots: u32) -> Result<Box<dyn Store>, Error> {
         match self {
-            StoreKind::Pool => Ok(Box::new(PoolStore::new(slots, zram::Compaction::Auto)?)),
+            StoreKind::Slots => Ok(Box::new(SlotStore::new(slots, Compaction::Auto)?)),
+            StoreKind::Pool => Ok(Box::new(PoolStore::new(slots, Compaction::Auto)?)),
             StoreKind::Glibc => Ok(Box::new(HeapStore::<Glibc>::new(slots))),
             #[cfg(feature = "rivals")]
             StoreKind::Jemalloc => Ok(Box::new(HeapStore::<Jemalloc>::new(slots))),

@@ -6,10 +6,7 @@ use crate::report::{Bound, Figure, Report};
 use crate::stores::{StoreKind, Taken, Work, measure};
 
 /// What each store took after each piece of work. Rivals that were not built in are left out.
-pub(super) struct Compared {
-    ours: Vec<Taken>,
-    rivals: Vec<(StoreKind, Vec<Taken>)>,
-}
+pub(super) struct Compared(Vec<(StoreKind, Vec<Taken>)>);
 
 /// A moment at which stores are compared.
 pub(super) struct Moment<'a> {
@@ -34,36 +31,39 @@ impl Moment<'_> {
 impl Compared {
     /// Has every store do the work.
     pub(super) fn run(blobs: &Blobs, script: &[Work]) -> Result<Compared, Error> {
-        let here = StoreKind::RIVALS.into_iter().filter(|kind| kind.is_here());
-        let rivals = here.map(|kind| Ok((kind, measure(kind, blobs, script)?)));
-        Ok(Compared {
-            rivals: rivals.collect::<Result<_, Error>>()?,
-            ours: measure(StoreKind::Pool, blobs, script)?,
-        })
+        let all = StoreKind::RIVALS.into_iter().chain(StoreKind::OURS);
+        let here = all.filter(|kind| kind.is_here());
+        let taken = here.map(|kind| Ok((kind, measure(kind, blobs, script)?)));
+        taken.collect::<Result<_, Error>>().map(Compared)
+    }
+
+    fn taken(&self, kind: StoreKind, moment: &Moment<'_>) -> Option<Taken> {
+        let found = self.0.iter().find(|(other, _)| *other == kind)?;
+        found.1.get(moment.nth).copied()
     }
 
     /// What each took, over the bytes of its blobs.
     pub(super) fn report(&self, moment: &Moment<'_>, report: &mut Report<'_>) -> Result<(), Error> {
-        let ours = self.ours[moment.nth];
-        let over = |bytes: u64| bytes as f64 / ours.stored as f64;
-        let counted = moment.figure("our pool with metadata over C", Some(over(ours.judged())));
-        report.add(counted.rival("its process memory", over(ours.held)))?;
-        let machine = moment.figure("our pool, machine memory over C", Some(over(ours.machine)));
-        report.add(machine)?;
-        for kind in StoreKind::RIVALS {
+        for kind in StoreKind::OURS.into_iter().chain(StoreKind::RIVALS) {
             let name = kind.name();
-            let Some(taken) = self.rival(kind, moment) else {
+            let Some(taken) = self.taken(kind, moment) else {
                 let missing = moment.figure(&format!("{name} over C"), None);
                 report.add(missing.rival_absent(StoreKind::ABSENT))?;
                 continue;
             };
-            let held = moment.figure(&format!("{name} over C"), Some(over(taken.judged())));
-            report.add(held.rival("its machine memory", over(taken.machine)))?;
+            let over = |bytes: u64| bytes as f64 / taken.stored as f64;
+            if taken.counted.is_some() {
+                let held = moment
+                    .figure(&format!("{name}, process memory over C"), Some(over(taken.held)));
+                report.add(held)?;
+            }
+            let judged = moment.figure(&format!("{name} over C"), Some(over(taken.judged())));
+            report.add(judged.rival("its machine memory", over(taken.machine)))?;
         }
         Ok(())
     }
 
-    /// Our pool over one rival.
+    /// Ours over one rival: the slots, which are what is numbered needs, are judged.
     pub(super) fn over(
         &self,
         kind: StoreKind,
@@ -71,37 +71,44 @@ impl Compared {
         moment: &Moment<'_>,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        let ours = self.ours[moment.nth].judged() as f64;
-        let share = self.rival(kind, moment).map(|rival| ours / rival.judged() as f64);
-        let figure = moment.figure(&format!("our pool over {}", kind.name()), share);
-        report.add(figure.must(Bound::at_most(most)))
+        let rival = self.taken(kind, moment).map(|taken| taken.judged());
+        self.over_rival(&format!("over {}", kind.name()), rival, most, moment, report)
     }
 
-    /// Our pool over the best rival, if all are here.
+    /// Ours over the best rival, if all are here.
     pub(super) fn over_best(
         &self,
         most: f64,
         moment: &Moment<'_>,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        let ours = self.ours[moment.nth];
-        let taken = self.rivals.iter().map(|(kind, taken)| (kind, taken[moment.nth].judged()));
-        let best = taken.min_by_key(|(_, bytes)| *bytes);
-        let best = best.filter(|_| self.rivals.len() == StoreKind::RIVALS.len());
-        let share = best.map(|(_, bytes)| ours.judged() as f64 / bytes as f64);
-        let figure = moment.figure("our pool over the best rival", share);
-        let figure = figure.must(Bound::at_most(most));
-        report.add(match best {
-            Some((kind, bytes)) => {
-                let name = format!("{}, over C", kind.name());
-                figure.rival(name, bytes as f64 / ours.stored as f64)
-            }
-            None => figure.rival_absent(StoreKind::ABSENT),
-        })
+        let rivals = StoreKind::RIVALS.map(|kind| Some(self.taken(kind, moment)?.judged()));
+        let best = rivals.into_iter().collect::<Option<Vec<_>>>();
+        let best = best.and_then(|rivals| rivals.into_iter().min());
+        self.over_rival("over the best rival", best, most, moment, report)
     }
 
-    fn rival(&self, kind: StoreKind, moment: &Moment<'_>) -> Option<Taken> {
-        let found = self.rivals.iter().find(|(rival, _)| *rival == kind)?;
-        found.1.get(moment.nth).copied()
+    fn over_rival(
+        &self,
+        what: &str,
+        rival: Option<u64>,
+        most: f64,
+        moment: &Moment<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        for kind in StoreKind::OURS {
+            let ours = self.taken(kind, moment);
+            let stored = ours.map(|ours| ours.stored as f64);
+            let share = ours.zip(rival).map(|(ours, rival)| ours.judged() as f64 / rival as f64);
+            let mut figure = moment.figure(&format!("{} {what}", kind.name()), share);
+            if kind == StoreKind::Slots {
+                figure = figure.must(Bound::at_most(most));
+            }
+            report.add(match rival.zip(stored) {
+                Some((rival, stored)) => figure.rival("rival over C", rival as f64 / stored),
+                None => figure.rival_absent(StoreKind::ABSENT),
+            })?;
+        }
+        Ok(())
     }
 }

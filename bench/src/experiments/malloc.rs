@@ -47,11 +47,13 @@ struct Job {
 }
 
 impl Job {
-    /// Nanoseconds of an operation of every side, and ours (the first side's) over one of them.
+    /// Nanoseconds of an operation of every side, and of each of ours, which come first, over all others. The first is
+    /// judged, by `judge`.
     fn report_times(
         &self,
         what: &str,
         names: &[&str],
+        ours: usize,
         judge: &str,
         seconds: &[Vec<f64>],
         report: &mut Report<'_>,
@@ -63,13 +65,15 @@ impl Job {
             let time = Figure::new(NAME, named((*name).into()), median(&each), "ns");
             report.add(time)?;
         }
-        for (name, rival) in names.iter().zip(seconds).skip(1) {
-            let ratios: Vec<f64> =
-                seconds[0].iter().zip(rival).map(|(ours, rival)| ours / rival).collect();
-            let share = named(format!("{} over {name}", names[0]));
-            let share = Figure::new(NAME, share, median(&ratios), "");
-            let judged = *name == judge;
-            report.add(if judged { share.must(Bound::at_most(TIME_MAX)) } else { share })?;
+        for (nth, (our, seconds_of_our)) in names.iter().zip(seconds).take(ours).enumerate() {
+            for (name, rival) in names.iter().zip(seconds).skip(ours) {
+                let both = seconds_of_our.iter().zip(rival);
+                let ratios: Vec<f64> = both.map(|(ours, rival)| ours / rival).collect();
+                let share = named(format!("{our} over {name}"));
+                let share = Figure::new(NAME, share, median(&ratios), "");
+                let judged = nth == 0 && *name == judge;
+                report.add(if judged { share.must(Bound::at_most(TIME_MAX)) } else { share })?;
+            }
         }
         if names.contains(&judge) {
             return Ok(());
@@ -78,21 +82,25 @@ impl Job {
         report.add(missing.must(Bound::at_most(TIME_MAX)).rival_absent(StoreKind::ABSENT))
     }
 
-    /// What two threads do over one: ours is the first side, the rivals are told beside it.
+    /// What two threads do over one: each of ours, which come first, with the next rival beside it.
     fn report_scaling(
         &self,
         what: &str,
         names: &[&str],
+        ours: usize,
         scales: &[Vec<f64>],
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        let figure = format!("{what}/two threads over one, {}", names[0]);
-        let ours = Figure::new(NAME, figure, median(&scales[0]), "");
-        let ours = ours.must(Bound::at_least(SCALING_MIN));
-        report.add(match names.get(1) {
-            Some(rival) => ours.rival(*rival, median(&scales[1])),
-            None => ours.rival_absent(StoreKind::ABSENT),
-        })
+        for (our, scales_of_our) in names.iter().zip(scales).take(ours) {
+            let figure = format!("{what}/two threads over one, {our}");
+            let figure = Figure::new(NAME, figure, median(scales_of_our), "");
+            let figure = figure.must(Bound::at_least(SCALING_MIN));
+            report.add(match names.get(ours) {
+                Some(rival) => figure.rival(*rival, median(&scales[ours])),
+                None => figure.rival_absent(StoreKind::ABSENT),
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Random reads from a set that no cache holds: from the pool, and from one buffer through a table of 8 bytes a blob.
+//! Random reads from a set that no cache holds: from the pool, by the words of numbered slots and by handles, and from one
+//! buffer, each through a table of 8 bytes a blob.
 
 use std::fs;
 
@@ -11,12 +12,15 @@ use crate::contents::{Blobs, Contents};
 use crate::page::PAGE_SIZE;
 use crate::report::Report;
 use crate::size;
-use crate::stores::{Kept, PoolStore, Store};
+use crate::stores::{Kept, PoolStore, SlotStore, Store};
 use crate::turns::{Side, rounds, scaling};
 
 const WHAT: &str = "read";
 const COPY: &str = "memcpy";
-const NAMES: [&str; 2] = ["our pool", COPY];
+/// Ours, and the copy that they are judged by. A word is 8 bytes as the copy's table has; a handle is found in a table, and
+/// leads to its cell.
+const NAMES: [&str; 3] = ["our slots", "our pool", COPY];
+const OURS: usize = 2;
 /// The set is so many times as large as the last cache.
 const CACHES: u64 = 8;
 const CACHE_DEFAULT: u64 = 32 * size::MIB;
@@ -25,20 +29,34 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let wanted = (CACHES * last_cache()).min(job.limit.unwrap_or(u64::MAX));
     let mean = job.blobs.bytes().len() as u64 / u64::from(job.blobs.len().max(1));
     let blobs = job.blobs.taken((wanted / mean.max(1)) as u32 + 1);
-    let mut kept = Kept::new(&blobs, |slots| PoolStore::new(slots, Compaction::Auto))?;
-    kept.fill()?;
-    kept.verify()?;
+    let slots = filled(&blobs, |slots| SlotStore::new(slots, Compaction::Auto))?;
+    let handles = filled(&blobs, |slots| PoolStore::new(slots, Compaction::Auto))?;
     let packed = Packed::new(&blobs);
     let sides = |seed: u64| -> Vec<Box<dyn Side + '_>> {
-        let pool = |nth, out: &mut [u8]| kept.store().read(nth, out);
+        let slots = |nth, out: &mut [u8]| slots.store().read(nth, out);
+        let handles = |nth, out: &mut [u8]| handles.store().read(nth, out);
         let copy = |nth, out: &mut [u8]| Ok(packed.read(nth, out));
-        vec![Reads::boxed(blobs.len(), seed, pool), Reads::boxed(blobs.len(), seed, copy)]
+        vec![
+            Reads::boxed(blobs.len(), seed, slots),
+            Reads::boxed(blobs.len(), seed, handles),
+            Reads::boxed(blobs.len(), seed, copy),
+        ]
     };
     let seconds = rounds(&mut sides(job.seed), ROUNDS, job.operations)?;
-    job.report_times(WHAT, &NAMES, COPY, &seconds, report)?;
+    job.report_times(WHAT, &NAMES, OURS, COPY, &seconds, report)?;
     let scales =
         scaling(NAMES.len(), ROUNDS, job.operations, |index| Ok(sides(job.seed + index as u64)))?;
-    job.report_scaling(WHAT, &NAMES, &scales, report)
+    job.report_scaling(WHAT, &NAMES, OURS, &scales, report)
+}
+
+fn filled<S: Store>(
+    blobs: &Blobs,
+    make: impl FnOnce(u32) -> Result<S, Error>,
+) -> Result<Kept<'_, S, Blobs>, Error> {
+    let mut kept = Kept::new(blobs, make)?;
+    kept.fill()?;
+    kept.verify()?;
+    Ok(kept)
 }
 
 /// Blobs behind each other, found by start and length in one word.

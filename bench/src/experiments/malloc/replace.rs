@@ -109,7 +109,7 @@ fn one_thread(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let before = pool.pages_used();
     let seconds = rounds(&mut sides, ROUNDS, job.operations)?;
     let changed = pool.pages_used().abs_diff(before);
-    job.report_times(WHAT, &names, StoreKind::Mimalloc.name(), &seconds, report)?;
+    job.report_times(WHAT, &names, 1, StoreKind::Mimalloc.name(), &seconds, report)?;
     let pages =
         Figure::new(NAME, format!("{WHAT}/pages committed or released"), changed as f64, "pages");
     report.add(pages.must(Bound::equal(0.0)))
@@ -123,5 +123,5 @@ fn two_threads(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let scales = scaling(names.len(), ROUNDS, job.operations, |index| {
         sides(&blobs, job.seed + index as u64, &pool.beside(0), &rivals)
     })?;
-    job.report_scaling(WHAT, &names, &scales, report)
+    job.report_scaling(WHAT, &names, 1, &scales, report)
 }

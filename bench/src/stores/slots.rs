@@ -1,0 +1,78 @@
+//! Our pool with a word for each slot: what is numbered needs no table of handles.
+
+use std::sync::Arc;
+
+use zram::{Compaction, CompactionStat};
+use zsmalloc::{Content, Core, Slots};
+
+use super::{Compacted, Store};
+use crate::Error;
+
+/// Slots of a pool.
+#[derive(Debug)]
+pub struct SlotStore(Arc<Core<Slots>>);
+
+impl SlotStore {
+    /// An empty pool.
+    pub fn new(slots: u32, compaction: Compaction) -> Result<SlotStore, Error> {
+        let core = Arc::new(Core::with_slots(zsmalloc::Config::default(), slots.into())?);
+        if compaction == Compaction::Auto {
+            core.compact_in_background();
+        }
+        Ok(SlotStore(core))
+    }
+}
+
+impl Store for SlotStore {
+    fn store(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
+        let staged = self.0.stage(slot, bytes)?;
+        self.0.lock(slot)?.replace(staged, 0);
+        Ok(())
+    }
+
+    fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
+        if let Some(word) = self.0.lock_existing(slot) {
+            word.set_inline(0);
+        }
+        Ok(())
+    }
+
+    fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error> {
+        match self.0.pin(slot).content() {
+            Content::Object { bytes, .. } => {
+                out[..bytes.len()].copy_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            Content::Inline(_) => Ok(0),
+        }
+    }
+
+    /// Nothing: memory comes back by itself.
+    fn purge(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn counted(&self) -> Option<u64> {
+        Some(self.0.bytes() as u64)
+    }
+}
+
+impl Compacted for SlotStore {
+    fn used(&self) -> u64 {
+        (self.0.pages().used() * rustix::param::page_size()) as u64
+    }
+
+    fn compaction(&self) -> CompactionStat {
+        self.0.compaction_stat()
+    }
+
+    fn read_waits(&self) -> u64 {
+        self.0.read_waits()
+    }
+}
+
+impl Drop for SlotStore {
+    fn drop(&mut self) {
+        self.0.stop_background();
+    }
+}

@@ -216,6 +216,7 @@ impl<O: Owner + Send + 'static> Core<O> {
             Next::Finish => &|_, _| true,
             _ => &is_worth_going_on,
         };
+        let grown = parts.has_grown().filter(|_| next == Next::Finish);
         let mut moved = 0;
         let mut begun = Instant::now();
         let mut go_on = || {
@@ -228,11 +229,12 @@ impl<O: Owner + Send + 'static> Core<O> {
         };
         for class in parts.classes.iter().rev() {
             let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
-            moved += self.compact_class(&alone, class, aim).moved;
+            moved += self.compact_class(&alone, class, grown.is_some(), aim).moved;
         }
         if next == Next::Finish {
             self.tidy_all(&alone, &mut go_on);
             parts.trim(usize::MAX);
+            grown.inspect(|grown| parts.settled(grown));
         }
         moved
     }

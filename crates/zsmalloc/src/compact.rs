@@ -1,7 +1,8 @@
 //! Compaction: objects move together, so that pages become free.
 //!
 //! Classes that the plan has closed lose their objects to those that are open; in each open one, objects of
-//! the emptiest zspages move to the fullest. A move copies first and then swings the owner's word by
+//! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under a coarser
+//! plan move to the finer classes that are open now. A move copies first and then swings the owner's word by
 //! compare-and-swap, all under the class's lock: a word that is locked is left alone, so no reader waits for
 //! a move and none moves under a reader (I3).
 
@@ -164,29 +165,33 @@ impl<O: Owner> Core<O> {
         let parts = self.parts();
         let Some(alone) = Compacting::begin(parts) else { return Done::default() };
         parts.plan_anew(Purpose::Compaction);
+        let grown = parts.has_grown();
         let mut total = Done::default();
         for class in parts.classes.iter().rev() {
             let mut go_on = |done: &Done| total.and(*done).gained() < wanted;
             let aim = &mut Aim { worth: &|_, _| true, go_on: &mut go_on };
-            total = total.and(self.compact_class(&alone, class, aim));
+            let all = self.compact_class(&alone, class, grown.is_some(), aim);
+            total = total.and(all);
         }
         if total.gained() < wanted {
             self.tidy_all(&alone, &mut || true);
+            grown.inspect(|grown| parts.settled(grown));
         }
         total
     }
 
-    /// Empties the class if the plan has closed it, else packs it.
+    /// Empties the class if the plan has closed it, else packs it. Before that, if it is to be refined, those of
+    /// its objects leave it that have a finer class now.
     pub(crate) fn compact_class(
         &self,
         _alone: &Compacting<'_>,
         class: &Class,
+        refine: bool,
         aim: &mut Aim<'_>,
     ) -> Done {
-        match self.parts().is_open(class) {
-            true => self.pack(class, aim),
-            false => self.empty(class, aim),
-        }
+        let is_open = self.parts().is_open(class);
+        let done = if refine || !is_open { self.resettle(class, aim) } else { Done::default() };
+        if is_open { done.and(self.pack(class, aim)) } else { done }
     }
 
     /// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
@@ -209,8 +214,8 @@ impl<O: Owner> Core<O> {
         done
     }
 
-    /// Moves all objects of a class that is closed to those classes that are open; what is pinned stays.
-    fn empty(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
+    /// Moves those objects of a class to others that the plan has others for; what is pinned stays.
+    fn resettle(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
         let mut done = Done::default();
         let locked = Locked::new(self.parts(), class);
         if locked.state.inuse == 0 {
@@ -223,15 +228,15 @@ impl<O: Owner> Core<O> {
             let mut more = true;
             while more && (aim.go_on)(&done) {
                 let step;
-                (step, more) = self.empty_some(class, id, &mut backoff);
+                (step, more) = self.resettle_some(class, id, &mut backoff);
                 done = done.and(step);
             }
         }
         done
     }
 
-    /// Moves some objects of a zspage of a closed class; and whether there may be more that can be moved.
-    fn empty_some(&self, class: &Class, id: ExtentId, backoff: &mut Backoff) -> (Done, bool) {
+    /// The same with some objects of a zspage; and whether there may be more that can be moved.
+    fn resettle_some(&self, class: &Class, id: ExtentId, backoff: &mut Backoff) -> (Done, bool) {
         let parts = self.parts();
         let mut locked = Locked::new(parts, class);
         if !locked.has(id) {

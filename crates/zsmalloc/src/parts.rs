@@ -24,6 +24,15 @@ const TRIM: usize = 64;
 /// How often a refused slot is tried for again, after pages were given back.
 const ATTEMPTS: usize = 100;
 
+/// Objects that lie in too coarse a class are looked for when the pool has grown by this part ...
+const GROWN_SHARE: usize = 4;
+/// ... and by this many pages: where there are fewer, little is gained.
+const GROWN_MIN: usize = 64;
+
+/// Pages of a pool that has grown.
+#[derive(Debug)]
+pub(crate) struct Grown(usize);
+
 /// The parts below the owner.
 pub(crate) struct Parts {
     pub(crate) memory: Memory,
@@ -37,6 +46,8 @@ pub(crate) struct Parts {
     pub(crate) ready: AtomicUsize,
     /// Threads that give pages back at the moment.
     pub(crate) releases: AtomicUsize,
+    /// Pages in use when all objects were last in the classes that the plan had for them, or fewer that were since.
+    settled: AtomicUsize,
     /// What compaction did so far.
     pub(crate) compaction: Counters,
     /// Whether a thread compacts.
@@ -76,6 +87,7 @@ impl Parts {
             geometry: config.geometry,
             ready: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
+            settled: AtomicUsize::new(0),
             compaction: Counters::default(),
             compacting: AtomicBool::new(false),
             background: Arc::default(),
@@ -144,6 +156,19 @@ impl Parts {
         }
     }
 
+    /// Whether the pool has grown so far, since it was settled, that objects lie in coarser classes than the plan has for
+    /// them now. For [`settled`](Self::settled), when they do no longer.
+    pub(crate) fn has_grown(&self) -> Option<Grown> {
+        let used = self.memory.space.budget().used();
+        let settled = self.settled.fetch_min(used, Relaxed).min(used);
+        let is_due = self.plan.is_some() && used - settled > (settled / GROWN_SHARE).max(GROWN_MIN);
+        is_due.then_some(Grown(used))
+    }
+
+    pub(crate) fn settled(&self, grown: &Grown) {
+        self.settled.store(grown.0, Relaxed);
+    }
+
     /// Bytes of memory of the tables here.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.classes)
@@ -180,6 +205,9 @@ impl Parts {
             let used = self.memory.space.budget().used();
             if self.plan.as_ref().is_some_and(|plan| plan.is_outgrown(used)) {
                 self.plan_anew(Purpose::Growth);
+                if self.has_grown().is_some() {
+                    self.background.ask();
+                }
             }
         }
         Ok(taken.offset)

@@ -160,8 +160,8 @@ impl<'p> Subject<'p> {
     fn pin(&mut self, input: &mut Unstructured) -> Result<()> {
         let Some(raw) = self.pick(input)? else { return Ok(()) };
         let sharers = self.pins.iter().filter(|(pinned, _)| *pinned == raw).count();
-        // A word counts 7 readers; `read` is one more for a moment.
-        if sharers < 6 {
+        // A word counts 6 readers; `read` is one more for a moment.
+        if sharers < 5 {
             let pool: &'p Pool = self.pool;
             // A guard borrows its handle: this one lives as long as the process, in reach of leak checks.
             static HANDLES: std::sync::Mutex<Vec<&Handle>> = std::sync::Mutex::new(Vec::new());

@@ -119,7 +119,8 @@ impl Pool {
     /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever).
+    /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever). Six guards at
+    /// most are there of an object at a time: whoever wants another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.pin_if(handle.index(), |generation| self.names(handle, generation));
         match pin.content() {

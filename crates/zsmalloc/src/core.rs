@@ -113,9 +113,9 @@ impl<O: Owner> Core<O> {
         &self.owner
     }
 
-    /// Locks word `index` for reading. What it holds stays and does not change until the pin is dropped. A word has
-    /// six pins at most at a time: whoever wants another waits. A word
-    /// that holds nothing may not exist, and so not be locked: it may be given something meanwhile.
+    /// Locks word `index` for reading. What it holds stays and does not change until the pin is dropped. A word
+    /// has six pins at most at a time: whoever wants another waits. One that holds nothing may not exist, and so
+    /// not be locked: it may be given something meanwhile.
     pub fn pin(&self, index: u32) -> Pin<'_, O::Beside> {
         self.pin_if(index, |_| true)
     }

@@ -212,6 +212,13 @@ impl<D: Zeroed> Space<D> {
         self.units.offset_of(address)
     }
 
+    /// The extent whose granules `address` lies in, as [`offset_of`](Self::offset_of) and [`find`](Self::find) have it.
+    #[inline]
+    pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
+        let id = self.find(self.offset_of(address)?)?;
+        Some((id, self.extents.get(id)?))
+    }
+
     /// The address of `offset`, which lies in a live extent.
     ///
     /// # Panics

@@ -1,43 +1,49 @@
-//! What a cache counts, and what follows from it.
+//! What a cache counts.
 
-use crate::Geometry;
-use page::page_size;
+use crate::depot::{Depot, List};
+use crate::sync::Relaxed;
 
-/// Pages kept ready in any cache, and the share of the committed ones that may be: 1/64.
-const READY_MIN: usize = 2;
-const READY_SHARE: usize = 64;
-
-/// A cache is scattered when its objects take more than this share, 1/64, above what they need.
-const SCATTERED_SHARE: usize = 64;
-
-/// Counts of a cache.
+/// Counts of a cache. While threads are at work, objects may be off by what they are doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// Objects in use.
+    /// Objects that users have.
     pub active_objects: usize,
+    /// Free objects that threads keep for themselves.
+    pub in_magazines: usize,
+    /// Free objects that threads share.
+    pub shared: usize,
+    /// Objects in the reserve.
+    pub reserved: usize,
+    /// Objects that were written to when no one may, and are not given out again.
+    pub lost: usize,
     /// Objects the slabs there are have room for.
     pub objects: usize,
     /// Slabs there are.
     pub slabs: usize,
-    /// Pages that are committed.
-    pub pages: usize,
-    /// Of them, those kept ready: no object lies on them, and they are not being given back.
-    pub ready: usize,
+    /// Of them, those in which no object is out.
+    pub free_slabs: usize,
+    /// Chains of slabs that wait for a grace period; they are no more among `slabs`.
+    pub waiting: usize,
+    /// Bytes of the magazines.
+    pub magazine_bytes: usize,
 }
 
 impl CacheStat {
-    /// Pages that may be kept ready.
-    pub(crate) fn ready_max(&self) -> usize {
-        READY_MIN.max(self.pages / READY_SHARE)
-    }
-
-    /// Whether the objects, packed into the first slabs, would need clearly fewer pages or slabs.
-    pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
-        let (full, rest) =
-            (self.active_objects / geometry.objects, self.active_objects % geometry.objects);
-        let pages = full * geometry.pages + (rest * geometry.stride).div_ceil(page_size());
-        let is_clearly_more = |now, packed| now > packed + packed / SCATTERED_SHARE + 1;
-        is_clearly_more(self.pages - self.ready, pages)
-            || is_clearly_more(self.slabs, full + usize::from(rest > 0))
+    pub(crate) fn of(depot: &Depot) -> Self {
+        let state = depot.state();
+        let in_magazines = depot.magazines.count();
+        let kept = state.shared.len() + state.reserve.len() + state.lost + in_magazines;
+        CacheStat {
+            active_objects: state.out.saturating_sub(kept),
+            in_magazines,
+            shared: state.shared.len(),
+            reserved: state.reserve.len(),
+            lost: state.lost,
+            objects: state.slabs() * depot.shape.objects,
+            slabs: state.slabs(),
+            free_slabs: state.lens[List::Free as usize],
+            waiting: depot.waiting.load(Relaxed),
+            magazine_bytes: depot.magazines.bytes(),
+        }
     }
 }

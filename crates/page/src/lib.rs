@@ -18,6 +18,7 @@ mod extent;
 pub mod fork;
 mod mapping;
 mod pageset;
+mod recent;
 mod size;
 mod space;
 mod supply;

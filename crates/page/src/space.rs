@@ -43,11 +43,13 @@ pub struct Config {
     pub granule: u32,
     /// Whether [`Space::offset_of`] is to find addresses, which costs a table of 8 KiB.
     pub by_address: bool,
+    /// Whether [`Space::extent_at`] is to be quick too, which costs another 4 KiB.
+    pub quick: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { limit: None, supply: None, granule: 1, by_address: false }
+        Config { limit: None, supply: None, granule: 1, by_address: false, quick: false }
     }
 }
 
@@ -57,6 +59,7 @@ impl fmt::Debug for Config {
             .field("limit", &self.limit)
             .field("granule", &self.granule)
             .field("by_address", &self.by_address)
+            .field("quick", &self.quick)
             .finish_non_exhaustive()
     }
 }
@@ -212,10 +215,11 @@ impl<D: Zeroed> Space<D> {
         self.units.offset_of(address)
     }
 
-    /// The extent whose granules `address` lies in, as [`offset_of`](Self::offset_of) and [`find`](Self::find) have it.
+    /// The extent whose granules `address` lies in, if it lies in one. If not, it may be any: whoever did not get the
+    /// address from a live extent compares it with where that lies.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
-        let id = self.find(self.offset_of(address)?)?;
+        let id = ExtentId::from_raw(self.units.entry_at(address)?)?;
         Some((id, self.extents.get(id)?))
     }
 

@@ -20,7 +20,7 @@ impl Arena {
     /// An arena without pages; they come with the first objects. Blocks take pages beyond the limit.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
-        let config = page::Config { by_address: true, ..config };
+        let config = page::Config { by_address: true, quick: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) }))
     }
 

@@ -1,68 +1,60 @@
-//! What a cache is behind its magazines: slabs in lists, under one lock.
+//! What a cache is behind its threads' own slabs: all other slabs, in lists under one lock.
 //!
 //! ```text
-//!   made --> partial <--> full            by how many of its objects are out
-//!              ^ |
-//!              | v
-//!             free --more than 2, and more than 1/32--> unlinked --> reclaimed, at once or after a grace period
+//!   made --> a thread's --all in use, more kept than may be, shrink, end--> no one's: partial, full, free
+//!                ^-----------nothing left to take, an object of a full one freed-----------|
+//!                                          free --more than 4 threads may keep, and 1/32--> apart --> reclaimed
 //! ```
 //! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and reclaimed, and
 //! constructors called, with no lock held.
 //!
-//! Invariants. C1: a slab is in the list that its count says. C2: `out` is the sum of the counts; each object that is
-//! out is a user's, in one magazine, shared, in the reserve, or lost. C3: the reserve is filled before anything else
-//! is given back.
+//! Invariants. C1: a slab that is no one's is in the list that its count says. C2: a slab's count is that of its live
+//! objects; each of those is a user's, or lost. C3: slabs of the reserve are no one else's, and what is freed there
+//! stays there.
 //!
 //! # Safety
-//! - K1: pages of a slab are committed from before it is in a list until it is reclaimed, and it is only when no object
-//!   is out. With `Memory::Stable` no guard that was pinned before is left by then either.
+//! - K1: pages of a slab are committed from before it is found until it is reclaimed, and it is only when no object is
+//!   live. With `Memory::Stable` no guard that was pinned before is left by then either.
 //! - K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from the first.
+//! - K3: a slab is worked in by the thread that owns it, or, where no thread does, under the lock; `owner` becomes a
+//!   thread under the lock only, and no one's by that thread only, under the lock.
 #![allow(unsafe_code)]
 
+use crate::bits::{Freed, NO_ONE, RESERVE};
 use crate::guard::Guard;
 use crate::layout::Shape;
-use crate::magazine::{Behind, Entry, Magazines, Tunables};
+use crate::lists::{List, Lists};
+use crate::magazine::{Magazine, Magazines, Own, Tunables};
 use crate::options::{Memory, Options};
 use crate::slab::{Held, Slab};
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Relaxed};
 use crate::thread::{Keeper, Number, number};
 use crate::{Arena, Error, packed};
-use page::{ExtentId, PageSet};
+use page::{Extent, ExtentId, PageSet};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// Slabs that may be empty, and the share of all that may.
-const EMPTY_MIN: usize = 2;
+/// Slabs that may be empty: as many as hold what so many threads may keep, and this share of all.
+const EMPTY_LIMITS: usize = 4;
 const EMPTY_SHARE: usize = 32;
 /// Objects' places are computed with this many binary places: a place is below 2^20.
 const PLACE_SHIFT: u32 = 40;
 
-/// The list a slab is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
-    Partial,
-    Full,
-    Free,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    heads: [Option<ExtentId>; 3],
-    pub(crate) lens: [usize; 3],
-    /// Objects that are out of their slabs.
-    pub(crate) out: usize,
-    pub(crate) shared: Vec<Entry>,
-    pub(crate) reserve: Vec<Entry>,
-    /// Objects that were written to when no one may; they stay out.
-    pub(crate) lost: usize,
+    pub(crate) lists: Lists,
+    /// Slabs that are threads'.
+    pub(crate) owned: usize,
+    /// Slabs of the reserve.
+    pub(crate) reserve: Vec<ExtentId>,
+    /// Objects that were written to when no one may; they stay live.
+    pub(crate) lost: Vec<usize>,
 }
 
-// SAFETY: entries are the cache's objects, which any thread may be given.
-unsafe impl Send for State {}
-
 impl State {
+    /// Slabs there are.
     pub(crate) fn slabs(&self) -> usize {
-        self.lens.iter().sum()
+        self.lists.slabs() + self.owned + self.reserve.len()
     }
 }
 
@@ -73,16 +65,23 @@ pub(crate) struct Depot {
     pub(crate) shape: Shape,
     pub(crate) guard: Option<Guard>,
     pub(crate) magazines: Magazines,
-    pub(crate) state: Mutex<State>,
-    /// Slabs that wait for a grace period.
+    state: Mutex<State>,
+    /// Chains of slabs that wait for a grace period.
     pub(crate) waiting: AtomicUsize,
     tag: u32,
+    /// Slabs that may always be empty.
+    empty_min: usize,
+    /// Bytes from the first object to the end of the last.
+    span: usize,
     /// 2^40 / stride, rounded up.
     reciprocal: u64,
     colour: AtomicU32,
     blocks: packed::RawCache,
     me: Weak<Depot>,
 }
+
+/// An object's slab, and its number there.
+pub(crate) type Place<'d> = (ExtentId, &'d Extent<Slab>, usize);
 
 impl Depot {
     pub(crate) fn new(
@@ -98,9 +97,9 @@ impl Depot {
             None => plain,
         };
         let tunables = match (&guard, options.tunables) {
-            (Some(_), _) => Tunables { limit: 0, batchcount: 0, shared: 0 },
+            (Some(_), _) => Tunables { limit: 0, batchcount: 0 },
             (None, Some(tunables)) => tunables.check()?,
-            (None, None) => Tunables::suiting(shape.stride),
+            (None, None) => Tunables::suiting(&shape),
         };
         let depot = Depot {
             arena: arena.clone(),
@@ -109,6 +108,8 @@ impl Depot {
             state: Mutex::default(),
             waiting: AtomicUsize::new(0),
             tag: arena.next_cache(),
+            empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
+            span: shape.objects * shape.stride,
             reciprocal: (1u64 << PLACE_SHIFT).div_ceil(shape.stride as u64),
             colour: AtomicU32::new(0),
             blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
@@ -117,106 +118,322 @@ impl Depot {
             shape,
         };
         let depot = Arc::new_cyclic(|me| Depot { me: me.clone(), ..depot });
-        depot.fill_reserve()?;
+        depot.make_reserve().inspect_err(|_| depot.end_reserve())?;
         Ok(depot)
     }
 
-    /// A slab under the lock, which `_state` stands for.
-    fn held(&self, _state: &State, id: ExtentId) -> Held<'_> {
-        // SAFETY: the caller has the state, so it holds the lock; only slabs of this cache are in its lists.
+    /// A slab that the caller may work in.
+    #[inline]
+    fn held(&self, id: ExtentId) -> Held<'_> {
+        // SAFETY: private to this file, where each caller says why he may (K3).
         unsafe { Held::new(&self.arena.space.extent(id).data, &self.shape) }
     }
 
     /// Slab and number of an object's address.
     #[inline]
-    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, &Slab, usize), Error> {
+    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Place<'_>, Error> {
         let address = object.addr().get();
         let foreign = Error::Foreign { address };
         let (id, extent) = self.arena.slab_at(object).ok_or(foreign)?;
-        let first = extent.data.first().addr();
-        let at = address.wrapping_sub(first);
-        if extent.tag() != self.tag || first == 0 || at >= self.shape.objects * self.shape.stride {
-            return Err(foreign);
-        }
-        let index = ((at as u64 * self.reciprocal) >> PLACE_SHIFT) as usize;
-        if index * self.shape.stride != at { Err(foreign) } else { Ok((id, &extent.data, index)) }
+        let index = self.index_in(extent, object).ok_or(foreign)?;
+        Ok((id, extent, index))
     }
 
+    /// The number of the object at an address, if it is one of that slab of this cache.
     #[inline]
-    pub(crate) fn entry(&self, slab: &Slab, index: usize) -> Entry {
-        // In the slab, as the index is below the number of objects.
-        let object = slab.first().wrapping_add(index * self.shape.stride);
-        let Some(object) = NonNull::new(object) else { unreachable!("a slab has a first object") };
-        // SAFETY: the bits stay until the slab is reclaimed, and that is not while one of its objects is out (K1).
-        unsafe { Entry::new(object, slab.live(index), (index % 64) as u32) }
+    fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
+        let first = extent.data.first().addr();
+        let at = object.addr().get().wrapping_sub(first);
+        if extent.tag() != self.tag || first == 0 || at >= self.span {
+            return None;
+        }
+        // `at` is below 2^20, so neither product overflows.
+        let index = ((at as u64).wrapping_mul(self.reciprocal) >> PLACE_SHIFT) as usize;
+        (index.wrapping_mul(self.shape.stride) == at).then_some(index)
     }
 
-    /// Takes a slab out of its list.
-    fn unlink(&self, state: &mut State, id: ExtentId, list: List) {
-        let held = self.held(state, id);
-        let (prev, next) = (held.prev(), held.next());
-        match prev {
-            Some(prev) => self.held(state, prev).set_next(next),
-            None => state.heads[list as usize] = next,
-        }
-        if let Some(next) = next {
-            self.held(state, next).set_prev(prev);
-        }
-        state.lens[list as usize] -= 1;
+    /// An object of the thread's own slab, if there is one at once.
+    #[inline]
+    pub(crate) fn take_own(&self, number: Number) -> Option<NonNull<u8>> {
+        let magazine = self.magazines.own(number)?;
+        let (_, slab) = magazine.with(|own| own.current)?;
+        // SAFETY: the current slab is the calling thread's (K3); descriptors stay as long as the arena.
+        let held = unsafe { Held::new(slab.as_ref(), &self.shape) };
+        let index = held.take()?;
+        magazine.set_kept(magazine.kept().wrapping_sub(1));
+        Some(held.object(index))
     }
 
-    /// Puts a slab at the head of the list that its count says (C1).
-    fn link(&self, state: &mut State, id: ExtentId) {
-        let held = self.held(state, id);
-        let list = self.list_of(held);
-        let head = state.heads[list as usize];
-        held.set_links(None, head);
-        if let Some(head) = head {
-            self.held(state, head).set_prev(Some(id));
-        }
-        state.heads[list as usize] = Some(id);
-        state.lens[list as usize] += 1;
-        held.slab.list.store(list as u32, Relaxed);
+    /// Frees an object of the thread's own slabs; `None` if it is not found there at once.
+    #[inline]
+    pub(crate) fn free_near(
+        &self,
+        number: Number,
+        object: NonNull<u8>,
+    ) -> Option<Result<(), Error>> {
+        let magazine = self.magazines.own(number)?;
+        let extent = magazine.near(object)?;
+        let index = self.index_in(extent, object)?;
+        let is_own = number.is(extent.data.owner.load(Relaxed));
+        is_own.then(|| self.free_own(magazine, &extent.data, index))
     }
 
-    fn list_of(&self, held: Held<'_>) -> List {
-        match held.active() {
-            0 => List::Free,
-            active if active == self.shape.objects => List::Full,
-            _ => List::Partial,
+    /// Frees an object of a slab that is the calling thread's.
+    #[inline]
+    fn free_own(&self, magazine: &Magazine, slab: &Slab, index: usize) -> Result<(), Error> {
+        // SAFETY: the slab is the calling thread's (K3).
+        let held = unsafe { Held::new(slab, &self.shape) };
+        if !held.put(index) {
+            return Err(Error::DoubleFree { address: held.object(index).addr().get() });
+        }
+        magazine.set_kept(magazine.kept().wrapping_add(1));
+        if magazine.is_over() {
+            self.trim(magazine);
+        }
+        Ok(())
+    }
+
+    /// An object from where there is one, in a slab that becomes the thread's if it may have any.
+    pub(crate) fn take(&self) -> Result<NonNull<u8>, Error> {
+        let number = number();
+        let Some(magazine) = self.magazines.make(number) else { return self.take_shared() };
+        loop {
+            if let Some(object) = self.take_own(number) {
+                return Ok(object);
+            }
+            self.refill(magazine, number)?;
         }
     }
 
-    /// Puts a slab whose count has changed into the right list.
+    /// Makes a slab with free objects the thread's current one.
+    fn refill(&self, magazine: &Magazine, number: Number) -> Result<(), Error> {
+        if let Some((id, _)) = magazine.with(|own| own.current) {
+            // The thread's, so it may work there (K3).
+            let found = self.held(id).collect();
+            if found > 0 {
+                magazine.set_kept(magazine.kept() + found as u32);
+                return Ok(());
+            }
+        }
+        let mut state = self.state.lock();
+        if let Some((id, _)) = magazine.with(|own| own.current.take()) {
+            self.release(&mut state, magazine, id);
+        }
+        let lists = &state.lists;
+        let shared = || lists.first(List::Partial).or_else(|| lists.first(List::Free));
+        match magazine.with(|own| own.head).or_else(shared) {
+            Some(id) if List::of_slab(self.held(id).slab) == List::Apart => {
+                self.set_current(magazine, id)
+            }
+            Some(id) => {
+                self.claim(&mut state, magazine, number, id);
+                self.set_current(magazine, id);
+            }
+            None => {
+                drop(state);
+                let id = self.make()?;
+                self.adopt(&mut self.state.lock(), magazine, number, id);
+                self.set_current(magazine, id);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_current(&self, magazine: &Magazine, id: ExtentId) {
+        magazine.with(|own| own.current = Some((id, NonNull::from(self.held(id).slab))));
+    }
+
+    /// Makes a slab that is in a list the thread's. The lock is held (K3).
+    fn claim(&self, state: &mut State, magazine: &Magazine, number: Number, id: ExtentId) {
+        state.lists.unlink(id, |id| self.held(id));
+        self.adopt(state, magazine, number, id);
+    }
+
+    /// Makes a slab that is in no list the thread's, the first of them.
+    fn adopt(&self, state: &mut State, magazine: &Magazine, number: Number, id: ExtentId) {
+        let held = self.held(id);
+        held.slab.owner.store(number.raw(), Relaxed);
+        state.owned += 1;
+        let free = self.shape.objects - held.active();
+        magazine.set_kept(magazine.kept() + free as u32);
+        magazine.with(|own| {
+            held.set_links(None, own.head);
+            match own.head {
+                Some(head) => self.held(head).set_prev(Some(id)),
+                None => own.tail = Some(id),
+            }
+            own.head = Some(id);
+        });
+    }
+
+    /// Makes a slab of the thread's no one's. The lock is held.
+    fn release(&self, state: &mut State, magazine: &Magazine, id: ExtentId) {
+        let held = self.held(id);
+        magazine.with(|own| {
+            let (prev, next) = (held.prev(), held.next());
+            match prev {
+                Some(prev) => self.held(prev).set_next(next),
+                None => own.head = next,
+            }
+            match next {
+                Some(next) => self.held(next).set_prev(prev),
+                None => own.tail = prev,
+            }
+            own.current = own.current.filter(|&(current, _)| current != id);
+        });
+        let free = self.shape.objects - held.active();
+        magazine.set_kept(magazine.kept() - free as u32);
+        held.slab.bits(&self.shape).give_up();
+        // No one's, and the lock is held: K3 again.
+        held.collect();
+        state.owned -= 1;
+        state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
+    }
+
+    /// Gives the thread's oldest slabs up, as long as it keeps too much; all, if someone asked.
+    fn trim(&self, magazine: &Magazine) {
+        let Tunables { limit, batchcount } = self.magazines.tunables();
+        let most = if magazine.is_asked() { 0 } else { limit - batchcount };
+        magazine.set_limit(limit);
+        let mut state = self.state.lock();
+        while magazine.kept() > most
+            && let Some(id) = magazine.with(|own: &mut Own| own.tail)
+        {
+            self.release(&mut state, magazine, id);
+        }
+        self.end(state);
+    }
+
+    /// Gives up all slabs of a thread, or of one that is no more.
+    fn drain(&self, magazine: &Magazine) {
+        let mut state = self.state.lock();
+        while let Some(id) = magazine.with(|own| own.head) {
+            self.release(&mut state, magazine, id);
+        }
+        self.end(state);
+    }
+
+    /// Unlocks, and gives back what there is too much of.
+    fn end(&self, mut state: MutexGuard<'_, State>) {
+        let most = self.empty_min.max(state.slabs() / EMPTY_SHARE);
+        let chain = self.unlink_empty(&mut state, most);
+        drop(state);
+        self.retire(chain);
+    }
+
+    /// An object, under the lock; its slab stays no one's.
+    fn take_shared(&self) -> Result<NonNull<u8>, Error> {
+        loop {
+            let mut state = self.state.lock();
+            let lists = &state.lists;
+            if let Some(id) = lists.first(List::Partial).or_else(|| lists.first(List::Free)) {
+                let held = self.held(id);
+                let object = held.take().map(|index| held.object(index));
+                state.lists.active += usize::from(object.is_some());
+                self.relist(&mut state, id);
+                let Some(object) = object else { unreachable!("{id:?} has no free object") };
+                return Ok(object);
+            }
+            drop(state);
+            let id = self.make()?;
+            self.state.lock().lists.link(id, List::Free, |id| self.held(id));
+        }
+    }
+
+    /// Puts a slab that is no one's, and whose count has changed, into the right list. The lock is held.
     fn relist(&self, state: &mut State, id: ExtentId) {
-        let held = self.held(state, id);
-        let lists = [List::Partial, List::Full, List::Free];
-        let old = lists[held.slab.list.load(Relaxed) as usize];
-        if old != self.list_of(held) {
-            self.unlink(state, id, old);
-            self.link(state, id);
+        let held = self.held(id);
+        let list = List::of(held, &self.shape);
+        if list != List::of_slab(held.slab) {
+            state.lists.unlink(id, |id| self.held(id));
+            state.lists.link(id, list, |id| self.held(id));
         }
     }
 
-    /// Gives up to `want` objects that there are; how many.
-    fn hand_out(&self, state: &mut State, want: usize, give: &mut dyn FnMut(Entry)) -> usize {
-        let keep = state.shared.len().saturating_sub(want);
-        let mut given = state.shared.len() - keep;
-        state.shared.drain(keep..).for_each(&mut *give);
-        while given < want {
-            let partial = state.heads[List::Partial as usize];
-            let Some(id) = partial.or(state.heads[List::Free as usize]) else { break };
-            let held = self.held(state, id);
-            let here = (want - given).min(self.shape.objects - held.active());
-            (0..here).for_each(|_| give(self.entry(held.slab, held.take())));
-            given += here;
-            state.out += here;
-            self.relist(state, id);
-        }
-        given
+    /// An object of the reserve.
+    pub(crate) fn take_reserved(&self) -> Option<NonNull<u8>> {
+        let state = self.state.lock();
+        // The reserve's slabs are worked in under the lock only.
+        let mut slabs = state.reserve.iter().map(|&id| self.held(id));
+        slabs.find_map(|held| held.take().map(|index| held.object(index)))
     }
 
-    /// A slab without objects that are out, in no list.
+    /// Frees an object, wherever it lies.
+    pub(crate) fn free(&self, object: NonNull<u8>, place: Place<'_>) -> Result<(), Error> {
+        let (id, extent, index) = place;
+        let (slab, number) = (&extent.data, number());
+        let twice = Error::DoubleFree { address: object.addr().get() };
+        loop {
+            match slab.owner.load(Relaxed) {
+                NO_ONE | RESERVE => {
+                    let state = self.state.lock();
+                    if matches!(slab.owner.load(Relaxed), NO_ONE | RESERVE) {
+                        let done = self.free_locked(state, id, index);
+                        return if done { Ok(()) } else { Err(twice) };
+                    }
+                }
+                owner if number.is(owner) => {
+                    let Some(magazine) = self.magazines.own(number) else {
+                        unreachable!("{id:?} is of a thread that owns nothing")
+                    };
+                    magazine.set_near(object, extent);
+                    return self.free_own(magazine, slab, index);
+                }
+                _ => match slab.bits(&self.shape).free_remotely(index) {
+                    Freed::Left => return Ok(()),
+                    Freed::Twice => return Err(twice),
+                    Freed::Alone => {
+                        self.collect(id);
+                        return Ok(());
+                    }
+                },
+            }
+        }
+    }
+
+    /// Frees an object of a slab that is no thread's; false where it is free.
+    fn free_locked(&self, mut state: MutexGuard<'_, State>, id: ExtentId, index: usize) -> bool {
+        let held = self.held(id);
+        let list = List::of_slab(held.slab);
+        if !held.put(index) {
+            return false;
+        }
+        if held.slab.owner.load(Relaxed) == RESERVE {
+            return true;
+        }
+        state.lists.active -= 1;
+        // More of a full slab's objects are likely to come.
+        match self.magazines.make(number()).filter(|_| list == List::Full) {
+            Some(magazine) => {
+                self.claim(&mut state, magazine, number(), id);
+                drop(state);
+                if magazine.is_over() {
+                    self.trim(magazine);
+                }
+            }
+            None => {
+                self.relist(&mut state, id);
+                self.end(state);
+            }
+        }
+        true
+    }
+
+    /// Frees what was freed remotely in a slab that its thread gave up meanwhile.
+    fn collect(&self, id: ExtentId) {
+        let mut state = self.state.lock();
+        let held = self.held(id);
+        // It may be another thread's by now, who finds the bit, or be gone with all bits.
+        let is_ours = self.arena.space.extent(id).tag() == self.tag && !held.slab.first().is_null();
+        let is_listed = is_ours && List::of_slab(held.slab) != List::Apart;
+        if is_listed && held.slab.owner.load(Relaxed) == NO_ONE {
+            state.lists.active -= held.collect();
+            self.relist(&mut state, id);
+        }
+        self.end(state);
+    }
+
+    /// A slab without objects in use, in no list.
     fn make(&self) -> Result<ExtentId, Error> {
         let (space, pages) = (&self.arena.space, self.shape.pages as u32);
         let block = self.blocks.alloc()?;
@@ -254,8 +471,10 @@ impl Depot {
             let held = Held::new(&extent.data, &self.shape);
             held.reset(start, block, first + colour + pad);
         }
+        extent.data.list.store(List::Apart as u32, Relaxed);
+        extent.data.owner.store(NO_ONE, Relaxed);
         for index in 0..objects {
-            let object = self.entry(&extent.data, index).object;
+            let object = self.held(id).object(index);
             if let Some(guard) = &self.guard {
                 // SAFETY: the object is free, and its zones lie within its stride.
                 unsafe { guard.prepare(object) }
@@ -266,24 +485,14 @@ impl Depot {
         }
     }
 
-    /// Puts an object that was out back into its slab.
-    fn put_back(&self, state: &mut State, entry: Entry) {
-        let Ok((id, _, index)) = self.locate(entry.object) else {
-            unreachable!("{:?} is out, and of no slab", entry.object);
-        };
-        self.held(state, id).put(index);
-        state.out -= 1;
-        self.relist(state, id);
-    }
-
-    /// Unlinks the empty slabs above `most`, as a chain through their links.
+    /// Unlinks the empty slabs above `most`, as a chain through their links. The lock is held.
     fn unlink_empty(&self, state: &mut State, most: usize) -> Option<ExtentId> {
         let mut chain = None;
-        while state.lens[List::Free as usize] > most
-            && let Some(id) = state.heads[List::Free as usize]
+        while state.lists.len(List::Free) > most
+            && let Some(id) = state.lists.first(List::Free)
         {
-            self.unlink(state, id, List::Free);
-            self.held(state, id).set_next(chain);
+            state.lists.unlink(id, |id| self.held(id));
+            self.held(id).set_next(chain);
             chain = Some(id);
         }
         chain
@@ -315,8 +524,7 @@ impl Depot {
             let held = unsafe { Held::new(slab, &self.shape) };
             chain = held.next();
             if let Some(destructor) = self.options.destructor {
-                (0..self.shape.objects)
-                    .for_each(|index| destructor(self.entry(slab, index).object));
+                (0..self.shape.objects).for_each(|index| destructor(held.object(index)));
             }
             let Some(block) = slab.block() else { unreachable!("{id:?} is no slab") };
             let pages = PageSet::default();
@@ -329,44 +537,54 @@ impl Depot {
             } else {
                 // Locked memory: it stays, as a new slab.
                 self.prepare(id, block);
-                self.link(&mut self.state.lock(), id);
+                self.state.lock().lists.link(id, List::Free, |id| self.held(id));
             }
         }
     }
 
-    /// Takes objects for the reserve, as long as it wants any.
-    fn fill_reserve(&self) -> Result<(), Error> {
-        let wanted = self.options.reserve;
-        let refused = page::Error::Mapping { bytes: wanted * size_of::<Entry>() };
+    /// Makes the slabs of the reserve.
+    fn make_reserve(&self) -> Result<(), Error> {
+        let slabs = self.options.reserve.div_ceil(self.shape.objects);
+        let refused = page::Error::Mapping { bytes: slabs * size_of::<ExtentId>() };
         let mut state = self.state.lock();
-        state.reserve.try_reserve_exact(wanted).map_err(|_| Error::Pages(refused))?;
-        while state.reserve.len() < wanted {
-            drop(state);
-            let mut got = None;
-            self.fetch(1, &mut |entry| got = Some(entry))?;
-            state = self.state.lock();
-            state.reserve.extend(got);
+        state.reserve.try_reserve_exact(slabs).map_err(|_| Error::Pages(refused))?;
+        for _ in 0..slabs {
+            let id = self.make()?;
+            self.held(id).slab.owner.store(RESERVE, Relaxed);
+            state.reserve.push(id);
         }
         Ok(())
     }
 
-    /// Gives back all that can be: what this thread and all together keep, and empty slabs. What other threads keep
-    /// they give when they next come by. How many slabs went, or wait for a grace period.
-    pub(crate) fn shrink(&self) -> usize {
-        self.magazines.ask();
-        self.magazines.drain(number(), self);
+    /// Makes the reserve's slabs no one's, for a cache that ends.
+    fn end_reserve(&self) {
         let mut state = self.state.lock();
-        let before = state.slabs();
-        while let Some(entry) = state.shared.pop() {
-            self.put_back(&mut state, entry);
+        for id in std::mem::take(&mut state.reserve) {
+            let held = self.held(id);
+            held.slab.owner.store(NO_ONE, Relaxed);
+            state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
         }
-        state.shared.shrink_to_fit();
         let chain = self.unlink_empty(&mut state, 0);
-        let went = before - state.slabs();
+        drop(state);
+        self.retire(chain);
+    }
+
+    /// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up theirs when they next
+    /// free. How many slabs went, or wait for a grace period.
+    pub(crate) fn shrink(&self) -> usize {
+        let before = self.state.lock().slabs();
+        self.magazines.all().for_each(|magazine| magazine.set_limit(0));
+        if let Some(magazine) = self.magazines.own(number()) {
+            magazine.set_limit(self.magazines.tunables().limit);
+            self.drain(magazine);
+        }
+        let mut state = self.state.lock();
+        let chain = self.unlink_empty(&mut state, 0);
+        let after = state.slabs();
         drop(state);
         self.retire(chain);
         self.blocks.shrink();
-        went
+        before.saturating_sub(after)
     }
 
     /// Gives everything back that no user has, for a cache that ends.
@@ -374,101 +592,90 @@ impl Depot {
     /// # Safety
     /// No one uses the cache any more.
     pub(crate) unsafe fn close(&self) {
-        crate::thread::forget(&match self.me.upgrade() {
-            Some(depot) => depot,
-            None => return,
-        });
-        // SAFETY: as the caller says; and no thread that ends comes by any more.
-        unsafe { self.magazines.drain_all(self) };
-        let reserve = std::mem::take(&mut self.state.lock().reserve);
-        let mut state = self.state.lock();
-        reserve.into_iter().for_each(|entry| self.put_back(&mut state, entry));
-        drop(state);
+        let Some(depot) = self.me.upgrade() else { return };
+        // From here on no thread that ends comes by; so all magazines are this caller's.
+        crate::thread::forget(&depot);
+        self.magazines.all().for_each(|magazine| self.drain(magazine));
+        self.end_reserve();
         self.shrink();
     }
 
-    fn slabs<'s>(&'s self, state: &'s State) -> impl Iterator<Item = ExtentId> + 's {
-        state
-            .heads
-            .iter()
-            .flat_map(move |&head| std::iter::successors(head, |&id| self.held(state, id).next()))
+    /// Takes note of an object that is not to be given out again.
+    pub(crate) fn lose(&self, object: NonNull<u8>) {
+        let lost = &mut self.state.lock().lost;
+        let address = object.addr().get();
+        // Without memory for the note the object is a user's, for all that is known.
+        if !lost.contains(&address) && lost.try_reserve(1).is_ok() {
+            lost.push(address);
+        }
     }
 
-    /// The objects that users have, in the order of the lists.
+    /// The cache's slabs, those that wait for a grace period too.
+    fn slabs(&self) -> impl Iterator<Item = &Slab> {
+        let extents = self.arena.space.live().map(|id| self.arena.space.extent(id));
+        let ours = extents.filter(|extent| extent.pages() > 0 && extent.tag() == self.tag);
+        ours.map(|extent| &extent.data).filter(|slab| !slab.first().is_null())
+    }
+
+    /// The objects that users have; no thread is at work.
     pub(crate) fn live(&self) -> Vec<NonNull<u8>> {
-        let state = self.state.lock();
-        let slabs = self.slabs(&state).map(|id| self.held(&state, id));
-        let live = slabs.flat_map(|held| {
-            (0..self.shape.objects)
-                .filter(move |&index| held.is_live(index))
-                .map(move |index| self.entry(held.slab, index).object)
+        let lost = self.state.lock().lost.clone();
+        let live = self.slabs().flat_map(|slab| {
+            // SAFETY: no thread is at work.
+            let held = unsafe { Held::new(slab, &self.shape) };
+            let live = (0..self.shape.objects).filter(move |&index| held.is_live(index));
+            live.map(move |index| held.object(index))
         });
-        live.collect()
+        live.filter(|object| !lost.contains(&object.addr().get())).collect()
     }
 
-    /// Asserts the whole state (C1, C2); no thread is at work in the cache.
+    /// Asserts the whole state (C1, C2, C3); no thread is at work in the cache.
     pub(crate) fn check(&self) {
         let state = self.state.lock();
-        let (mut lens, mut out) = ([0; 3], 0);
-        for (list, &head) in state.heads.iter().enumerate() {
-            let mut prev = None;
-            for id in std::iter::successors(head, |&id| self.held(&state, id).next()) {
-                let held = self.held(&state, id);
-                held.check();
-                assert_eq!((held.prev(), self.list_of(held) as usize), (prev, list), "{id:?}");
-                assert_eq!(self.arena.space.extent(id).tag(), self.tag);
-                out += held.active();
-                lens[list] += 1;
-                prev = Some(id);
-            }
+        state.lists.check(&self.shape, |id| self.held(id));
+        let mut owned = 0;
+        for slab in self.slabs() {
+            // SAFETY: no thread is at work.
+            let held = unsafe { Held::new(slab, &self.shape) };
+            held.check();
+            let owner = slab.owner.load(Relaxed);
+            owned += usize::from(owner != NO_ONE && owner != RESERVE);
+            assert!(owner == NO_ONE || List::of_slab(slab) == List::Apart, "{owner} is in a list");
         }
-        assert_eq!((lens, out), (state.lens, state.out), "slabs by list, objects out");
-        drop(state);
-        let live = self.live().len();
-        let state = self.state.lock();
-        let kept = state.shared.len() + state.reserve.len() + state.lost + self.magazines.count();
-        assert_eq!(live + kept, state.out, "objects out are live, kept or lost");
+        assert_eq!(owned, state.owned, "slabs of threads");
+        let own = self.magazines.all().map(|magazine| self.check_magazine(magazine));
+        assert_eq!(own.sum::<usize>(), owned, "slabs of threads, as linked");
+    }
+
+    /// How many slabs a magazine has.
+    fn check_magazine(&self, magazine: &Magazine) -> usize {
+        let (head, tail) = magazine.with(|own| (own.head, own.tail));
+        let (mut count, mut kept, mut last) = (0, 0, None);
+        for id in std::iter::successors(head, |&id| self.held(id).next()) {
+            assert_eq!(self.held(id).prev(), last);
+            kept += self.shape.objects - self.held(id).active();
+            count += 1;
+            last = Some(id);
+        }
+        assert_eq!((last, kept), (tail, magazine.kept() as usize), "slabs of a thread");
+        count
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
-}
 
-impl Behind for Depot {
-    fn fetch(&self, want: usize, give: &mut dyn FnMut(Entry)) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        while self.hand_out(&mut state, want, give) == 0 {
-            drop(state);
-            let id = self.make()?;
-            state = self.state.lock();
-            self.link(&mut state, id);
-        }
-        Ok(())
-    }
-
-    fn put(&self, entries: &[Entry]) {
-        let mut state = self.state.lock();
-        let reserved = entries.len().min(self.options.reserve.saturating_sub(state.reserve.len()));
-        let (reserved, rest) = entries.split_at(reserved);
-        // There is room since the reserve was first filled: nothing is allocated here (C3).
-        state.reserve.extend_from_slice(reserved);
-        let Tunables { batchcount, shared, .. } = self.magazines.tunables();
-        let room = (batchcount * shared) as usize;
-        if state.shared.len() + rest.len() <= room && state.shared.try_reserve(rest.len()).is_ok() {
-            state.shared.extend_from_slice(rest);
-            return;
-        }
-        rest.iter().for_each(|&entry| self.put_back(&mut state, entry));
-        let most = EMPTY_MIN.max(state.slabs() / EMPTY_SHARE);
-        let chain = self.unlink_empty(&mut state, most);
-        drop(state);
-        self.retire(chain);
+    /// Free objects of the reserve.
+    pub(crate) fn reserved(&self, state: &State) -> usize {
+        let free = |&id: &ExtentId| self.shape.objects - self.held(id).active();
+        state.reserve.iter().map(free).sum()
     }
 }
 
 impl Keeper for Depot {
     fn leave(&self, number: Number) {
-        self.magazines.drain(number, self);
+        if let Some(magazine) = self.magazines.own(number) {
+            self.drain(magazine);
+        }
     }
 }

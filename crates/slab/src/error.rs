@@ -23,9 +23,9 @@ pub enum Error {
     /// There is no layout of that name.
     #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
     UnknownLayout,
-    /// A magazine holds at most 4096 objects, and moves at least one and at most all of them at a time.
+    /// A thread keeps at most 2^20 free objects, and gives at least one and at most all of them back at a time.
     #[error(
-        "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 4096 is possible, or 0 and 0"
+        "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, or 0 and 0"
     )]
     Tunables {
         /// Objects of a magazine.

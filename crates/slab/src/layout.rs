@@ -4,9 +4,10 @@
 //!   linked-bufctl  | header 40 | index: u32 each |pad| object | object | ...    or header and index off the slab
 //!   stack-u32                  | index: u32 each |pad| object | object | ...    or the index off the slab
 //!   stack          | object | object | ... | index: u8, u16 or u32 each |       or the index off the slab
-//!   native         | object | object | ...                                      two bits per object off the slab
+//!   native         | object | object | ...                                      nothing but bits
 //! ```
-//! What lies off the slab is its *block*, which begins with a bit per object: whether it is live. The first two are
+//! What lies off the slab is its *block*, which begins with two bits per object: whether it is live, and whether another
+//! thread than the slab's has freed it. The first two are
 //! the layouts that SLAB had before and after 2013, and count as it did: management goes off the slab for objects of
 //! an eighth of a page or more, unless it fits in what is left over; the order is the smallest, of two, that leaves
 //! no more than an eighth. The other two take the pages, and the side, that pack most.
@@ -34,7 +35,7 @@ const LINE: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// A bit per object, off the slab.
+    /// No index: what is free is told by the bits that say what is live.
     #[default]
     Native,
     /// A stack of indexes of the smallest width that fits, on the slab or off it, whichever packs more.
@@ -104,6 +105,8 @@ pub struct Shape {
     pub colours: usize,
     /// Bytes from one place to the next.
     pub colour_step: usize,
+    /// Words of a bit per object.
+    pub(crate) bits_words: usize,
     /// Offset of the header or index, on the slab or in the block.
     pub(crate) index_at: usize,
     /// Offset of the first object, before colouring.
@@ -138,23 +141,14 @@ impl Shape {
         shape.ok_or(refused)
     }
 
-    /// Bytes of a bit per object, in whole words.
-    pub(crate) fn bits_bytes(&self) -> usize {
-        self.objects.div_ceil(64) * 8
-    }
-
     fn header(&self) -> usize {
         if self.layout == Layout::LinkedBufctl { HEADER } else { 0 }
     }
 
     /// Bytes of the block that lies off the slab.
     pub fn block_bytes(&self) -> usize {
-        let bits = self.bits_bytes();
-        match self.layout {
-            Layout::Native => 2 * bits,
-            _ if self.on_slab => bits,
-            _ => bits + (self.header() + self.objects * self.width).next_multiple_of(8),
-        }
+        let index = if self.on_slab { 0 } else { self.header() + self.objects * self.width };
+        2 * 8 * self.bits_words + index.next_multiple_of(8)
     }
 
     /// Bytes of a slab.
@@ -179,7 +173,7 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     let stride = size.next_multiple_of(align);
     let objects = pages * page_size() / stride;
     let layout = if width == 0 { Layout::Native } else { Layout::Stack };
-    let index_at = objects.div_ceil(64) * 8;
+    let bits_words = objects.div_ceil(64);
     let shape = Shape {
         layout,
         stride,
@@ -189,7 +183,8 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
         width,
         colours: 1,
         colour_step: 0,
-        index_at,
+        bits_words,
+        index_at: 2 * 8 * bits_words,
         first: 0,
     };
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
@@ -205,7 +200,13 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
         objects -= 1;
     }
     let index_at = (objects * stride).next_multiple_of(width);
-    let shape = Shape { objects, on_slab: true, index_at, ..bare(size, align, pages, 0)? };
+    let shape = Shape {
+        objects,
+        on_slab: true,
+        bits_words: objects.div_ceil(64),
+        index_at,
+        ..bare(size, align, pages, 0)?
+    };
     (objects > 0 && is_width_of(width, objects)).then_some(Shape {
         layout: Layout::Stack,
         width,
@@ -259,7 +260,8 @@ fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Optio
             width: WIDTH,
             colours: left / colour_step + 1,
             colour_step,
-            index_at: if on_slab { 0 } else { objects.div_ceil(64) * 8 },
+            bits_words: objects.div_ceil(64),
+            index_at: if on_slab { 0 } else { 2 * 8 * objects.div_ceil(64) },
             first: if on_slab { front(objects) } else { 0 },
         });
     }

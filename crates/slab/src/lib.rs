@@ -1,12 +1,12 @@
 //! Object caches: many objects of one size, packed into slabs of pages.
 //!
 //! What manages a slab lies in the descriptor of its pages, found from any object's address in constant time, so
-//! nothing but objects need lie in the slab (the change that SLAB made in 2013). Each thread keeps some free objects
-//! for itself, and takes and frees those without a lock.
+//! nothing but objects need lie in the slab (the change that SLAB made in 2013). Each thread has slabs of its own, in
+//! which it takes and frees without a lock; what it frees of another's slabs that one collects.
 //!
 //! ```text
-//!   Cache<T>, CacheBox<T> --> RawCache --> magazine of the thread --> shared objects --> slabs: partial, full, free
-//!   Arena -- page::Space<Slab> -- extent | descriptor: list, active, live bits, first object, index |
+//!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own --> slabs of no one: partial, full, free
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, live bits, first object, index, owner |
 //!     `-- packed::Arena -- blocks: what lies off the slabs
 //! ```
 //! [`packed`] is the other kind of cache: lowest address first, for owners who move objects.
@@ -22,12 +22,16 @@
 //! ```
 
 mod arena;
+mod bits;
 mod cache;
 mod depot;
 mod error;
 mod guard;
 mod layout;
 mod leak;
+mod lists;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod magazine;
 mod options;
 pub mod packed;

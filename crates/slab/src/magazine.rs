@@ -1,113 +1,121 @@
-//! Magazines: free objects that a thread keeps for itself, so that it needs no lock for most it does.
+//! Magazines: the slabs that are a thread's own, in which it takes and frees without a lock or an atomic operation.
 //!
 //! ```text
-//!   thread 3 --> | count, asked | entry 0 | entry 1 | ... limit |     taken from and put on the end
-//!   entry        | object | its live bit: word's address, and which of 64 in the bits above 56 |
+//!   thread 3 --> | kept, limit | current | head --> slab <--> slab <--> ... <-- tail |   linked in the descriptors
+//!                | near: descriptor | descriptor | ... |    of slabs that were freed in lately, by page number
 //! ```
-//! An empty magazine is filled with `batchcount` objects from behind, a full one gives its `batchcount` oldest back.
+//! What is near may be anything that once was: whoever finds a descriptor there compares it with the address.
 //!
 //! # Safety
-//! - M1: a thread's magazine is made, filled and emptied by that thread alone: a [`Number`] can't leave its thread,
-//!   and a number goes to another one under a lock. Others may look at `count`, and set `asked`.
-//! - M2: an object's bit is set while a user has the object. Who clears it, of all that try, is who freed the object;
-//!   so an object gets into one magazine once. Its bit stays where it is as long as the object is in none of its slab's.
+//! - M1: a thread's magazine is made and used by that thread alone: a [`Number`] can't leave its thread, and a number
+//!   goes to another one under a lock. Others may look at `kept`, and set `limit` to 0, which asks for all of it.
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::sync::{
-    Acquire, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Relaxed, Release, UnsafeCell,
-};
+use crate::layout::Shape;
+use crate::slab::Slab;
+use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
 use crate::thread::{NUMBERS_MAX, Number};
+use page::{Extent, ExtentId};
+use std::cell::{Cell, UnsafeCell};
 use std::ptr::{NonNull, null_mut};
 
-/// Above any address a process may use.
-const BIT_SHIFT: u32 = 57;
+/// Slabs that a thread finds at once, and the binary logarithm of the bytes they are told apart by.
+const NEAR: usize = 512;
+const NEAR_SHIFT: u32 = 12;
 
-/// An object, and where it is marked as live.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) object: NonNull<u8>,
-    live: *const AtomicU64,
-}
-
-impl Entry {
-    /// # Safety
-    /// `word` stays what it is as long as the entry, or a copy of it, is used.
-    #[inline]
-    pub(crate) unsafe fn new(object: NonNull<u8>, word: *const AtomicU64, bit: u32) -> Self {
-        Entry { object, live: word.map_addr(|address| address | (bit as usize) << BIT_SHIFT) }
-    }
-
-    #[inline]
-    fn bit(&self) -> (&AtomicU64, u64) {
-        let bit = self.live.addr() >> BIT_SHIFT;
-        let word = self.live.map_addr(|address| address & ((1 << BIT_SHIFT) - 1));
-        // SAFETY: `new`'s caller says that the word stays.
-        (unsafe { &*word }, 1 << bit)
-    }
-
-    /// Marks the object as a user's.
-    #[inline]
-    pub(crate) fn set_live(&self) {
-        let (word, bit) = self.bit();
-        word.fetch_or(bit, Relaxed);
-    }
-
-    /// Marks it as free; false where it was already (M2).
-    #[inline]
-    pub(crate) fn set_free(&self) -> bool {
-        let (word, bit) = self.bit();
-        word.fetch_and(!bit, Relaxed) & bit != 0
-    }
-}
-
-/// What magazines are filled from and emptied to.
-pub(crate) trait Behind {
-    /// Gives `want` objects, or fewer, but at least one.
-    fn fetch(&self, want: usize, give: &mut dyn FnMut(Entry)) -> Result<(), Error>;
-
-    /// Takes objects back.
-    fn put(&self, entries: &[Entry]);
-}
-
-/// How much a magazine holds, and how much is moved at a time.
+/// How many free objects a thread keeps in slabs of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunables {
-    /// Most objects of a magazine; 0 is no magazines.
+    /// Most free objects; above, slabs go back to the cache. 0 is no slabs for threads.
     pub limit: u32,
-    /// Objects moved at a time.
+    /// Free objects that go back at a time, at least.
     pub batchcount: u32,
-    /// Batches that the threads of a cache share.
-    pub shared: u32,
 }
 
 impl Tunables {
-    /// What suits objects `stride` bytes apart: 128 KiB of them in a magazine.
-    pub(crate) fn suiting(stride: usize) -> Self {
-        let limit = ((128 << 10) / stride).clamp(4, 1024) as u32;
-        Tunables { limit, batchcount: limit.div_ceil(2), shared: 8 }
+    /// What suits a shape: a mebibyte of objects, but no more than 4096, and at least two slabs of them.
+    pub(crate) fn suiting(shape: &Shape) -> Self {
+        let limit = ((1 << 20) / shape.stride).clamp(16, 4096).max(2 * shape.objects) as u32;
+        Tunables { limit, batchcount: limit / 2 }
     }
 
     pub(crate) fn check(self) -> Result<Self, Error> {
-        let Tunables { limit, batchcount, .. } = self;
-        let possible = (limit == 0 && batchcount == 0) || (batchcount >= 1 && batchcount <= limit);
-        if possible && limit <= 4096 {
-            Ok(self)
-        } else {
-            Err(Error::Tunables { limit, batchcount })
-        }
+        let Tunables { limit, batchcount } = self;
+        let is_none = limit == 0 && batchcount == 0;
+        let is_some = batchcount >= 1 && batchcount <= limit && limit <= 1 << 20;
+        if is_none || is_some { Ok(self) } else { Err(Error::Tunables { limit, batchcount }) }
     }
+}
+
+/// The slabs of a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// Which of them objects are taken from.
+    pub(crate) current: Option<(ExtentId, NonNull<Slab>)>,
+    pub(crate) head: Option<ExtentId>,
+    pub(crate) tail: Option<ExtentId>,
 }
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct Magazine {
-    count: AtomicU32,
-    /// Another thread asks for all of it to be given back.
-    asked: AtomicBool,
-    limit: usize,
-    batch: usize,
-    entries: UnsafeCell<Vec<Entry>>,
+pub(crate) struct Magazine {
+    /// Free objects in the thread's slabs.
+    kept: AtomicU32,
+    /// Most there may be; 0 asks for all.
+    limit: AtomicU32,
+    own: UnsafeCell<Own>,
+    near: [Cell<Option<NonNull<Extent<Slab>>>>; NEAR],
+}
+
+impl Magazine {
+    /// The thread's slabs, for the length of `work`, which does not come here again.
+    #[inline]
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Own) -> R) -> R {
+        // SAFETY: M1: whoever has the magazine is its thread; or no other is left (`Magazines::all`).
+        work(unsafe { &mut *self.own.get() })
+    }
+
+    fn place(&self, object: NonNull<u8>) -> &Cell<Option<NonNull<Extent<Slab>>>> {
+        &self.near[(object.addr().get() >> NEAR_SHIFT) % NEAR]
+    }
+
+    /// The descriptor of the slab that `object` lies in, or another one, or none.
+    #[inline]
+    pub(crate) fn near(&self, object: NonNull<u8>) -> Option<&Extent<Slab>> {
+        // SAFETY: `set_near` was given it; descriptors stay as long as the arena, which the cache holds.
+        self.place(object).get().map(|extent| unsafe { extent.as_ref() })
+    }
+
+    /// Notes the descriptor of the slab that `object` lies in.
+    pub(crate) fn set_near(&self, object: NonNull<u8>, extent: &Extent<Slab>) {
+        self.place(object).set(Some(NonNull::from(extent)));
+    }
+
+    #[inline]
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_kept(&self, kept: u32) {
+        self.kept.store(kept, Relaxed);
+    }
+
+    /// Whether more is kept than may be.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.kept() > self.limit.load(Relaxed)
+    }
+
+    /// Whether another thread asks for all that is kept.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.limit.load(Relaxed) == 0
+    }
+
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Relaxed);
+    }
 }
 
 /// The magazines of a cache.
@@ -118,7 +126,7 @@ pub(crate) struct Magazines {
     slots: Box<[AtomicPtr<Magazine>]>,
 }
 
-// SAFETY: entries are objects of the cache and addresses of its bits; a magazine is its thread's alone (M1).
+// SAFETY: slabs may be any thread's; a magazine is its thread's alone (M1).
 unsafe impl Send for Magazines {}
 // SAFETY: as above.
 unsafe impl Sync for Magazines {}
@@ -133,130 +141,42 @@ impl Magazines {
         self.tunables
     }
 
+    /// The thread's magazine, if it was made.
     #[inline]
-    fn own(&self, number: Number) -> Option<&Magazine> {
+    pub(crate) fn own(&self, number: Number) -> Option<&Magazine> {
         let slot = self.slots.get(number.place()?)?;
         // SAFETY: null, or what `make` leaked, which stays until the magazines are dropped.
         unsafe { slot.load(Relaxed).as_ref() }
     }
 
-    /// An object of the thread's own; none where it has none, or someone asked for them.
-    #[inline]
-    pub(crate) fn pop(&self, number: Number) -> Option<Entry> {
-        let magazine = self.own(number)?;
-        if magazine.asked.load(Relaxed) {
-            return None;
+    /// The thread's magazine, made if need be; none where it may have none, or there is no memory.
+    pub(crate) fn make(&self, number: Number) -> Option<&Magazine> {
+        if let Some(made) = self.own(number) {
+            return Some(made);
         }
-        magazine.entries.with_mut(|entries| {
-            // SAFETY: M1.
-            let entries = unsafe { &mut *entries };
-            let entry = entries.pop()?;
-            magazine.count.store(entries.len() as u32, Relaxed);
-            Some(entry)
-        })
+        let slot = self.slots.get(number.place()?)?;
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(1).ok()?;
+        memory.push(Magazine {
+            kept: AtomicU32::new(0),
+            limit: AtomicU32::new(self.tunables.limit),
+            own: UnsafeCell::default(),
+            near: [const { Cell::new(None) }; NEAR],
+        });
+        let magazine: *mut [Magazine] = Box::into_raw(memory.into_boxed_slice());
+        slot.store(magazine.cast(), Release);
+        self.own(number)
     }
 
-    /// Keeps a free object; false where there is no room for it, or someone asked for all.
-    #[inline]
-    pub(crate) fn push(&self, number: Number, entry: Entry) -> bool {
-        let Some(magazine) = self.own(number) else { return false };
-        if magazine.asked.load(Relaxed) {
-            return false;
-        }
-        magazine.entries.with_mut(|entries| {
-            // SAFETY: M1.
-            let entries = unsafe { &mut *entries };
-            let has_room = entries.len() < magazine.limit;
-            if has_room {
-                entries.push(entry);
-                magazine.count.store(entries.len() as u32, Relaxed);
-            }
-            has_room
-        })
-    }
-
-    /// An object from behind, where the thread has none of its own; its magazine is filled by the way.
-    pub(crate) fn refill(&self, number: Number, behind: &impl Behind) -> Result<Entry, Error> {
-        self.give_what_was_asked_for(number, behind);
-        let mut first = None;
-        let Some(magazine) = self.own(number).or_else(|| self.make(number)) else {
-            behind.fetch(1, &mut |entry| first = Some(entry))?;
-            return Ok(taken(first));
-        };
-        let mut batch = Batch { magazine, first: None };
-        behind.fetch(magazine.batch, &mut |entry| batch.add(entry))?;
-        Ok(taken(batch.first))
-    }
-
-    /// Takes an object for which the thread had no room: its oldest ones go.
-    pub(crate) fn flush(&self, number: Number, entry: Entry, behind: &impl Behind) {
-        self.give_what_was_asked_for(number, behind);
-        if let Some(magazine) = self.own(number).or_else(|| self.make(number)) {
-            magazine.give(magazine.batch, behind, |entries| entries.len() >= magazine.limit);
-        }
-        if !self.push(number, entry) {
-            behind.put(&[entry]);
-        }
-    }
-
-    /// Gives all back that the thread keeps.
-    pub(crate) fn drain(&self, number: Number, behind: &impl Behind) {
-        if let Some(magazine) = self.own(number) {
-            magazine.give(usize::MAX, behind, |_| true);
-        }
-    }
-
-    /// Asks all threads to give back what they keep, when they next come by.
-    pub(crate) fn ask(&self) {
-        self.all().for_each(|magazine| magazine.asked.store(true, Relaxed));
-    }
-
-    fn give_what_was_asked_for(&self, number: Number, behind: &impl Behind) {
-        if let Some(magazine) = self.own(number).filter(|own| own.asked.load(Relaxed)) {
-            magazine.asked.store(false, Relaxed);
-            magazine.give(usize::MAX, behind, |_| true);
-        }
-    }
-
-    /// Gives all back that is kept for any thread.
-    ///
-    /// # Safety
-    /// No other thread uses the magazines.
-    pub(crate) unsafe fn drain_all(&self, behind: &impl Behind) {
-        self.all().for_each(|magazine| magazine.give(usize::MAX, behind, |_| true));
-    }
-
-    /// Objects in all magazines; while threads are at work it may be off by what they are doing.
-    pub(crate) fn count(&self) -> usize {
-        self.all().map(|magazine| magazine.count.load(Relaxed) as usize).sum()
-    }
-
-    /// Bytes that the magazines take.
-    pub(crate) fn bytes(&self) -> usize {
-        let each = size_of::<Magazine>() + self.tunables.limit as usize * size_of::<Entry>();
-        size_of_val(&*self.slots) + self.all().count() * each
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Magazine> {
+    /// All magazines: to look at, or, by one who knows that no thread is at work, to empty.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Magazine> {
         // SAFETY: as for `own`; made before the pointer was stored, by release.
         self.slots.iter().filter_map(|slot| unsafe { slot.load(Acquire).as_ref() })
     }
 
-    /// The thread's first magazine; none where it may have none, or there is no memory.
-    fn make(&self, number: Number) -> Option<&Magazine> {
-        let slot = self.slots.get(number.place()?)?;
-        let Tunables { limit, batchcount, .. } = self.tunables;
-        let mut entries = Vec::new();
-        entries.try_reserve_exact(limit as usize).ok()?;
-        let magazine = Magazine {
-            count: AtomicU32::new(0),
-            asked: AtomicBool::new(false),
-            limit: limit as usize,
-            batch: batchcount as usize,
-            entries: UnsafeCell::new(entries),
-        };
-        slot.store(Box::into_raw(Box::new(magazine)), Release);
-        self.own(number)
+    /// Bytes that the magazines take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.slots) + self.all().count() * size_of::<Magazine>()
     }
 }
 
@@ -264,53 +184,11 @@ impl Drop for Magazines {
     fn drop(&mut self) {
         for slot in &self.slots {
             if let Some(magazine) = NonNull::new(slot.load(Relaxed)) {
-                // SAFETY: `make` leaked it, and `&mut self` excludes all others.
-                drop(unsafe { Box::from_raw(magazine.as_ptr()) });
+                // SAFETY: `make` leaked it, as a slice of one, and `&mut self` excludes all others.
+                drop(unsafe {
+                    Box::from_raw(std::ptr::slice_from_raw_parts_mut(magazine.as_ptr(), 1))
+                });
             }
         }
-    }
-}
-
-impl Magazine {
-    /// Gives the `most` oldest entries back, if `is_time`.
-    fn give(&self, most: usize, behind: &impl Behind, is_time: impl Fn(&[Entry]) -> bool) {
-        self.entries.with_mut(|entries| {
-            // SAFETY: M1; or no other thread is left (`drain_all`). What is behind does not come back here.
-            let entries = unsafe { &mut *entries };
-            if is_time(entries) {
-                let most = most.min(entries.len());
-                behind.put(&entries[..most]);
-                entries.drain(..most);
-                self.count.store(entries.len() as u32, Relaxed);
-            }
-        });
-    }
-}
-
-/// What comes from behind: the first is taken at once, the others go to the magazine.
-struct Batch<'m> {
-    magazine: &'m Magazine,
-    first: Option<Entry>,
-}
-
-impl Batch<'_> {
-    fn add(&mut self, entry: Entry) {
-        if self.first.is_none() {
-            self.first = Some(entry);
-            return;
-        }
-        self.magazine.entries.with_mut(|entries| {
-            // SAFETY: M1.
-            let entries = unsafe { &mut *entries };
-            entries.push(entry);
-            self.magazine.count.store(entries.len() as u32, Relaxed);
-        });
-    }
-}
-
-fn taken(entry: Option<Entry>) -> Entry {
-    match entry {
-        Some(entry) => entry,
-        None => unreachable!("fetch gives an object or an error"),
     }
 }

@@ -1,23 +1,22 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! What is given out is memory of an object that is in no one else's hands: it came from a magazine or from behind,
-//! which have each object once (M2, C2), and is marked as a user's before he has it.
+//! What is given out is memory of an object that is in no one else's hands: it was free, and is marked as live by the
+//! only one who may work in its slab (K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;
-use crate::magazine::Entry;
 use crate::options::Options;
 use crate::slabinfo::SlabInfo;
 use crate::stat::CacheStat;
-use crate::thread::{self, number, number_if_known};
+use crate::thread::{self, number_if_known};
 use crate::{Arena, Error, Leak, Shape};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 /// A cache of objects of one size and alignment.
 ///
-/// Each thread keeps some free objects for itself; what is freed by another thread than took it goes to that one's.
+/// Each thread has slabs of its own, in which it takes and frees without a lock.
 /// Objects that are still out when the cache is dropped stay readable as long as the arena lives.
 #[derive(Debug)]
 pub struct RawCache {
@@ -46,70 +45,59 @@ impl RawCache {
     /// An object. Its bytes are those it had when it was last freed, the constructor's, or zero.
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
-        match self.depot.magazines.pop(number_if_known()) {
-            Some(entry) => {
-                entry.set_live();
-                Ok(entry.object)
-            }
+        match self.depot.take_own(number_if_known()) {
+            Some(object) => Ok(object),
             None => self.alloc_slowly(),
         }
     }
 
     #[cold]
     fn alloc_slowly(&self) -> Result<NonNull<u8>, Error> {
-        let entry = self.depot.magazines.refill(number(), &*self.depot)?;
-        self.give(entry)
+        self.give(self.depot.take()?)
     }
 
-    fn give(&self, entry: Entry) -> Result<NonNull<u8>, Error> {
+    fn give(&self, object: NonNull<u8>) -> Result<NonNull<u8>, Error> {
         if let Some(guard) = &self.depot.guard {
             // SAFETY: an object of the cache that no one has.
-            unsafe { guard.on_alloc(entry.object) }
-                .inspect_err(|_| self.depot.state().lost += 1)?;
+            unsafe { guard.on_alloc(object) }.inspect_err(|_| self.depot.lose(object))?;
         }
-        entry.set_live();
-        Ok(entry.object)
+        Ok(object)
     }
 
     /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who must go on so
     /// that others can free.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
-        self.alloc().or_else(|error| {
-            let reserved = self.depot.state().reserve.pop();
-            reserved.map_or(Err(error), |entry| self.give(entry))
-        })
+        self.alloc().or_else(|error| self.give(self.depot.take_reserved().ok_or(error)?))
     }
 
-    /// Gives an object back. A foreign address and a double free are errors and change nothing. (Two threads that
-    /// free one object again, while its slab is being given back, may meet the next owner of its memory.)
+    /// Gives an object back. A foreign address and a double free are errors and change nothing. (As long as no one was
+    /// given the object anew: then it is his that is freed.)
     ///
     /// # Safety
     /// No one uses the object again.
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        let (_, slab, index) = self.depot.locate(object)?;
-        let entry = self.depot.entry(slab, index);
-        if !entry.set_free() {
-            return Err(Error::DoubleFree { address: object.addr().get() });
+        match self.depot.free_near(number_if_known(), object) {
+            Some(done) => done,
+            None => self.free_slowly(object),
         }
-        if self.depot.magazines.push(number_if_known(), entry) {
-            return Ok(());
-        }
-        self.free_slowly(entry)
     }
 
     #[cold]
-    fn free_slowly(&self, entry: Entry) -> Result<(), Error> {
-        if let Some(guard) = &self.depot.guard {
-            // SAFETY: it was an object of the cache, which its user gave back.
-            unsafe { guard.on_free(entry.object) }.inspect_err(|_| self.depot.state().lost += 1)?;
+    fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
+        let place = self.depot.locate(object)?;
+        let (_, extent, index) = place;
+        if let Some(guard) = &self.depot.guard
+            && extent.data.bits(&self.depot.shape).is_live(index)
+        {
+            // SAFETY: it is an object of the cache, which its user gives back.
+            unsafe { guard.on_free(object) }.inspect_err(|_| self.depot.lose(object))?;
         }
-        self.depot.magazines.flush(number(), entry, &*self.depot);
-        Ok(())
+        self.depot.free(object, place)
     }
 
-    /// Gives back all empty slabs and what is kept for threads; what other threads keep they give when they next
-    /// come by. How many slabs went, or wait for a grace period.
+    /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs went, or wait for a
+    /// grace period.
     pub fn shrink(&self) -> usize {
         self.depot.shrink()
     }

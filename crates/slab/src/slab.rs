@@ -3,23 +3,24 @@
 //! ```text
 //!   |  0  next           4  prev                    |  slabs of its list, as raw extent ids; what waits to be
 //!                                                      reclaimed is linked here too
-//!   |  8  active        12  free                    |  objects out of the slab; where the next free one is
-//!   | 16  live: address of a bit per object         |  set while a user has it, or it is reserved (the block)
+//!   |  8  active        12  free                    |  objects in use; where the next free one is
+//!   | 16  live: address of the bits                 |  two per object (bits.rs)
 //!   | 24  first object: address                     |
 //!   | 32  index: address (block, or slab)           |
-//!   | 40  list                                      |
+//!   | 40  list          44  owner                   |  the thread that alone works in it, if there is one
 //! ```
-//! `linked-bufctl` keeps the first four in a header before its index instead. The bits change at any time, one by one;
-//! everything else under the cache's lock.
+//! `linked-bufctl` keeps the first four in a header before its index instead. Everything but the bits and the owner
+//! belongs to the slab's thread, or, where it has none, to who has the cache's lock.
 //!
 //! # Safety
-//! - D1: `live`, `first` and `index` are set by `reset`, before the slab is in a list, to memory that stays until it is
-//!   destroyed, of the bytes its shape says; `index` is used under the cache's lock only.
+//! - D1: `live`, `first` and `index` are set by `reset`, before anyone finds the slab, to memory that stays until it is
+//!   destroyed, of the bytes its shape says; `index` is used by the slab's thread or under the cache's lock only.
 //! - D2: a descriptor is good as zeros: integers and null pointers.
 #![allow(unsafe_code)]
 
+use crate::bits::{Bits, Owner, Word};
 use crate::layout::{HEADER, Layout, Shape};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Relaxed};
+use crate::sync::{AtomicPtr, AtomicU32, Relaxed};
 use page::ExtentId;
 use std::ptr::NonNull;
 
@@ -30,7 +31,7 @@ pub(crate) struct Management {
     next: AtomicU32,
     prev: AtomicU32,
     active: AtomicU32,
-    /// The head of the linked list; of `native` a word of the bits below which none is free.
+    /// The head of the linked list; of `native` a word of the bits below which nothing is free.
     free: AtomicU32,
 }
 
@@ -39,17 +40,19 @@ pub(crate) struct Management {
 #[repr(C)]
 pub(crate) struct Slab {
     own: Management,
-    live: AtomicPtr<AtomicU64>,
+    live: AtomicPtr<Word>,
     first: AtomicPtr<u8>,
     index: AtomicPtr<u8>,
     pub(crate) list: AtomicU32,
+    pub(crate) owner: Owner,
 }
 
 // As drawn above, and a line of memory with what is the extent's.
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
 const _: () = assert!(size_of::<Management>() <= HEADER);
 
-// SAFETY: D2.
+// SAFETY: D2. (In a model there are no slabs.)
 unsafe impl page::Zeroed for Slab {}
 
 /// The end of a linked list of indexes.
@@ -62,12 +65,6 @@ impl Slab {
         self.first.load(Relaxed)
     }
 
-    /// The word with an object's live bit.
-    #[inline]
-    pub(crate) fn live(&self, index: usize) -> *const AtomicU64 {
-        self.live.load(Relaxed).wrapping_add(index / 64)
-    }
-
     /// The block that lies off the slab.
     pub(crate) fn block(&self) -> Option<NonNull<u8>> {
         NonNull::new(self.live.load(Relaxed).cast())
@@ -78,9 +75,25 @@ impl Slab {
         self.first.store(std::ptr::null_mut(), Relaxed);
         self.live.store(std::ptr::null_mut(), Relaxed);
     }
+
+    /// The bits of its objects.
+    #[inline]
+    pub(crate) fn bits(&self, shape: &Shape) -> Bits<'_> {
+        let words = shape.bits_words;
+        let live = self.live.load(Relaxed);
+        // SAFETY: the block begins with the words of both kinds (D1). Who asks found a slab that is not destroyed.
+        unsafe {
+            Bits {
+                live: std::slice::from_raw_parts(live, words),
+                remote: std::slice::from_raw_parts(live.add(words), words),
+                owner: &self.owner,
+            }
+        }
+    }
 }
 
-/// A slab that is held still by its cache's lock, or is known to no one else.
+/// A slab that the calling thread may work in: it is its own, or the cache's lock is held and it is no thread's, or no
+/// one else knows of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'s> {
     pub(crate) slab: &'s Slab,
@@ -89,8 +102,9 @@ pub(crate) struct Held<'s> {
 
 impl<'s> Held<'s> {
     /// # Safety
-    /// The slab is of that shape (or is about to be: `reset` comes first), and its cache's lock is held as long as
-    /// this lives, or no one else knows of the slab.
+    /// The slab is of that shape (or is about to be: `reset` comes first), and is held as said above, as long as this
+    /// is used.
+    #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
         Held { slab, shape }
     }
@@ -101,23 +115,21 @@ impl<'s> Held<'s> {
     /// `start` and `block` are memory of a slab and of a block of the shape, for no one else, until it is destroyed;
     /// `first` is where the first object goes, counted from `start`.
     pub(crate) unsafe fn reset(self, start: NonNull<u8>, block: NonNull<u8>, first: usize) {
-        let Shape { objects, index_at, on_slab, .. } = *self.shape;
+        let Shape { objects, index_at, on_slab, bits_words, .. } = *self.shape;
         let index_in = if on_slab { start } else { block };
         // SAFETY: the bits lie at the start of the block, the index where the shape has it, the first object in the slab.
         unsafe {
-            block.write_bytes(0, self.shape.bits_bytes());
+            block.write_bytes(0, 2 * 8 * bits_words);
             self.slab.index.store(index_in.add(index_at).as_ptr(), Relaxed);
             self.slab.first.store(start.add(first).as_ptr(), Relaxed);
         }
         self.slab.live.store(block.as_ptr().cast(), Relaxed);
+        self.slab.bits(self.shape).end_at(objects);
         self.set_links(None, None);
         self.management().active.store(0, Relaxed);
         self.management().free.store(0, Relaxed);
         match self.shape.layout {
-            Layout::Native => (0..objects).step_by(64).for_each(|index| {
-                let bits = u64::MAX >> (64 - (objects - index).min(64));
-                self.set(index / 64, bits);
-            }),
+            Layout::Native => {}
             Layout::LinkedBufctl => (0..objects).for_each(|index| {
                 let next = if index + 1 == objects { END } else { index as u32 + 1 };
                 self.set(index, next);
@@ -128,6 +140,7 @@ impl<'s> Held<'s> {
         }
     }
 
+    #[inline]
     fn management(self) -> &'s Management {
         match self.shape.layout {
             // SAFETY: the index begins with the header (D1), whose bytes `reset` or its zeros made; a place in a slab or
@@ -144,7 +157,7 @@ impl<'s> Held<'s> {
     }
 
     fn get<T: Copy>(self, nth: usize) -> T {
-        // SAFETY: `nth` is below the number of elements (all callers count from the shape), which `reset` wrote (D1).
+        // SAFETY: `nth` is below the number of objects (all callers count from the shape), and `reset` wrote it (D1).
         unsafe { self.at::<T>(nth).read() }
     }
 
@@ -170,7 +183,8 @@ impl<'s> Held<'s> {
         }
     }
 
-    /// Objects that are out of the slab: users', or in magazines.
+    /// Objects in use.
+    #[inline]
     pub(crate) fn active(self) -> usize {
         self.management().active.load(Relaxed) as usize
     }
@@ -196,58 +210,107 @@ impl<'s> Held<'s> {
         self.set_next(next);
     }
 
-    /// Takes a free object out; there must be one.
-    pub(crate) fn take(self) -> usize {
+    /// The address of an object.
+    #[inline]
+    pub(crate) fn object(self, index: usize) -> NonNull<u8> {
+        debug_assert!(index < self.shape.objects);
+        // SAFETY: the object lies in the slab (D1), so not at null either.
+        unsafe { NonNull::new_unchecked(self.slab.first().wrapping_add(index * self.shape.stride)) }
+    }
+
+    /// Takes a free object, if there is one.
+    #[inline]
+    pub(crate) fn take(self) -> Option<usize> {
+        if self.shape.layout != Layout::Native {
+            return self.take_indexed();
+        }
+        let management = &self.slab.own;
+        let active = management.active.load(Relaxed);
+        if active as usize >= self.shape.objects {
+            return None;
+        }
+        management.active.store(active.wrapping_add(1), Relaxed);
+        let hint = management.free.load(Relaxed) as usize;
+        let (word, index) = self.slab.bits(self.shape).take_from(hint);
+        if word != hint {
+            management.free.store(word as u32, Relaxed);
+        }
+        Some(index)
+    }
+
+    /// As `take`, where there is an index.
+    fn take_indexed(self) -> Option<usize> {
         let management = self.management();
         let active = management.active.load(Relaxed);
-        debug_assert!((active as usize) < self.shape.objects, "nothing is free");
+        if active as usize >= self.shape.objects {
+            return None;
+        }
         management.active.store(active + 1, Relaxed);
-        match self.shape.layout {
-            Layout::Native => {
-                let mut word = management.free.load(Relaxed) as usize;
-                while self.get::<u64>(word) == 0 {
-                    word += 1;
-                }
-                management.free.store(word as u32, Relaxed);
-                let bits: u64 = self.get(word);
-                self.set(word, bits & (bits - 1));
-                word * 64 + bits.trailing_zeros() as usize
-            }
+        let index = match self.shape.layout {
             Layout::LinkedBufctl => {
                 let index = management.free.load(Relaxed) as usize;
                 management.free.store(self.get(index), Relaxed);
                 index
             }
-            Layout::Stack | Layout::StackU32 => self.index(active as usize),
-        }
+            _ => self.index(active as usize),
+        };
+        self.slab.bits(self.shape).set_live(index);
+        Some(index)
     }
 
-    /// Puts an object back that was taken.
-    pub(crate) fn put(self, index: usize) {
-        let management = self.management();
-        let active = management.active.load(Relaxed) - 1;
+    /// Puts an object back; false where it is free already.
+    #[inline]
+    pub(crate) fn put(self, index: usize) -> bool {
+        let was_live = self.slab.bits(self.shape).free(index);
+        if was_live {
+            self.note_free(index);
+        }
+        was_live
+    }
+
+    /// Takes note of an object that became free.
+    #[inline]
+    fn note_free(self, index: usize) {
+        if self.shape.layout != Layout::Native {
+            return self.put_index(index);
+        }
+        let management = &self.slab.own;
+        let active = management.active.load(Relaxed).wrapping_sub(1);
         management.active.store(active, Relaxed);
-        match self.shape.layout {
-            Layout::Native => {
-                let word = index / 64;
-                self.set(word, self.get::<u64>(word) | 1 << (index % 64));
-                management.free.store(management.free.load(Relaxed).min(word as u32), Relaxed);
-            }
-            Layout::LinkedBufctl => {
-                self.set(index, management.free.load(Relaxed));
-                management.free.store(index as u32, Relaxed);
-            }
-            Layout::Stack | Layout::StackU32 => self.set_index(active as usize, index),
+        let word = (index / 64) as u32;
+        if word < management.free.load(Relaxed) {
+            management.free.store(word, Relaxed);
         }
     }
 
-    /// The objects that are in the slab, in the order in which they would be taken.
-    pub(crate) fn free(self) -> Vec<usize> {
+    /// As `note_free`, where there is an index.
+    fn put_index(self, index: usize) {
+        let management = self.management();
+        let active = management.active.load(Relaxed) as usize - 1;
+        management.active.store(active as u32, Relaxed);
+        if self.shape.layout == Layout::LinkedBufctl {
+            self.set(index, management.free.load(Relaxed));
+            management.free.store(index as u32, Relaxed);
+        } else {
+            self.set_index(active, index);
+        }
+    }
+
+    /// Puts back what other threads have freed; how many objects.
+    pub(crate) fn collect(self) -> usize {
+        let mut count = 0;
+        self.slab.bits(self.shape).collect(|index| {
+            self.note_free(index);
+            count += 1;
+        });
+        count
+    }
+
+    /// The free objects, in the order in which they would be taken.
+    fn free(self) -> Vec<usize> {
         let Shape { objects, layout, .. } = *self.shape;
         match layout {
-            Layout::Native => (0..objects)
-                .filter(|&index| self.get::<u64>(index / 64) >> (index % 64) & 1 == 1)
-                .collect(),
+            Layout::Native => (0..objects).filter(|&index| !self.is_live(index)).collect(),
             Layout::LinkedBufctl => {
                 let mut at = self.management().free.load(Relaxed);
                 let walk = std::iter::from_fn(|| {
@@ -265,9 +328,7 @@ impl<'s> Held<'s> {
 
     /// Whether a user has the object.
     pub(crate) fn is_live(self, index: usize) -> bool {
-        // SAFETY: D1.
-        let word = unsafe { &*self.slab.live(index) };
-        word.load(Relaxed) >> (index % 64) & 1 == 1
+        self.slab.bits(self.shape).is_live(index)
     }
 
     /// Asserts that the free objects are each there once, not live, and as many as are not active.
@@ -278,6 +339,10 @@ impl<'s> Held<'s> {
         free.sort_unstable();
         assert!(free.is_sorted_by(|a, b| a < b), "an object is free twice");
         assert!(free.last().is_none_or(|&last| last < self.shape.objects));
+        let hint = self.management().free.load(Relaxed) as usize * 64;
+        let is_right =
+            self.shape.layout != Layout::Native || free.iter().all(|&index| index >= hint);
+        assert!(is_right, "an object below the hint is free");
     }
 }
 
@@ -329,9 +394,10 @@ mod tests {
                 let mut random = Rng::with_seed(size as u64);
                 for step in 0..2000 {
                     if out.len() < objects && (out.is_empty() || random.bool()) {
-                        out.push(held.take());
+                        out.push(held.take().unwrap());
                     } else {
-                        held.put(out.swap_remove(random.usize(..out.len())));
+                        let index = out.swap_remove(random.usize(..out.len()));
+                        assert!(held.put(index) && !held.put(index));
                     }
                     assert_eq!(held.active(), out.len());
                     if step % 16 == 0 {
@@ -340,6 +406,9 @@ mod tests {
                         assert!(out.iter().all(|index| !free.contains(index)), "{layout} {size}");
                     }
                 }
+                while held.take().is_some() {}
+                assert_eq!(held.active(), objects);
+                held.check();
             }
         }
     }
@@ -350,8 +419,8 @@ mod tests {
         let bed = Bed::new(Layout::LinkedBufctl, 512);
         let held = bed.held();
         let order = [6, 3, 7, 2, 5, 4, 0, 1];
-        assert_eq!((0..8).map(|_| held.take()).max(), Some(7));
-        order.iter().rev().for_each(|&index| held.put(index));
+        assert_eq!((0..8).filter_map(|_| held.take()).max(), Some(7));
+        assert!(order.iter().rev().all(|&index| held.put(index)));
         assert_eq!(held.free(), order);
         let array: Vec<u32> = (0..8).map(|nth| held.get(nth)).collect();
         assert_eq!(array, [1, END, 5, 7, 0, 4, 3, 2]);
@@ -362,10 +431,9 @@ mod tests {
         for layout in [Layout::Stack, Layout::StackU32] {
             let bed = Bed::new(layout, 512);
             let held = bed.held();
-            assert_eq!([held.take(), held.take(), held.take()], [0, 1, 2]);
-            held.put(0);
-            held.put(2);
-            assert_eq!((held.active(), held.take(), held.take()), (1, 2, 0));
+            assert_eq!([held.take(), held.take(), held.take()], [0, 1, 2].map(Some));
+            assert!(held.put(0) && held.put(2));
+            assert_eq!((held.active(), held.take(), held.take()), (1, Some(2), Some(0)));
         }
     }
 }

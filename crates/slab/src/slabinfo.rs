@@ -20,17 +20,17 @@ pub struct SlabInfo {
     pub objperslab: usize,
     /// Pages in a slab.
     pub pagesperslab: usize,
-    /// Objects of a thread's magazine.
+    /// Free objects that a thread keeps in slabs of its own.
     pub limit: u32,
-    /// Objects moved to or from it at a time.
+    /// Of them, those that go back at a time.
     pub batchcount: u32,
-    /// Batches that threads share.
+    /// 0: threads share whole slabs.
     pub sharedfactor: u32,
     /// Slabs of which an object is out.
     pub active_slabs: usize,
     /// Slabs there are.
     pub num_slabs: usize,
-    /// Free objects that threads share now.
+    /// 0, likewise.
     pub sharedavail: usize,
 }
 
@@ -41,9 +41,8 @@ impl SlabInfo {
         : tunables <limit> <batchcount> <sharedfactor> : slabdata <active_slabs> <num_slabs> <sharedavail>\n";
 
     pub(crate) fn of(depot: &Depot) -> Self {
-        let CacheStat { active_objects, shared, objects, slabs, free_slabs, .. } =
-            CacheStat::of(depot);
-        let Tunables { limit, batchcount, shared: sharedfactor } = depot.magazines.tunables();
+        let CacheStat { active_objects, objects, slabs, free_slabs, .. } = CacheStat::of(depot);
+        let Tunables { limit, batchcount } = depot.magazines.tunables();
         SlabInfo {
             name: depot.options.name.clone(),
             active_objs: active_objects,
@@ -53,10 +52,10 @@ impl SlabInfo {
             pagesperslab: depot.shape.pages,
             limit,
             batchcount,
-            sharedfactor,
+            sharedfactor: 0,
             active_slabs: slabs - free_slabs,
             num_slabs: slabs,
-            sharedavail: shared,
+            sharedavail: 0,
         }
     }
 

@@ -1,18 +1,17 @@
 //! What a cache counts.
 
-use crate::depot::{Depot, List};
+use crate::depot::Depot;
+use crate::lists::List;
 use crate::sync::Relaxed;
 
 /// Counts of a cache. While threads are at work, objects may be off by what they are doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// Objects that users have.
+    /// Objects that users have, those included that another thread than their slab's has freed since it last looked.
     pub active_objects: usize,
-    /// Free objects that threads keep for themselves.
+    /// Free objects in slabs that are threads' own.
     pub in_magazines: usize,
-    /// Free objects that threads share.
-    pub shared: usize,
-    /// Objects in the reserve.
+    /// Free objects of the reserve.
     pub reserved: usize,
     /// Objects that were written to when no one may, and are not given out again.
     pub lost: usize,
@@ -20,7 +19,7 @@ pub struct CacheStat {
     pub objects: usize,
     /// Slabs there are.
     pub slabs: usize,
-    /// Of them, those in which no object is out.
+    /// Of them, those that are no thread's, and without objects in use.
     pub free_slabs: usize,
     /// Chains of slabs that wait for a grace period; they are no more among `slabs`.
     pub waiting: usize,
@@ -31,17 +30,20 @@ pub struct CacheStat {
 impl CacheStat {
     pub(crate) fn of(depot: &Depot) -> Self {
         let state = depot.state();
-        let in_magazines = depot.magazines.count();
-        let kept = state.shared.len() + state.reserve.len() + state.lost + in_magazines;
+        let lists = &state.lists;
+        let in_magazines = depot.magazines.all().map(|magazine| magazine.kept() as usize).sum();
+        let reserved = depot.reserved(&state);
+        let objects = depot.shape.objects;
+        let in_use = lists.active + (state.owned + state.reserve.len()) * objects;
+        let slabs = state.slabs();
         CacheStat {
-            active_objects: state.out.saturating_sub(kept),
+            active_objects: in_use.saturating_sub(in_magazines + reserved + state.lost.len()),
             in_magazines,
-            shared: state.shared.len(),
-            reserved: state.reserve.len(),
-            lost: state.lost,
-            objects: state.slabs() * depot.shape.objects,
-            slabs: state.slabs(),
-            free_slabs: state.lens[List::Free as usize],
+            reserved,
+            lost: state.lost.len(),
+            objects: slabs * objects,
+            slabs,
+            free_slabs: lists.len(List::Free),
             waiting: depot.waiting.load(Relaxed),
             magazine_bytes: depot.magazines.bytes(),
         }

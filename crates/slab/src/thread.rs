@@ -25,15 +25,20 @@ impl Number {
         (self.number as usize).checked_sub(1)
     }
 
+    /// Whether it is this thread that `owner` says; 0 is no one.
+    #[inline]
+    pub(crate) fn is(self, owner: u32) -> bool {
+        self.number == owner && owner != 0
+    }
+
+    #[inline]
+    pub(crate) fn raw(self) -> u32 {
+        self.number
+    }
+
     #[inline]
     fn new(number: u32) -> Self {
         Number { number, here: PhantomData }
-    }
-
-    /// In a model, threads say who they are.
-    #[cfg(loom)]
-    pub(crate) fn of_model(number: u32) -> Self {
-        Self::new(number)
     }
 }
 

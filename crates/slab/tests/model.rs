@@ -77,20 +77,18 @@ impl Subject {
         }
     }
 
-    fn check(&self, reserved: usize) {
+    fn check(&self) {
         self.cache.check();
         let stat = self.cache.stat();
         assert_eq!(stat.active_objects, self.live.len());
-        assert!(
-            stat.reserved <= reserved && stat.objects == stat.slabs * self.cache.shape().objects
-        );
-        let kept = stat.active_objects + stat.in_magazines + stat.shared + stat.reserved;
+        assert!(stat.objects == stat.slabs * self.cache.shape().objects);
+        let kept = stat.active_objects + stat.in_magazines + stat.reserved;
         assert!(kept <= stat.objects, "{stat:?}");
     }
 }
 
 fn options(layout: Layout, limit: u32) -> Options {
-    let tunables = Tunables { limit, batchcount: limit.div_ceil(2), shared: 2 };
+    let tunables = Tunables { limit, batchcount: limit.div_ceil(2) };
     Options { layout, reserve: 3, tunables: Some(tunables), ..Options::default() }
 }
 
@@ -112,13 +110,13 @@ fn random_operations_match_the_model() {
             // Fill and drain in turn, so that slabs become full, and empty, and go.
             subjects[nth].step(step as u8, step / 6000 % 2 == 0, &mut random).unwrap();
             if step % 200 == 0 {
-                subjects[nth].check(3);
+                subjects[nth].check();
             }
         }
         for mut subject in subjects {
             (0..subject.live.len()).for_each(|_| subject.free(0));
             subject.cache.shrink();
-            subject.check(3);
+            subject.check();
             assert!(subject.cache.stat().slabs <= 3, "those of the reserve");
             subject.cache.destroy().unwrap();
         }
@@ -143,7 +141,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
             for step in 0..200 {
                 let done = subject.step(step, step % 60 < 40, &mut random);
                 assert!(done.is_ok() || supply.requests() >= nth);
-                subject.check(3);
+                subject.check();
             }
             (0..subject.live.len()).for_each(|_| subject.free(0));
             subject.cache.destroy().unwrap();
@@ -157,7 +155,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 }
 
 #[test]
-fn the_reserve_is_for_those_who_ask_for_it_and_is_filled_again() {
+fn the_reserve_is_for_those_who_ask_for_it() {
     let arena = Arena::new(page::Config { limit: Some(22), ..page::Config::default() }).unwrap();
     let cache = RawCache::with_options(&arena, 1000, 8, options(Layout::Native, 0)).unwrap();
     let mut objects = Vec::new();
@@ -168,15 +166,17 @@ fn the_reserve_is_for_those_who_ask_for_it_and_is_filled_again() {
         }
     };
     assert!(matches!(refused, Error::Pages(page::Error::Limit { .. })));
-    let reserved: Vec<_> = (0..3).map(|_| cache.alloc_reserved().unwrap()).collect();
-    assert_eq!(cache.alloc_reserved(), Err(refused));
-    assert_eq!(cache.stat().reserved, 0);
+    // Whole slabs are kept.
+    let all = cache.stat().reserved;
+    assert!(all >= 3);
+    let reserved: Vec<_> = (0..all).map(|_| cache.alloc_reserved().unwrap()).collect();
+    assert_eq!((cache.alloc_reserved(), cache.stat().reserved), (Err(refused), 0));
     for object in reserved {
         // SAFETY: no one uses it again.
         unsafe { cache.free(object).unwrap() };
-        assert_eq!(cache.alloc(), Err(refused), "what is freed goes to the reserve first");
+        assert_eq!(cache.alloc(), Err(refused), "what is freed there stays there");
     }
-    assert_eq!(cache.stat().reserved, 3);
+    assert_eq!(cache.stat().reserved, all);
     // SAFETY: as above.
     unsafe { cache.free(objects[0]).unwrap() };
     assert_eq!(cache.alloc(), Ok(objects[0]));
@@ -218,8 +218,8 @@ fn bad_input_is_named() {
     for align in [0, 3, 1 << 20] {
         assert_eq!(refused(8, align), Error::Align { align, page: page::page_size() });
     }
-    for (limit, batchcount) in [(4, 5), (4, 0), (0, 1), (5000, 1)] {
-        let tunables = Some(Tunables { limit, batchcount, shared: 0 });
+    for (limit, batchcount) in [(4, 5), (4, 0), (0, 1), (1 << 21, 1)] {
+        let tunables = Some(Tunables { limit, batchcount });
         let options = Options { tunables, ..Options::default() };
         let made = RawCache::with_options(&arena, 8, 8, options).map(drop);
         assert_eq!(made, Err(Error::Tunables { limit, batchcount }));
@@ -246,7 +246,7 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
         }
     }
     assert!(cache.shrink() > 0);
-    assert_eq!((cache.stat().slabs, cache.stat().waiting), (0, 1));
+    assert!(cache.stat().slabs == 0 && cache.stat().waiting > 0);
     assert_eq!(arena.budget().used(), used);
     // SAFETY: the guard was pinned before the objects were freed: their memory is an object's still.
     assert!(objects.iter().all(|object| unsafe { object.read() } == 7));

@@ -22,9 +22,10 @@ fn boxes_free_themselves_from_any_thread() {
         })
         .join()
         .unwrap();
+        // This thread's slabs: what the other one freed in them is collected.
+        cache.shrink();
         cache.raw().check();
-        let stat = cache.stat();
-        assert_eq!(stat.active_objects, 0);
+        assert_eq!(cache.stat().active_objects, 0);
     }
     cache.shrink();
     assert_eq!(cache.stat().slabs, 0, "threads that ended keep nothing");
@@ -137,7 +138,7 @@ fn writes_where_no_one_may_are_named() {
             objects[1].add(24).write(1);
             let end = Error::RedZone { address: at(1), at: at(1) + 24 };
             assert_eq!(cache.free(objects[1]), Err(end));
-            assert_eq!(cache.free(objects[1]), Err(Error::DoubleFree { address: at(1) }));
+            assert_eq!(cache.free(objects[1]), Err(end), "once more");
             objects[2].sub(1).write(1);
             let before = Error::RedZone { address: at(2), at: at(2) - 1 };
             assert_eq!(cache.free(objects[2]), Err(before));
@@ -149,6 +150,7 @@ fn writes_where_no_one_may_are_named() {
         let used = Error::UsedAfterFree { address: at(3), at: at(3) + 5 };
         assert_eq!(next.iter().filter(|object| **object == Err(used)).count(), 1);
         assert_eq!(cache.stat().lost, 3);
+        assert_eq!(cache.stat().active_objects, next.len() - 1);
         cache.check();
         assert_eq!(cache.destroy().unwrap_err().objects.len(), next.len() - 1);
     }

@@ -57,7 +57,7 @@ fn tell(
     for (kind, time) in kinds().into_iter().zip(&times) {
         report.add(figure(format!("{what}/{}", name(kind)), *time, "ns"))?;
     }
-    let rivals = kinds().into_iter().zip(&seconds[..]).zip(&times).skip(1);
+    let rivals = kinds().into_iter().zip(seconds).zip(&times).skip(1);
     let best = rivals.min_by(|a, b| a.1.total_cmp(b.1));
     let told = format!("{what}/our cache over the best");
     if kinds().len() <= StoreKind::RIVALS.len() {

@@ -30,8 +30,8 @@ const PAIRS: usize = 10;
 /// What leaving the slab saved in 2013, in percent: cache misses, time.
 const SAVED: [f64; 2] = [3.5, 3.2];
 
-const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27, shared: 8 });
-const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60, shared: 8 });
+const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
+const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));

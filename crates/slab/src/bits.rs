@@ -70,10 +70,10 @@ impl Bits<'_> {
         loop {
             let live = self.live[word].load(Relaxed);
             if live != u64::MAX {
-                let bit = live.trailing_ones() as usize;
-                self.live[word].store(live | (live + 1), Relaxed);
-                self.clear_remote(word * 64 + bit);
-                return (word, word * 64 + bit);
+                let index = word << 6 | live.trailing_ones() as usize;
+                self.live[word].store(live | live.wrapping_add(1), Relaxed);
+                self.clear_remote(index);
+                return (word, index);
             }
             word += 1;
         }

@@ -15,7 +15,7 @@ use crate::Error;
 use crate::layout::Shape;
 use crate::slab::Slab;
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
-use crate::thread::{NUMBERS_MAX, Number};
+use crate::thread::{NUMBERS, Number};
 use page::{Extent, ExtentId};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{NonNull, null_mut};
@@ -123,7 +123,7 @@ impl Magazine {
 pub(crate) struct Magazines {
     tunables: Tunables,
     /// By thread; null before a thread's first object.
-    slots: Box<[AtomicPtr<Magazine>]>,
+    slots: Box<[AtomicPtr<Magazine>; NUMBERS]>,
 }
 
 // SAFETY: slabs may be any thread's; a magazine is its thread's alone (M1).
@@ -133,8 +133,7 @@ unsafe impl Sync for Magazines {}
 
 impl Magazines {
     pub(crate) fn new(tunables: Tunables) -> Self {
-        let threads = if tunables.limit == 0 { 0 } else { NUMBERS_MAX };
-        Magazines { tunables, slots: (0..threads).map(|_| AtomicPtr::new(null_mut())).collect() }
+        Magazines { tunables, slots: Box::new([const { AtomicPtr::new(null_mut()) }; NUMBERS]) }
     }
 
     pub(crate) fn tunables(&self) -> Tunables {
@@ -144,7 +143,7 @@ impl Magazines {
     /// The thread's magazine, if it was made.
     #[inline]
     pub(crate) fn own(&self, number: Number) -> Option<&Magazine> {
-        let slot = self.slots.get(number.place()?)?;
+        let slot = &self.slots[usize::from(number.place())];
         // SAFETY: null, or what `make` leaked, which stays until the magazines are dropped.
         unsafe { slot.load(Relaxed).as_ref() }
     }
@@ -154,7 +153,10 @@ impl Magazines {
         if let Some(made) = self.own(number) {
             return Some(made);
         }
-        let slot = self.slots.get(number.place()?)?;
+        if number.raw() == 0 || self.tunables.limit == 0 {
+            return None;
+        }
+        let slot = &self.slots[usize::from(number.place())];
         let mut memory = Vec::new();
         memory.try_reserve_exact(1).ok()?;
         memory.push(Magazine {
@@ -182,7 +184,7 @@ impl Magazines {
 
 impl Drop for Magazines {
     fn drop(&mut self) {
-        for slot in &self.slots {
+        for slot in self.slots.iter() {
             if let Some(magazine) = NonNull::new(slot.load(Relaxed)) {
                 // SAFETY: `make` leaked it, as a slice of one, and `&mut self` excludes all others.
                 drop(unsafe {

@@ -215,7 +215,11 @@ impl<'s> Held<'s> {
     pub(crate) fn object(self, index: usize) -> NonNull<u8> {
         debug_assert!(index < self.shape.objects);
         // SAFETY: the object lies in the slab (D1), so not at null either.
-        unsafe { NonNull::new_unchecked(self.slab.first().wrapping_add(index * self.shape.stride)) }
+        unsafe {
+            NonNull::new_unchecked(
+                self.slab.first().wrapping_add(index.wrapping_mul(self.shape.stride)),
+            )
+        }
     }
 
     /// Takes a free object, if there is one.

@@ -1,43 +1,43 @@
 //! Numbers of threads: small, and used again when a thread has ended.
 //!
-//! Locks: `CACHES` is taken before any cache's, `NUMBERS` last.
+//! Locks: `CACHES` is taken before any cache's, `TAKEN` last.
 
 use crate::sync::Mutex;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-/// Threads that have a number at a time; those beyond have none, and no magazines.
-pub(crate) const NUMBERS_MAX: usize = 256;
+/// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no magazines.
+pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
 /// The calling thread's number. It can't be sent, so whoever has it is that thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     /// From 1 on; 0 is none.
-    number: u32,
+    number: u8,
     here: PhantomData<*const ()>,
 }
 
 impl Number {
-    /// The place of the thread's things among those of all threads.
+    /// The place of the thread's things among those of all threads; 0 is no thread's.
     #[inline]
-    pub(crate) fn place(self) -> Option<usize> {
-        (self.number as usize).checked_sub(1)
+    pub(crate) fn place(self) -> u8 {
+        self.number
     }
 
     /// Whether it is this thread that `owner` says; 0 is no one.
     #[inline]
     pub(crate) fn is(self, owner: u32) -> bool {
-        self.number == owner && owner != 0
+        self.raw() == owner && owner != 0
     }
 
     #[inline]
     pub(crate) fn raw(self) -> u32 {
-        self.number
+        self.number.into()
     }
 
     #[inline]
-    fn new(number: u32) -> Self {
+    fn new(number: u8) -> Self {
         Number { number, here: PhantomData }
     }
 }
@@ -49,11 +49,12 @@ pub(crate) trait Keeper: Send + Sync {
 }
 
 static CACHES: Mutex<Vec<Weak<dyn Keeper>>> = Mutex::new(Vec::new());
-static NUMBERS: Mutex<[u64; NUMBERS_MAX / 64]> = Mutex::new([0; NUMBERS_MAX / 64]);
+/// Bit n: a thread has number n.
+static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
 
 thread_local! {
     /// 0 before the first question, and again once the thread is ending.
-    static NUMBER: Cell<u32> = const { Cell::new(0) };
+    static NUMBER: Cell<u8> = const { Cell::new(0) };
     static LEAVES: Leaves = const { Leaves };
 }
 
@@ -82,12 +83,12 @@ pub(crate) fn number() -> Number {
     number_if_known()
 }
 
-fn take() -> u32 {
-    let mut numbers = NUMBERS.lock();
-    let Some(word) = numbers.iter().position(|&word| word != u64::MAX) else { return 0 };
-    let bit = numbers[word].trailing_ones();
-    numbers[word] |= 1 << bit;
-    word as u32 * 64 + bit + 1
+fn take() -> u8 {
+    let mut taken = TAKEN.lock();
+    let Some(word) = taken.iter().position(|&word| word != u64::MAX) else { return 0 };
+    let bit = taken[word].trailing_ones();
+    taken[word] |= 1 << bit;
+    (word as u32 * 64 + bit) as u8
 }
 
 /// Dropped when its thread ends.
@@ -96,12 +97,15 @@ struct Leaves;
 impl Drop for Leaves {
     fn drop(&mut self) {
         let number = number_if_known();
-        let Some(place) = number.place() else { return };
+        if number.raw() == 0 {
+            return;
+        }
+        let place = usize::from(number.place());
         let caches = CACHES.lock();
         caches.iter().filter_map(Weak::upgrade).for_each(|keeper| keeper.leave(number));
         drop(caches);
         NUMBER.set(0);
-        NUMBERS.lock()[place / 64] &= !(1 << (place % 64));
+        TAKEN.lock()[place / 64] &= !(1 << (place % 64));
     }
 }
 
@@ -112,9 +116,9 @@ mod tests {
     #[test]
     fn numbers_are_used_again() {
         let mine = number().place();
-        for _ in 0..NUMBERS_MAX * 2 {
+        for _ in 0..NUMBERS * 2 {
             let other = std::thread::spawn(|| number().place()).join().unwrap();
-            assert!(other.is_some() && other != mine);
+            assert!(other != 0 && other != mine);
         }
     }
 }

@@ -7,6 +7,9 @@ use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// Pages of an entry of the map from pages to slabs.
+pub(crate) const GRANULE: u32 = 4;
+
 /// Pages for caches, and the memory of what manages them.
 #[derive(Debug)]
 pub struct Arena {
@@ -20,7 +23,9 @@ impl Arena {
     /// An arena without pages; they come with the first objects. Blocks take pages beyond the limit.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
-        let config = page::Config { by_address: true, quick: true, ..config };
+        // A slab takes a little more address space then, and the map of pages is a quarter.
+        let granule = config.granule.max(GRANULE);
+        let config = page::Config { by_address: true, quick: true, granule, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) }))
     }
 
@@ -50,7 +55,10 @@ impl Arena {
     pub fn check(&self) {
         self.space.check();
         self.blocks.check();
-        let pages = self.space.live().map(|id| self.space.extent(id).pages() as usize);
+        let pages = self.space.live().map(|id| {
+            let extent = self.space.extent(id);
+            extent.pages() as usize - extent.data.released().count_ones() as usize
+        });
         assert_eq!(pages.sum::<usize>(), self.space.budget().used(), "pages committed");
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Depot {
     /// 2^40 / stride, rounded up.
     reciprocal: u64,
     colour: AtomicU32,
-    blocks: packed::RawCache,
+    pub(crate) blocks: packed::RawCache,
     me: Weak<Depot>,
 }
 
@@ -124,8 +124,8 @@ impl Depot {
 
     /// A slab that the caller may work in.
     #[inline]
-    fn held(&self, id: ExtentId) -> Held<'_> {
-        // SAFETY: private to this file, where each caller says why he may (K3).
+    pub(crate) fn held(&self, id: ExtentId) -> Held<'_> {
+        // SAFETY: each caller, here and in `shrink`, says why he may (K3).
         unsafe { Held::new(&self.arena.space.extent(id).data, &self.shape) }
     }
 
@@ -226,6 +226,7 @@ impl Depot {
                 self.set_current(magazine, id)
             }
             Some(id) => {
+                self.recommit(id)?;
                 self.claim(&mut state, magazine, number, id);
                 self.set_current(magazine, id);
             }
@@ -305,7 +306,7 @@ impl Depot {
     }
 
     /// Gives up all slabs of a thread, or of one that is no more.
-    fn drain(&self, magazine: &Magazine) {
+    pub(crate) fn drain(&self, magazine: &Magazine) {
         let mut state = self.state.lock();
         while let Some(id) = magazine.with(|own| own.head) {
             self.release(&mut state, magazine, id);
@@ -327,6 +328,7 @@ impl Depot {
             let mut state = self.state.lock();
             let lists = &state.lists;
             if let Some(id) = lists.first(List::Partial).or_else(|| lists.first(List::Free)) {
+                self.recommit(id)?;
                 let held = self.held(id);
                 let object = held.take().map(|index| held.object(index));
                 state.lists.active += usize::from(object.is_some());
@@ -338,6 +340,14 @@ impl Depot {
             let id = self.make()?;
             self.state.lock().lists.link(id, List::Free, |id| self.held(id));
         }
+    }
+
+    /// Counts the pages of a slab of no one again that were given back. The lock is held.
+    fn recommit(&self, id: ExtentId) -> Result<(), Error> {
+        let slab = self.held(id).slab;
+        self.arena.space.charge(slab.released().count_ones())?;
+        slab.set_released(0);
+        Ok(())
     }
 
     /// Puts a slab that is no one's, and whose count has changed, into the right list. The lock is held.
@@ -471,7 +481,7 @@ impl Depot {
             let held = Held::new(&extent.data, &self.shape);
             held.reset(start, block, first + colour + pad);
         }
-        extent.data.list.store(List::Apart as u32, Relaxed);
+        extent.data.list.store(List::Apart as u8, Relaxed);
         extent.data.owner.store(NO_ONE, Relaxed);
         for index in 0..objects {
             let object = self.held(id).object(index);
@@ -486,7 +496,7 @@ impl Depot {
     }
 
     /// Unlinks the empty slabs above `most`, as a chain through their links. The lock is held.
-    fn unlink_empty(&self, state: &mut State, most: usize) -> Option<ExtentId> {
+    pub(crate) fn unlink_empty(&self, state: &mut State, most: usize) -> Option<ExtentId> {
         let mut chain = None;
         while state.lists.len(List::Free) > most
             && let Some(id) = state.lists.first(List::Free)
@@ -499,7 +509,7 @@ impl Depot {
     }
 
     /// Gives a chain of slabs back, now or after a grace period.
-    fn retire(&self, chain: Option<ExtentId>) {
+    pub(crate) fn retire(&self, chain: Option<ExtentId>) {
         let Some(head) = chain else { return };
         if self.options.memory == Memory::AnyTime {
             self.reclaim(head);
@@ -527,15 +537,15 @@ impl Depot {
                 (0..self.shape.objects).for_each(|index| destructor(held.object(index)));
             }
             let Some(block) = slab.block() else { unreachable!("{id:?} is no slab") };
-            let pages = PageSet::default();
-            pages.insert(0..self.shape.pages as u32);
+            let all = u16::MAX >> (u16::BITS as usize - self.shape.pages);
+            let pages = PageSet::from_low_bits((all & !slab.released()).into());
             // SAFETY: no object is out, and no one looks any more (K1).
-            if unsafe { space.release(id, &pages) }.len() as usize == self.shape.pages {
+            if unsafe { space.release(id, &pages) }.len() == pages.len() {
                 slab.clear();
                 space.free(id);
                 self.free_block(block);
             } else {
-                // Locked memory: it stays, as a new slab.
+                // Locked memory, so none of it was given back before: it stays, as a new slab.
                 self.prepare(id, block);
                 self.state.lock().lists.link(id, List::Free, |id| self.held(id));
             }
@@ -567,24 +577,6 @@ impl Depot {
         let chain = self.unlink_empty(&mut state, 0);
         drop(state);
         self.retire(chain);
-    }
-
-    /// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up theirs when they next
-    /// free. How many slabs went, or wait for a grace period.
-    pub(crate) fn shrink(&self) -> usize {
-        let before = self.state.lock().slabs();
-        self.magazines.all().for_each(|magazine| magazine.set_limit(0));
-        if let Some(magazine) = self.magazines.own(number()) {
-            magazine.set_limit(self.magazines.tunables().limit);
-            self.drain(magazine);
-        }
-        let mut state = self.state.lock();
-        let chain = self.unlink_empty(&mut state, 0);
-        let after = state.slabs();
-        drop(state);
-        self.retire(chain);
-        self.blocks.shrink();
-        before.saturating_sub(after)
     }
 
     /// Gives everything back that no user has, for a cache that ends.

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::options::{Debug, Memory, Options};
+use crate::options::{Debug, Options};
 use std::ptr::NonNull;
 
 const ZONE: u8 = 0xbd;
@@ -29,7 +29,7 @@ impl Guard {
     pub(crate) fn new(size: usize, align: usize, options: &Options) -> Option<Self> {
         let left = align.max(16);
         let right = (size + RIGHT_MIN).next_multiple_of(align) - size;
-        let fills = options.constructor.is_none() && options.memory == Memory::AnyTime;
+        let fills = options.may_forget();
         (options.debug == Debug::On).then_some(Guard { size, left, right, fills })
     }
 

@@ -13,19 +13,19 @@
 //! no more than an eighth. The other two take the pages, and the side, that pack most.
 
 use crate::Error;
+use crate::arena::GRANULE;
 use page::page_size;
 use std::fmt;
 use std::str::FromStr;
 
 /// Most pages of a slab.
-const PAGES_MAX: usize = 16;
+pub(crate) const PAGES_MAX: usize = 16;
 /// SLAB tried no order above this one as long as one object fits.
 const ORDER_MAX: u32 = 1;
 /// Bytes of SLAB's header before 2013: two links, colour and address of the first object, two counts.
 pub(crate) const HEADER: usize = 40;
-/// What a slab costs outside its pages and its block: descriptor, map entry and used bit per page.
+/// What a slab costs outside its pages and its block: descriptor and map entries.
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-const PER_PAGE: usize = 4;
 /// More pages are not worth it once this share of a slab goes to anything but objects.
 const SMALL_SHARE: usize = 128;
 /// Bytes of a line of the processor's cache.
@@ -158,7 +158,8 @@ impl Shape {
 
     /// All bytes that a slab costs besides its objects.
     pub fn overhead(&self) -> usize {
-        let management = self.block_bytes() + DESCRIPTOR + self.pages * PER_PAGE;
+        let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
+        let management = self.block_bytes() + DESCRIPTOR + map;
         self.bytes() - self.objects * self.stride + management
     }
 }

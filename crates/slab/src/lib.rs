@@ -36,6 +36,7 @@ mod magazine;
 mod options;
 pub mod packed;
 mod raw;
+mod shrink;
 mod slab;
 mod slabinfo;
 mod stat;

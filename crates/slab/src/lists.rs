@@ -72,7 +72,7 @@ impl Lists {
         if let Some(next) = next {
             find(next).set_prev(prev);
         }
-        held.slab.list.store(List::Apart as u32, Relaxed);
+        held.slab.list.store(List::Apart as u8, Relaxed);
         self.lens[list as usize] -= 1;
         self.active -= held.active();
     }
@@ -86,7 +86,7 @@ impl Lists {
             find(head).set_prev(Some(id));
         }
         self.heads[list as usize] = Some(id);
-        held.slab.list.store(list as u32, Relaxed);
+        held.slab.list.store(list as u8, Relaxed);
         self.lens[list as usize] += 1;
         self.active += held.active();
     }

@@ -62,6 +62,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a free object's bytes may be lost.
+    pub(crate) fn may_forget(&self) -> bool {
+        self.constructor.is_none() && self.memory == Memory::AnyTime
+    }
+
     /// The default under a name.
     pub fn named(name: impl Into<String>) -> Self {
         Options { name: name.into(), ..Options::default() }

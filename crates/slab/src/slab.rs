@@ -7,7 +7,7 @@
 //!   | 16  live: address of the bits                 |  two per object (bits.rs)
 //!   | 24  first object: address                     |
 //!   | 32  index: address (block, or slab)           |
-//!   | 40  list          44  owner                   |  the thread that alone works in it, if there is one
+//!   | 40  list  42  released  44  owner             |  pages given back; the thread that alone works in it
 //! ```
 //! `linked-bufctl` keeps the first four in a header before its index instead. Everything but the bits and the owner
 //! belongs to the slab's thread, or, where it has none, to who has the cache's lock.
@@ -19,9 +19,9 @@
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, Owner, Word};
-use crate::layout::{HEADER, Layout, Shape};
-use crate::sync::{AtomicPtr, AtomicU32, Relaxed};
-use page::ExtentId;
+use crate::layout::{HEADER, Layout, PAGES_MAX, Shape};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
+use page::{ExtentId, page_size};
 use std::ptr::NonNull;
 
 /// What changes as objects come and go.
@@ -43,9 +43,13 @@ pub(crate) struct Slab {
     live: AtomicPtr<Word>,
     first: AtomicPtr<u8>,
     index: AtomicPtr<u8>,
-    pub(crate) list: AtomicU32,
+    pub(crate) list: AtomicU8,
+    /// Bit n: page n was given back though the slab stays. No object is given out then.
+    released: AtomicU16,
     pub(crate) owner: Owner,
 }
+
+const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
 
 // As drawn above, and a line of memory with what is the extent's.
 #[cfg(not(loom))]
@@ -63,6 +67,15 @@ impl Slab {
     #[inline]
     pub(crate) fn first(&self) -> *mut u8 {
         self.first.load(Relaxed)
+    }
+
+    /// Pages that were given back.
+    pub(crate) fn released(&self) -> u16 {
+        self.released.load(Relaxed)
+    }
+
+    pub(crate) fn set_released(&self, pages: u16) {
+        self.released.store(pages, Relaxed);
     }
 
     /// The block that lies off the slab.
@@ -125,6 +138,7 @@ impl<'s> Held<'s> {
         }
         self.slab.live.store(block.as_ptr().cast(), Relaxed);
         self.slab.bits(self.shape).end_at(objects);
+        self.slab.set_released(0);
         self.set_links(None, None);
         self.management().active.store(0, Relaxed);
         self.management().free.store(0, Relaxed);
@@ -308,6 +322,16 @@ impl<'s> Held<'s> {
             count += 1;
         });
         count
+    }
+
+    /// The pages on which no live object lies, of a slab whose objects begin with its first page.
+    pub(crate) fn idle_pages(self) -> u16 {
+        let Shape { stride, objects, pages, .. } = *self.shape;
+        let is_idle = |&page: &usize| {
+            let end = ((page + 1) * page_size()).div_ceil(stride).min(objects);
+            (page * page_size() / stride..end).all(|index| !self.is_live(index))
+        };
+        (0..pages).filter(is_idle).fold(0, |idle, page| idle | 1 << page)
     }
 
     /// The free objects, in the order in which they would be taken.

@@ -111,6 +111,7 @@ fn random_operations_match_the_model() {
             subjects[nth].step(step as u8, step / 6000 % 2 == 0, &mut random).unwrap();
             if step % 200 == 0 {
                 subjects[nth].check();
+                arena.check();
             }
         }
         for mut subject in subjects {
@@ -260,5 +261,51 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     }
     assert_eq!((cache.stat().waiting, arena.budget().used()), (0, 0));
     cache.destroy().unwrap();
+    arena.check();
+}
+
+#[test]
+fn shrink_gives_back_pages_on_which_nothing_lives() {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    for layout in [Layout::Native, Layout::Stack] {
+        let mut subject = Subject::new(&arena, 512, 8, options(layout, 64)).unwrap();
+        let mut random = Rng::with_seed(1);
+        for round in 0..3u8 {
+            while subject.live.len() < 8000 {
+                subject.alloc(round, false).unwrap();
+            }
+            let used = arena.budget().used();
+            while subject.live.len() > 80 {
+                subject.free(random.usize(..subject.live.len()));
+            }
+            subject.cache.shrink();
+            subject.check();
+            arena.check();
+            let left = arena.budget().used();
+            assert!(left <= 80 + 16, "{left} of {used} pages for 80 objects and the reserve");
+        }
+        (0..80).for_each(|_| subject.free(0));
+        subject.cache.destroy().unwrap();
+        arena.check();
+    }
+}
+
+#[test]
+fn pages_that_were_given_back_are_counted_again_or_refused() {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    let cache = RawCache::new(&arena, 512, 8).unwrap();
+    let per_slab = cache.shape().objects;
+    let objects: Vec<_> = (0..4 * per_slab).map(|_| cache.alloc().unwrap()).collect();
+    let (kept, freed): (Vec<_>, Vec<_>) =
+        objects.into_iter().enumerate().partition(|(nth, _)| nth % per_slab == 0);
+    // SAFETY: no one uses them again.
+    freed.iter().for_each(|&(_, object)| unsafe { cache.free(object).unwrap() });
+    cache.shrink();
+    assert_eq!(arena.budget().used(), kept.len(), "a page for each");
+    arena.budget().set_limit(Some(kept.len()));
+    assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
+    arena.budget().set_limit(None);
+    cache.alloc().unwrap();
+    cache.check();
     arena.check();
 }

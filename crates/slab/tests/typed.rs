@@ -155,3 +155,45 @@ fn writes_where_no_one_may_are_named() {
         assert_eq!(cache.destroy().unwrap_err().objects.len(), next.len() - 1);
     }
 }
+
+/// Threads take, pass on and free at random, all in one cache: what each wrote is there, and nothing is left.
+#[test]
+fn threads_at_random() {
+    for layout in Layout::ALL {
+        let tunables = Some(slab::Tunables { limit: 40, batchcount: 20 });
+        let options = Options { layout, tunables, ..Options::default() };
+        let cache = Cache::<[u64; 6]>::with_options(&arena(), options).unwrap();
+        let shared = std::sync::Mutex::new(Vec::new());
+        let work = |seed: u64| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut mine = Vec::new();
+            for step in 0..30_000 {
+                match random.u8(..8) {
+                    0 => shared.lock().unwrap().extend(mine.pop()),
+                    1 => mine.extend(shared.lock().unwrap().pop()),
+                    2..5 if mine.len() < 300 => {
+                        mine.push((step, cache.alloc([step; 6]).unwrap()));
+                    }
+                    5 if step % 97 == 0 => drop(cache.shrink()),
+                    _ if !mine.is_empty() => {
+                        let (stamp, object) = mine.swap_remove(random.usize(..mine.len()));
+                        assert_eq!(*object, [stamp; 6]);
+                    }
+                    _ => {}
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let work = &work;
+            let threads: Vec<_> = (0..4).map(|seed| scope.spawn(move || work(seed))).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        cache.raw().check();
+        assert_eq!(cache.stat().active_objects, shared.lock().unwrap().len());
+        shared.lock().unwrap().clear();
+        cache.shrink();
+        cache.raw().check();
+        assert_eq!(cache.stat().slabs, 0);
+        cache.destroy().unwrap();
+    }
+}

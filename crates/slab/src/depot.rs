@@ -142,9 +142,9 @@ impl Depot {
     /// The number of the object at an address, if it is one of that slab of this cache.
     #[inline]
     fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
-        let first = extent.data.first().addr();
-        let at = object.addr().get().wrapping_sub(first);
-        if extent.tag() != self.tag || first == 0 || at >= self.span {
+        // Where there is no slab, first is 0, and no address is that low.
+        let at = object.addr().get().wrapping_sub(extent.data.first().addr());
+        if extent.tag() != self.tag || at >= self.span {
             return None;
         }
         // `at` is below 2^20, so neither product overflows.

@@ -33,7 +33,9 @@ mod lists;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod magazine;
+mod making;
 mod options;
+mod own;
 pub mod packed;
 mod raw;
 mod shrink;

@@ -243,10 +243,12 @@ impl Depot {
     fn free_locked(&self, mut state: MutexGuard<'_, State>, id: ExtentId, index: usize) -> bool {
         let held = self.held(id);
         let list = List::of_slab(held.slab);
-        if !held.put(index) {
+        let is_reserved = held.slab.owner.load(Relaxed) == RESERVE;
+        // No one's and in no list: nothing lives there any more.
+        if (list == List::Apart && !is_reserved) || !held.put(index) {
             return false;
         }
-        if held.slab.owner.load(Relaxed) == RESERVE {
+        if is_reserved {
             return true;
         }
         state.lists.active -= 1;

@@ -36,7 +36,7 @@ pub struct Options {
     pub debug: Debug,
     /// When memory may become something else.
     pub memory: Memory,
-    /// Objects kept for those who ask with `alloc_reserved`.
+    /// Objects kept for those who ask with `alloc_reserved`, in whole slabs.
     pub reserve: usize,
     /// Magazines; `None` is what suits the size.
     pub tunables: Option<Tunables>,

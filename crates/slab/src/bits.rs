@@ -63,7 +63,7 @@ impl Bits<'_> {
         self.live[index / 64].load(Relaxed) & bit(index) != 0
     }
 
-    /// For the slab's thread: the first free object from word `hint` on becomes live. There is one. Its word, and number.
+    /// For the slab's thread: a free object from word `hint` on, and there is one, becomes live: its word, and number.
     #[inline]
     pub(crate) fn take_from(&self, hint: usize) -> (usize, usize) {
         let mut word = hint;

@@ -1,8 +1,8 @@
 //! Slabs are made and given back, with no lock of the cache held; those of the reserve too.
 //!
 //! # Safety
-//! - A1: a slab that is in no list, and no thread's, is known to its maker alone, or to who unlinked it: he may work in it,
-//!   and do with its memory what he likes, as no object of it is live (K1).
+//! - A1: a slab that is in no list, and no thread's, is known to its maker alone, or to who unlinked it: he may work in
+//!   it, and do with its memory what he likes, as no object of it is live (K1).
 #![allow(unsafe_code)]
 
 use crate::Error;

@@ -130,7 +130,7 @@ impl<'s> Held<'s> {
     pub(crate) unsafe fn reset(self, start: NonNull<u8>, block: NonNull<u8>, first: usize) {
         let Shape { objects, index_at, on_slab, bits_words, .. } = *self.shape;
         let index_in = if on_slab { start } else { block };
-        // SAFETY: the bits lie at the start of the block, the index where the shape has it, the first object in the slab.
+        // SAFETY: the bits lie at the start of the block, index and first object where the shape has them.
         unsafe {
             block.write_bytes(0, 2 * 8 * bits_words);
             self.slab.index.store(index_in.add(index_at).as_ptr(), Relaxed);

@@ -91,6 +91,9 @@ pub enum Error {
     /// Our device refused a request.
     #[error(transparent)]
     Ours(#[from] zram::Error),
+    /// One of our object caches refused a request.
+    #[error(transparent)]
+    Objects(#[from] slab::Error),
     /// Our pool refused a request.
     #[error(transparent)]
     Pool(#[from] zsmalloc::Error),

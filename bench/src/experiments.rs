@@ -9,6 +9,7 @@ mod parity;
 mod pause;
 mod removal;
 mod rivals;
+pub mod slab;
 mod throughput;
 
 use clap::ValueEnum;
@@ -38,6 +39,8 @@ pub enum Experiment {
     Malloc,
     /// Our device's writes and reads over the raw codec's, on one thread and on two.
     Throughput,
+    /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
+    Slab,
     /// All of them.
     All,
 }
@@ -97,6 +100,7 @@ impl Experiment {
             Experiment::Churn => churn::run,
             Experiment::Malloc => malloc::run,
             Experiment::Throughput => throughput::run,
+            Experiment::Slab => slab::run,
             Experiment::All => all,
         };
         run(request, report)

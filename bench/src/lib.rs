@@ -13,6 +13,7 @@ pub mod filled;
 pub mod inputs;
 pub mod kernel;
 pub mod memory;
+pub mod objects;
 pub mod page;
 pub mod pairing;
 pub mod report;

@@ -91,3 +91,16 @@ fn pause() {
         assert!(value(&figures, &format!("{store}/objects moved meanwhile")) >= 0.0);
     }
 }
+
+#[test]
+fn slab() {
+    let figures = figures("slab", "1M", "3000");
+    assert_eq!(value(&figures, "kmalloc-32/objects per slab, linked-bufctl"), 112.0);
+    assert_eq!(value(&figures, "kmalloc-32/objects per slab, stack-u32"), 113.0);
+    for what in ["one thread/64 bytes", "freed by another thread/512 bytes"] {
+        assert!(value(&figures, &format!("{what}/our cache")) > 0.0);
+        assert!(value(&figures, &format!("{what}/glibc malloc")) > 0.0);
+    }
+    assert!(value(&figures, "messages/native: time") > 0.0);
+    assert!(value(&figures, "32 bytes live/our cache: all that is counted over the objects") > 1.0);
+}

@@ -19,6 +19,7 @@ mod extent;
 pub mod fork;
 mod mapping;
 mod pageset;
+mod recent;
 mod size;
 mod space;
 mod supply;

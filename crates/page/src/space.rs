@@ -43,11 +43,13 @@ pub struct Config {
     pub granule: u32,
     /// Whether [`Space::offset_of`] is to find addresses, which costs a table of 8 KiB.
     pub by_address: bool,
+    /// Whether [`Space::extent_at`] is to be quick too, which costs another 4 KiB.
+    pub quick: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { limit: None, supply: None, granule: 1, by_address: false }
+        Config { limit: None, supply: None, granule: 1, by_address: false, quick: false }
     }
 }
 
@@ -57,6 +59,7 @@ impl fmt::Debug for Config {
             .field("limit", &self.limit)
             .field("granule", &self.granule)
             .field("by_address", &self.by_address)
+            .field("quick", &self.quick)
             .finish_non_exhaustive()
     }
 }
@@ -210,6 +213,14 @@ impl<D: Zeroed> Space<D> {
     /// The offset of `address`, if it lies in this space, and the space is [`by_address`](Config::by_address).
     pub fn offset_of(&self, address: usize) -> Option<u64> {
         self.units.offset_of(address)
+    }
+
+    /// The extent whose granules `address` lies in, if it lies in one. If not, it may be any: whoever did not get the
+    /// address from a live extent compares it with where that lies.
+    #[inline]
+    pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
+        let id = ExtentId::from_raw(self.units.entry_at(address)?)?;
+        Some((id, self.extents.get(id)?))
     }
 
     /// The address of `offset`, which lies in a live extent.

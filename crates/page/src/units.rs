@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use crate::mapping::Mapping;
+use crate::recent::Recent;
 use crate::space::Config;
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -33,6 +34,7 @@ pub(crate) struct Units {
     /// Words of `used` that were written.
     used_touched: AtomicU32,
     windows: Option<Windows>,
+    recent: Option<Recent>,
     /// Pages of a granule, and the binary logarithm of its bytes.
     granule: u32,
     granule_shift: u32,
@@ -43,13 +45,15 @@ impl Units {
         let granule = config.granule;
         let is_possible = granule.is_power_of_two() && granule <= EXTENT_PAGES_MAX;
         assert!(is_possible, "a granule of {granule} pages; powers of two up to 256 are possible");
+        let granule_shift = page_shift() + granule.trailing_zeros();
         Ok(Units {
             units: Table::new(),
             used: Table::new(),
             used_touched: AtomicU32::new(0),
             windows: config.by_address.then(|| Windows::new(WINDOWS)).transpose()?,
+            recent: (config.by_address && config.quick).then(|| Recent::new(granule_shift)),
             granule,
-            granule_shift: page_shift() + granule.trailing_zeros(),
+            granule_shift,
         })
     }
 
@@ -84,7 +88,9 @@ impl Units {
     pub(crate) fn bytes(&self) -> usize {
         let maps: usize = self.iter(0..self.units.len()).map(Unit::map_bytes).sum();
         let used = Table::<AtomicU64>::bytes_below(self.used_touched.load(Relaxed));
-        maps + used + self.units.bytes() + self.windows.as_ref().map_or(0, Windows::bytes)
+        let windows = self.windows.as_ref().map_or(0, Windows::bytes);
+        let recent = self.recent.as_ref().map_or(0, Recent::bytes);
+        maps + used + self.units.bytes() + windows + recent
     }
 
     /// Enters the lowest run of granules with room for `pages` pages as extent entry `entry`'s; its first page.
@@ -141,6 +147,23 @@ impl Units {
         let place = |number| self.place_in(self.units.get(number)?, address);
         let number = self.windows.as_ref()?.find(address, |number| place(number).is_some())?;
         Some(((number as u64) << UNIT_SHIFT) + place(number)? as u64)
+    }
+
+    /// The entry of the granule that `address` lies in; of an address in no segment it may be any entry.
+    #[inline]
+    pub(crate) fn entry_at(&self, address: usize) -> Option<u32> {
+        let quick = self.recent.as_ref().and_then(|recent| recent.entry(address));
+        quick.or_else(|| self.find_entry(address))
+    }
+
+    #[cold]
+    fn find_entry(&self, address: usize) -> Option<u32> {
+        let offset = self.offset_of(address)?;
+        let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
+        if let Some(recent) = &self.recent {
+            recent.note(address, unit.base().addr(), unit.map());
+        }
+        self.entry(offset)
     }
 
     /// Lays a segment's address space behind units that have none; which.

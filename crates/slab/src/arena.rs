@@ -1,24 +1,32 @@
 //! The pages that caches share.
 
-use crate::Error;
-use crate::descriptor::Slab;
+use crate::slab::Slab;
 use crate::sync::{AtomicU32, Relaxed};
-use page::Space;
+use crate::{Error, packed};
+use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Pages for caches. Offsets within the arena name objects in fewer bits than addresses do.
+/// Pages of an entry of the map from pages to slabs.
+pub(crate) const GRANULE: u32 = 4;
+
+/// Pages for caches, and the memory of what manages them.
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
+    /// What lies off the slabs.
+    pub(crate) blocks: Arc<packed::Arena>,
     caches: AtomicU32,
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects.
+    /// An arena without pages; they come with the first objects. Blocks take pages beyond the limit.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        let config = page::Config { by_address: true, ..config };
-        Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
+        let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
+        // A slab takes a little more address space then, and the map of pages is a quarter.
+        let granule = config.granule.max(GRANULE);
+        let config = page::Config { by_address: true, quick: true, granule, ..config };
+        Ok(Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) }))
     }
 
     /// A number no other cache of this arena has: the tag of its slabs.
@@ -26,46 +34,31 @@ impl Arena {
         self.caches.fetch_add(1, Relaxed)
     }
 
-    /// All memory of the arena in bytes: committed pages, page maps and descriptors.
+    /// The slab that an address lies in, of whatever cache.
+    #[inline]
+    pub(crate) fn slab_at(&self, object: NonNull<u8>) -> Option<(ExtentId, &Extent<Slab>)> {
+        self.space.extent_at(object.addr().get())
+    }
+
+    /// All memory of the arena in bytes: committed pages, page maps, descriptors and blocks.
     pub fn bytes(&self) -> usize {
-        self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
+        let pages = self.space.budget().used() * page::page_size();
+        pages + self.space.metadata_bytes() + self.blocks.bytes()
     }
 
-    /// The offset of an address in the arena, if it is in the arena.
-    pub fn offset_of(&self, address: NonNull<u8>) -> Option<u64> {
-        self.space.offset_of(address.addr().get())
+    /// The count of committed pages and its limit.
+    pub fn budget(&self) -> &page::Budget {
+        self.space.budget()
     }
 
-    /// The address of an offset that [`offset_of`](Self::offset_of) gave, or of any other in a live slab.
-    pub fn pointer(&self, offset: u64) -> Option<NonNull<u8>> {
-        self.space.find(offset).map(|_| self.space.pointer(offset))
-    }
-
-    /// Holds the arena still over a fork, after all its caches; see [`page::fork`].
-    pub fn hold(&self) {
-        self.space.hold();
-    }
-
-    /// Releases what [`hold`](Self::hold) took.
-    pub fn let_go(&self) {
-        self.space.let_go();
-    }
-
-    /// Counts the committed pages anew, in a child, before its caches are mended.
-    pub fn recount(&self) {
-        self.space.recount(self.committed());
-    }
-
-    fn committed(&self) -> usize {
-        self.space
-            .live()
-            .map(|id| self.space.extent(id).data.committed().count_ones() as usize)
-            .sum()
-    }
-
-    /// Asserts that units, extents and the page budget agree.
+    /// Asserts that extents, blocks and the page budget agree; no cache is at work.
     pub fn check(&self) {
         self.space.check();
-        assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
+        self.blocks.check();
+        let pages = self.space.live().map(|id| {
+            let extent = self.space.extent(id);
+            extent.pages() as usize - extent.data.released().count_ones() as usize
+        });
+        assert_eq!(pages.sum::<usize>(), self.space.budget().used(), "pages committed");
     }
 }

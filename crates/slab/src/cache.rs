@@ -1,21 +1,136 @@
-//! The typed cache, and boxes that free themselves.
+//! Typed caches, and boxes that free themselves.
 //!
 //! # Safety
-//! A `CacheBox` alone owns its object, from `Cache::alloc` to its drop, and holds the cache, so the
-//! object's memory outlives it.
+//! - T1: a `CacheBox` alone owns its object, from `alloc` to its drop, and holds the cache, so the object's memory
+//!   outlives it. There is a T in it.
+//! - T2: in a constructed cache there is one in every object, from the slab's beginning to its end, as no one else
+//!   gets at the cache.
 #![allow(unsafe_code)]
 
-use crate::{Arena, CacheStat, Error, RawCache};
+use crate::{Arena, CacheStat, Error, Leak, Options, RawCache, SlabInfo};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A cache of `T`s.
+/// A cache of `T`s, which are made when they are taken and dropped when they are freed.
 pub struct Cache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
+}
+
+impl<T> Cache<T> {
+    /// A cache in `arena`.
+    pub fn new(arena: &Arc<Arena>, name: &str) -> Result<Self, Error> {
+        Self::with_options(arena, Options::named(name))
+    }
+
+    /// As [`new`](Self::new), with a choice. Constructor and destructor are for [`ConstructedCache`], and left out here.
+    pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
+        let options = Options { constructor: None, destructor: None, ..options };
+        let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
+        Ok(Cache { raw: Arc::new(raw), objects: PhantomData })
+    }
+
+    /// Moves `value` into an object of the cache.
+    #[inline]
+    pub fn alloc(&self, value: T) -> Result<CacheBox<T>, Error> {
+        Ok(self.place(self.raw.alloc()?, value))
+    }
+
+    /// As [`alloc`](Self::alloc), into an object of the reserve where there is no memory.
+    pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
+        Ok(self.place(self.raw.alloc_reserved()?, value))
+    }
+
+    fn place(&self, object: NonNull<u8>, value: T) -> CacheBox<T> {
+        let object = object.cast::<T>();
+        // SAFETY: the cache gave memory of T's size and alignment that no one else has.
+        unsafe { object.write(value) };
+        CacheBox { object, cache: self.raw.clone(), drops: true }
+    }
+
+    /// The untyped cache below.
+    pub fn raw(&self) -> &RawCache {
+        &self.raw
+    }
+
+    /// Objects and slabs there are now.
+    pub fn stat(&self) -> CacheStat {
+        self.raw.stat()
+    }
+
+    /// The same as the kernel tells it.
+    pub fn slabinfo(&self) -> SlabInfo {
+        self.raw.slabinfo()
+    }
+
+    /// Gives empty slabs back; see [`RawCache::shrink`].
+    pub fn shrink(&self) -> usize {
+        self.raw.shrink()
+    }
+
+    /// Ends the cache; boxes that are left keep what they need of it, and are told of.
+    pub fn destroy(self) -> Result<(), Leak> {
+        destroy(self.raw)
+    }
+}
+
+/// A cache whose `T`s are made when their slab is and dropped when it goes: for what is dear to make. A `T` comes out
+/// as its last user left it.
+pub struct ConstructedCache<T> {
+    raw: Arc<RawCache>,
+    objects: PhantomData<fn() -> T>,
+}
+
+/// How a `T` is made.
+pub trait Construct {
+    /// A new one.
+    fn construct() -> Self;
+}
+
+impl<T: Construct + Send> ConstructedCache<T> {
+    /// A cache in `arena`.
+    pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
+        let constructor = |object: NonNull<u8>| {
+            // SAFETY: the cache calls it with memory of T's size and alignment that no one else has.
+            unsafe { object.cast::<T>().write(T::construct()) }
+        };
+        let destructor = |object: NonNull<u8>| {
+            // SAFETY: there is a T, which no one has, and the object is gone after this (T2).
+            unsafe { object.cast::<T>().drop_in_place() }
+        };
+        let (constructor, destructor) = (Some(constructor as _), Some(destructor as _));
+        let options = Options { constructor, destructor, ..options };
+        let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
+        Ok(ConstructedCache { raw: Arc::new(raw), objects: PhantomData })
+    }
+
+    /// A `T` that was made before, or is made now.
+    pub fn alloc(&self) -> Result<CacheBox<T>, Error> {
+        let object = self.raw.alloc()?.cast();
+        Ok(CacheBox { object, cache: self.raw.clone(), drops: false })
+    }
+
+    /// Objects and slabs there are now.
+    pub fn stat(&self) -> CacheStat {
+        self.raw.stat()
+    }
+
+    /// Gives empty slabs back; see [`RawCache::shrink`].
+    pub fn shrink(&self) -> usize {
+        self.raw.shrink()
+    }
+
+    /// Ends the cache; boxes that are left keep what they need of it, and are told of.
+    pub fn destroy(self) -> Result<(), Leak> {
+        destroy(self.raw)
+    }
+}
+
+fn destroy(raw: Arc<RawCache>) -> Result<(), Leak> {
+    Arc::try_unwrap(raw).map_or_else(|shared| shared.leak(), RawCache::destroy)
 }
 
 impl<T> fmt::Debug for Cache<T> {
@@ -24,56 +139,18 @@ impl<T> fmt::Debug for Cache<T> {
     }
 }
 
-impl<T> Cache<T> {
-    /// A cache in `arena`.
-    pub fn new(arena: &Arc<Arena>) -> Result<Self, Error> {
-        let raw = RawCache::new(arena, size_of::<T>(), align_of::<T>())?;
-        Ok(Cache { raw: Arc::new(raw), objects: PhantomData })
-    }
-
-    /// Moves `value` into an object of the cache.
-    pub fn alloc(&self, value: T) -> Result<CacheBox<T>, Error> {
-        let object = self.raw.alloc()?.cast::<T>();
-        // SAFETY: `alloc` gives memory of T's size and alignment that no one else has.
-        unsafe { object.write(value) };
-        Ok(CacheBox { object, cache: self.raw.clone() })
-    }
-
-    /// Objects, slabs and pages there are now.
-    pub fn stat(&self) -> CacheStat {
-        self.raw.stat()
-    }
-
-    /// Gives all pages back that are kept ready; how many went.
-    pub fn shrink(&self) -> usize {
-        self.raw.shrink()
-    }
-
-    /// Holds the cache still over a fork; see [`RawCache::hold`].
-    pub fn hold(&self) {
-        self.raw.hold();
-    }
-
-    /// Releases what [`hold`](Self::hold) took.
-    pub fn let_go(&self) {
-        self.raw.let_go();
-    }
-
-    /// Mends what lost threads left, in a child; see [`RawCache::mend`].
-    pub fn mend(&self) {
-        self.raw.mend();
-    }
-
-    /// Asserts the cache's whole state.
-    pub fn check(&self) {
-        self.raw.check();
+impl<T> fmt::Debug for ConstructedCache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConstructedCache").field(&self.raw).finish()
     }
 }
 
-/// An object of a [`Cache`], freed on drop.
+/// An object of a cache, freed on drop.
 pub struct CacheBox<T> {
     object: NonNull<T>,
     cache: Arc<RawCache>,
+    /// Whether the T ends with the box.
+    drops: bool,
 }
 
 // SAFETY: a box owns its T, as Box does; the cache behind it is Sync.
@@ -84,15 +161,17 @@ unsafe impl<T: Sync> Sync for CacheBox<T> {}
 impl<T> Deref for CacheBox<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: `Cache::alloc` wrote a T there; this box alone owns it, and lends it with itself.
+        // SAFETY: T1; this box lends it with itself.
         unsafe { self.object.as_ref() }
     }
 }
 
 impl<T> DerefMut for CacheBox<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as for `deref`; `&mut self` excludes every other borrow.
+        // SAFETY: T1; `&mut self` excludes every other borrow.
         unsafe { self.object.as_mut() }
     }
 }
@@ -105,9 +184,11 @@ impl<T: fmt::Debug> fmt::Debug for CacheBox<T> {
 
 impl<T> Drop for CacheBox<T> {
     fn drop(&mut self) {
-        // SAFETY: the box owns a valid T and is gone after this; no one uses the object again.
+        // SAFETY: T1, and the box is gone after this; no one uses the object again.
         let freed = unsafe {
-            self.object.drop_in_place();
+            if self.drops {
+                self.object.drop_in_place();
+            }
             self.cache.free(self.object.cast())
         };
         debug_assert_eq!(freed, Ok(()));

@@ -20,6 +20,19 @@ pub enum Error {
         /// The page size.
         page: usize,
     },
+    /// There is no layout of that name.
+    #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
+    UnknownLayout,
+    /// A thread keeps at most 2^20 free objects, and gives at least one and at most all of them back at a time.
+    #[error(
+        "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, or 0 and 0"
+    )]
+    Tunables {
+        /// Objects of a magazine.
+        limit: u32,
+        /// Objects moved at a time.
+        batchcount: u32,
+    },
     /// No pages for another slab.
     #[error(transparent)]
     Pages(#[from] page::Error),
@@ -34,5 +47,23 @@ pub enum Error {
     DoubleFree {
         /// The address given.
         address: usize,
+    },
+    /// A byte outside the object was written to. The object is not given out again.
+    #[error(
+        "the object at {address:#x} was written to beyond its end or before its start, at {at:#x}"
+    )]
+    RedZone {
+        /// The object.
+        address: usize,
+        /// The first byte that was written to.
+        at: usize,
+    },
+    /// A free object was written to. It is not given out again.
+    #[error("the object at {address:#x} was written to at {at:#x} after it was freed")]
+    UsedAfterFree {
+        /// The object.
+        address: usize,
+        /// The first byte that was written to.
+        at: usize,
     },
 }

@@ -1,28 +1,58 @@
 //! Object caches: many objects of one size, packed into slabs of pages.
 //!
-//! A slab is an extent; what manages it lies in the extent's descriptor, found by address in constant
-//! time, so nothing but objects lies in the slab (the change that SLAB made in 2013). Caches share the
-//! pages of one [`Arena`]; a slab's pages are committed as objects on them are given out, lowest address
-//! first, and a page on which no object lives is given back, but for a few that a cache keeps ready.
+//! What manages a slab lies in the descriptor of its pages, found from any object's address in constant time, so
+//! nothing but objects need lie in the slab (the change that SLAB made in 2013). Each thread has slabs of its own, in
+//! which it takes and frees without a lock; what it frees of another's slabs that one collects.
 //!
 //! ```text
-//!   Arena -- page::Space<Slab> -- extent | descriptor: links, marks, bits of pages and of objects |
-//!     `-- RawCache (size, alignment): slabs in order -- Cache<T> -- CacheBox<T>
+//!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own --> slabs of no one: partial, full, free
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, live bits, first object, index, owner |
+//!     `-- packed::Arena -- blocks: what lies off the slabs
+//! ```
+//! [`packed`] is the other kind of cache: lowest address first, for owners who move objects.
+//!
+//! ```
+//! let arena = slab::Arena::new(page::Config::default())?;
+//! let cache = slab::Cache::new(&arena, "points")?;
+//! let point = cache.alloc([1.0, 2.0])?;
+//! assert_eq!(*point, [1.0, 2.0]);
+//! drop(point);
+//! cache.destroy().expect("all are free");
+//! # Ok::<(), slab::Error>(())
 //! ```
 
 mod arena;
+mod bits;
 mod cache;
-mod descriptor;
+mod depot;
 mod error;
-mod geometry;
-mod order;
+mod guard;
+mod layout;
+mod leak;
+mod lists;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod magazine;
+mod making;
+mod options;
+mod own;
+pub mod packed;
 mod raw;
+mod shrink;
+mod slab;
+mod slabinfo;
 mod stat;
 mod sync;
+mod thread;
 
 pub use arena::Arena;
-pub use cache::{Cache, CacheBox};
+pub use cache::{Cache, CacheBox, Construct, ConstructedCache};
+pub use crossbeam_epoch::{Guard, pin};
 pub use error::Error;
-pub use geometry::Geometry;
+pub use layout::{Layout, Shape, line_align};
+pub use leak::Leak;
+pub use magazine::Tunables;
+pub use options::{Debug, Memory, Options};
 pub use raw::RawCache;
+pub use slabinfo::SlabInfo;
 pub use stat::CacheStat;

@@ -1,43 +1,51 @@
-//! What a cache counts, and what follows from it.
+//! What a cache counts.
 
-use crate::Geometry;
-use page::page_size;
+use crate::depot::Depot;
+use crate::lists::List;
+use crate::sync::Relaxed;
 
-/// Pages kept ready in any cache, and the share of the committed ones that may be: 1/64.
-const READY_MIN: usize = 2;
-const READY_SHARE: usize = 64;
-
-/// A cache is scattered when its objects take more than this share, 1/64, above what they need.
-const SCATTERED_SHARE: usize = 64;
-
-/// Counts of a cache.
+/// Counts of a cache. While threads are at work, objects may be off by what they are doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// Objects in use.
+    /// Objects that users have, those included that another thread than their slab's has freed since it last looked.
     pub active_objects: usize,
+    /// Free objects in slabs that are threads' own.
+    pub in_magazines: usize,
+    /// Free objects of the reserve.
+    pub reserved: usize,
+    /// Objects that were written to when no one may, and are not given out again.
+    pub lost: usize,
     /// Objects the slabs there are have room for.
     pub objects: usize,
     /// Slabs there are.
     pub slabs: usize,
-    /// Pages that are committed.
-    pub pages: usize,
-    /// Of them, those kept ready: no object lies on them, and they are not being given back.
-    pub ready: usize,
+    /// Of them, those that are no thread's, and without objects in use.
+    pub free_slabs: usize,
+    /// Chains of slabs that wait for a grace period; they are no more among `slabs`.
+    pub waiting: usize,
+    /// Bytes of the magazines.
+    pub magazine_bytes: usize,
 }
 
 impl CacheStat {
-    /// Pages that may be kept ready.
-    pub(crate) fn ready_max(&self) -> usize {
-        READY_MIN.max(self.pages / READY_SHARE)
-    }
-
-    /// Whether the objects, packed into the first slabs, would need clearly fewer pages or slabs.
-    pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
-        let (full, rest) =
-            (self.active_objects / geometry.objects, self.active_objects % geometry.objects);
-        let pages = full * geometry.pages + (rest * geometry.stride).div_ceil(page_size());
-        let is_clearly_more = |now, packed| now > packed + packed / SCATTERED_SHARE + 1;
-        is_clearly_more(self.pages - self.ready, pages)
-            || is_clearly_more(self.slabs, full + usize::from(rest > 0))
+    pub(crate) fn of(depot: &Depot) -> Self {
+        let state = depot.state();
+        let lists = &state.lists;
+        let in_magazines = depot.magazines.all().map(|magazine| magazine.kept() as usize).sum();
+        let reserved = depot.reserved(&state);
+        let objects = depot.shape.objects;
+        let in_use = lists.active + (state.owned + state.reserve.len()) * objects;
+        let slabs = state.slabs();
+        CacheStat {
+            active_objects: in_use.saturating_sub(in_magazines + reserved + state.lost.len()),
+            in_magazines,
+            reserved,
+            lost: state.lost.len(),
+            objects: slabs * objects,
+            slabs,
+            free_slabs: lists.len(List::Free),
+            waiting: depot.waiting.load(Relaxed),
+            magazine_bytes: depot.magazines.bytes(),
+        }
     }
 }

@@ -1,224 +1,128 @@
-//! Random operations against a naive model, which knows where each object must lie and which pages must be
-//! committed; every object keeps its own bytes.
+//! Random operations in every layout against a naive model: objects are apart, keep their bytes, and counts agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
-use page::{RefuseNth, page_size};
-use slab::{Arena, Cache, CacheStat, Error, RawCache};
-use std::collections::{BTreeMap, BTreeSet};
+use page::RefuseNth;
+use slab::{Arena, Error, Layout, Memory, Options, RawCache, Tunables};
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Slabs by offset, with the objects in use, and the pages kept ready, by slab and number.
-#[derive(Default)]
-struct Model {
-    slabs: BTreeMap<u64, BTreeSet<usize>>,
-    ready: BTreeSet<(u64, usize)>,
-}
-
-/// A cache, its model and the objects taken from it, each with the byte that fills it.
+/// A cache and the objects taken from it: by address, with the byte that fills each.
 struct Subject {
     cache: RawCache,
     size: usize,
-    live: Vec<(NonNull<u8>, u8)>,
-    model: Model,
+    align: usize,
+    live: Vec<usize>,
+    stamps: BTreeMap<usize, (NonNull<u8>, u8)>,
 }
 
 impl Subject {
-    fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Self {
-        let cache = RawCache::new(arena, size, align).unwrap();
-        Subject { cache, size, live: Vec::new(), model: Model::default() }
+    fn new(arena: &Arc<Arena>, size: usize, align: usize, options: Options) -> Result<Self, Error> {
+        let cache = RawCache::with_options(arena, size, align, options)?;
+        Ok(Subject { cache, size, align, live: Vec::new(), stamps: BTreeMap::new() })
     }
 
-    fn pages_of(&self, index: usize) -> std::ops::RangeInclusive<usize> {
-        let start = index * self.cache.geometry().stride;
-        start / page_size()..=(start + self.cache.geometry().stride - 1) / page_size()
-    }
-
-    /// The pages on which objects lie.
-    fn live_pages(&self) -> BTreeSet<(u64, usize)> {
-        let objects = self.model.slabs.iter().flat_map(|(&slab, objects)| {
-            objects
-                .iter()
-                .flat_map(move |&index| self.pages_of(index).map(move |page| (slab, page)))
-        });
-        objects.collect()
-    }
-
-    /// The lowest free object, or the lowest on committed pages, that there must be.
-    fn lowest(&self, committed: Option<&BTreeSet<(u64, usize)>>) -> Option<(u64, usize)> {
-        let is_committed = |slab, index| {
-            let mut pages = self.pages_of(index).map(|page| (slab, page));
-            committed.is_none_or(|all| pages.all(|page| all.contains(&page)))
-        };
-        self.model.slabs.iter().find_map(|(&slab, used)| {
-            let mut objects = 0..self.cache.geometry().objects;
-            objects
-                .find(|index| !used.contains(index) && is_committed(slab, *index))
-                .map(|at| (slab, at))
-        })
-    }
-
-    fn committed(&self) -> BTreeSet<(u64, usize)> {
-        &self.live_pages() | &self.model.ready
-    }
-
-    fn offset(&self, (slab, index): (u64, usize)) -> u64 {
-        slab + (index * self.cache.geometry().stride) as u64
-    }
-
-    fn offset_of(&self, object: NonNull<u8>) -> u64 {
-        self.cache.arena().offset_of(object).unwrap()
-    }
-
-    /// Slab and index of an object that was given out before.
-    fn place(&self, object: NonNull<u8>) -> (u64, usize) {
-        let offset = self.offset_of(object);
-        let (&slab, _) = self.model.slabs.range(..=offset).next_back().unwrap();
-        (slab, (offset - slab) as usize / self.cache.geometry().stride)
-    }
-
-    fn take(&mut self, object: NonNull<u8>, (slab, index): (u64, usize), stamp: u8) {
+    fn alloc(&mut self, stamp: u8, reserved: bool) -> Result<(), Error> {
+        let object = if reserved { self.cache.alloc_reserved()? } else { self.cache.alloc()? };
+        let address = object.addr().get();
+        assert!(address.is_multiple_of(self.align));
+        let before = self.stamps.range(..address).next_back();
+        assert!(before.is_none_or(|(&other, _)| other + self.size <= address), "overlap");
+        let after = self.stamps.range(address..).next();
+        assert!(after.is_none_or(|(&other, _)| address + self.size <= other), "overlap");
         // SAFETY: the object is `size` bytes that this thread alone has.
         unsafe { object.write_bytes(stamp, self.size) };
-        self.live.push((object, stamp));
-        assert!(self.model.slabs.entry(slab).or_default().insert(index), "{index} given out twice");
-        for page in self.pages_of(index) {
-            self.model.ready.remove(&(slab, page));
-        }
-    }
-
-    fn alloc(&mut self, stamp: u8, is_refused: impl Fn() -> bool) -> Result<(), Error> {
-        let lowest = self.lowest(None);
-        let fallback = self.lowest(Some(&self.committed()));
-        let object = self.cache.alloc()?;
-        let offset = self.offset_of(object);
-        let place = match lowest {
-            Some(place) if self.offset(place) == offset => place,
-            Some(_) => {
-                assert!(is_refused(), "not the lowest at {offset:#x}");
-                fallback.filter(|&place| self.offset(place) == offset).unwrap()
-            }
-            None => (offset, 0),
-        };
-        self.take(object, place, stamp);
+        self.stamps.insert(address, (object, stamp));
+        self.live.push(address);
         Ok(())
     }
 
-    /// Moves an object down, if the model says that it can be: to the lowest place of all in a scattered
-    /// cache, or to the lowest on committed pages.
-    fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
-        let (object, stamp) = self.live[nth];
-        let end = self.offset_of(object);
-        let lower = |place: Option<_>| place.filter(|&place| self.offset(place) < end);
-        let committed = lower(self.lowest(Some(&self.committed())));
-        let lowest = if self.cache.is_scattered() { lower(self.lowest(None)) } else { None };
-        let moved = self.cache.alloc_before(object);
-        let is_there = |place: Option<_>| {
-            moved.map(|at| self.offset_of(at)) == place.map(|at| self.offset(at))
-        };
-        let place = lowest.or(committed);
-        let place = if is_refused() && !is_there(place) { committed } else { place };
-        assert!(is_there(place), "{moved:?} is not at {place:?}");
-        if let (Some(moved), Some(place)) = (moved, place) {
-            self.take(moved, place, stamp);
-            self.free(nth);
-        }
-    }
-
     fn free(&mut self, nth: usize) {
-        let (object, stamp) = self.live.swap_remove(nth);
-        self.compare(object, stamp);
-        let (slab, index) = self.place(object);
-        // SAFETY: the object left `live`: no one uses it again.
-        unsafe { self.cache.free(object).unwrap() };
-        self.model.slabs.get_mut(&slab).unwrap().remove(&index);
-        let live = self.live_pages();
-        let emptied = self.pages_of(index).map(|page| (slab, page));
-        self.model.ready.extend(emptied.filter(|page| !live.contains(page)));
-        self.release(live.len(), |committed| 2.max(committed / 64));
-    }
-
-    /// Lets the highest ready pages go, until as many are left as `most` says of the committed ones.
-    fn release(&mut self, live: usize, most: impl Fn(usize) -> usize) -> usize {
-        let before = self.model.ready.len();
-        while self.model.ready.len() > most(live + self.model.ready.len()) {
-            self.model.ready.pop_last();
+        let address = self.live.swap_remove(nth);
+        let (object, stamp) = self.stamps.remove(&address).unwrap();
+        // SAFETY: a live object of `size` bytes, filled by `alloc`; no one uses it after the free. The second free is
+        // refused.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(object.as_ptr(), self.size);
+            assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");
+            self.cache.free(object).unwrap();
+            let again = self.cache.free(object);
+            // The slab may have gone with its last object.
+            let named = [Error::DoubleFree { address }, Error::Foreign { address }];
+            assert!(again.is_err_and(|error| named.contains(&error)));
         }
-        let ready = &self.model.ready;
-        let is_kept = |slab: u64| ready.range((slab, 0)..=(slab, 16)).next().is_some();
-        self.model.slabs.retain(|&slab, objects| !objects.is_empty() || is_kept(slab));
-        before - self.model.ready.len()
     }
 
-    fn shrink(&mut self) {
-        let live = self.live_pages().len();
-        let went = self.release(live, |_| 0);
-        assert_eq!(self.cache.shrink(), went);
+    fn step(&mut self, stamp: u8, filling: bool, random: &mut Rng) -> Result<(), Error> {
+        match random.usize(..100) {
+            0 => drop(self.cache.shrink()),
+            1 if self.size > 1 => self.misuse(random),
+            share if self.live.is_empty() || (share < 75) == filling => {
+                self.alloc(stamp, share % 4 == 0)?;
+            }
+            _ => self.free(random.usize(..self.live.len())),
+        }
+        Ok(())
     }
 
-    fn compare(&self, object: NonNull<u8>, stamp: u8) {
-        // SAFETY: a live object of `size` bytes, filled by `take`.
-        let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), self.size) };
-        assert!(bytes.iter().all(|&byte| byte == stamp), "object {object:?} has foreign bytes");
+    /// Addresses that are no objects are refused.
+    fn misuse(&self, random: &mut Rng) {
+        if let Some(&address) = random.choice(&self.live) {
+            let (object, _) = self.stamps[&address];
+            let within = object.map_addr(|at| at.saturating_add(1 + random.usize(..self.size - 1)));
+            let address = within.addr().get();
+            // SAFETY: refused.
+            assert_eq!(unsafe { self.cache.free(within) }, Err(Error::Foreign { address }));
+        }
     }
 
     fn check(&self) {
         self.cache.check();
-        let expected = CacheStat {
-            active_objects: self.live.len(),
-            objects: self.model.slabs.len() * self.cache.geometry().objects,
-            slabs: self.model.slabs.len(),
-            pages: self.committed().len(),
-            ready: self.model.ready.len(),
-        };
-        assert_eq!(self.cache.stat(), expected);
-        for &(object, stamp) in &self.live {
-            self.compare(object, stamp);
-        }
+        let stat = self.cache.stat();
+        assert_eq!(stat.active_objects, self.live.len());
+        assert!(stat.objects == stat.slabs * self.cache.shape().objects);
+        let kept = stat.active_objects + stat.in_magazines + stat.reserved;
+        assert!(kept <= stat.objects, "{stat:?}");
     }
+}
 
-    fn step(&mut self, stamp: u8, filling: bool, random: &mut Rng, is_refused: impl Fn() -> bool) {
-        let victim = random.usize(..self.live.len().max(1));
-        match random.usize(..100) {
-            _ if self.live.is_empty() => drop(self.alloc(stamp, is_refused)),
-            0 => self.shrink(),
-            1..20 => self.move_down(victim, is_refused),
-            share if (share < 80) == filling => drop(self.alloc(stamp, is_refused)),
-            _ => self.free(victim),
-        }
-    }
+fn options(layout: Layout, limit: u32) -> Options {
+    let tunables = Tunables { limit, batchcount: limit.div_ceil(2) };
+    Options { layout, reserve: 3, tunables: Some(tunables), ..Options::default() }
 }
 
 #[test]
 fn random_operations_match_the_model() {
-    for seed in 1..=3 {
-        println!("seed {seed}");
-        let mut random = Rng::with_seed(seed);
+    let shapes =
+        [(1, 1), (8, 8), (48, 16), (100, 4), (512, 64), (3000, 8), (4096, 4096), (20000, 8)];
+    for (seed, layout) in Layout::ALL.into_iter().enumerate() {
+        println!("{layout}, seed {seed}");
+        let mut random = Rng::with_seed(seed as u64);
         let arena = Arena::new(page::Config::default()).unwrap();
-        let shapes =
-            [(8, 8), (16, 16), (48, 16), (200, 8), (800, 8), (3072, 8), (4096, 4096), (5000, 8)];
+        let subject = |nth: usize, (size, align)| {
+            Subject::new(&arena, size, align, options(layout, nth as u32 % 3 * 7)).unwrap()
+        };
         let mut subjects: Vec<_> =
-            shapes.iter().map(|&(size, align)| Subject::new(&arena, size, align)).collect();
-        for step in 0..15_000usize {
-            let nth = random.usize(..shapes.len());
+            shapes.iter().enumerate().map(|(nth, &shape)| subject(nth, shape)).collect();
+        for step in 0..40_000usize {
+            let nth = random.usize(..subjects.len());
             // Fill and drain in turn, so that slabs become full, and empty, and go.
-            let filling = step / 2500 % 2 == 0;
-            subjects[nth].step(step as u8, filling, &mut random, || false);
-            if step < 2000 || step % 100 == 0 {
+            subjects[nth].step(step as u8, step / 6000 % 2 == 0, &mut random).unwrap();
+            if step % 200 == 0 {
                 subjects[nth].check();
                 arena.check();
             }
         }
-        for subject in &mut subjects {
-            while !subject.live.is_empty() {
-                subject.free(0);
-            }
+        for mut subject in subjects {
+            (0..subject.live.len()).for_each(|_| subject.free(0));
+            subject.cache.shrink();
             subject.check();
-            subject.shrink();
-            assert_eq!(subject.cache.stat(), CacheStat::default());
+            assert!(subject.cache.stat().slabs <= 3, "those of the reserve");
+            subject.cache.destroy().unwrap();
         }
         arena.check();
+        assert_eq!(arena.budget().used(), 0);
     }
 }
 
@@ -229,14 +133,21 @@ fn every_refusal_is_an_error_and_loses_nothing() {
             let supply = Arc::new(RefuseNth::new(nth, from_then_on));
             let config = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
             let arena = Arena::new(config).unwrap();
-            let mut subject = Subject::new(&arena, 1000, 8);
-            let mut random = Rng::with_seed(3);
-            let is_refused = || supply.requests() >= nth;
-            for step in 0..150 {
-                subject.step(step, step % 50 < 30, &mut random, is_refused);
-                subject.check();
+            let mut random = Rng::with_seed(nth as u64);
+            let Ok(mut subject) = Subject::new(&arena, 1000, 8, options(Layout::Native, 4)) else {
+                assert!(supply.requests() >= nth);
                 arena.check();
+                continue;
+            };
+            for step in 0..200 {
+                let done = subject.step(step, step % 60 < 40, &mut random);
+                assert!(done.is_ok() || supply.requests() >= nth);
+                subject.check();
             }
+            (0..subject.live.len()).for_each(|_| subject.free(0));
+            subject.cache.destroy().unwrap();
+            arena.check();
+            assert_eq!(arena.budget().used(), 0);
             if supply.requests() < nth {
                 break;
             }
@@ -245,53 +156,156 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 }
 
 #[test]
-fn a_refused_page_is_made_up_for_by_a_committed_one() {
-    let arena = Arena::new(page::Config { limit: Some(4), ..page::Config::default() }).unwrap();
-    let cache = RawCache::new(&arena, page_size() / 2, 8).unwrap();
-    let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
-    assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
-    // Page 0 goes; the free object on page 3 is not the lowest, but on a committed page.
-    for &object in &objects[..2] {
-        // SAFETY: no one uses the object again.
+fn the_reserve_is_for_those_who_ask_for_it() {
+    let arena = Arena::new(page::Config { limit: Some(22), ..page::Config::default() }).unwrap();
+    let cache = RawCache::with_options(&arena, 1000, 8, options(Layout::Native, 0)).unwrap();
+    let mut objects = Vec::new();
+    let refused = loop {
+        match cache.alloc() {
+            Ok(object) => objects.push(object),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Pages(page::Error::Limit { .. })));
+    // Whole slabs are kept.
+    let all = cache.stat().reserved;
+    assert!(all >= 3);
+    let reserved: Vec<_> = (0..all).map(|_| cache.alloc_reserved().unwrap()).collect();
+    assert_eq!((cache.alloc_reserved(), cache.stat().reserved), (Err(refused), 0));
+    for object in reserved {
+        // SAFETY: no one uses it again.
         unsafe { cache.free(object).unwrap() };
+        assert_eq!(cache.alloc(), Err(refused), "what is freed there stays there");
     }
-    assert_eq!(cache.shrink(), 1);
+    assert_eq!(cache.stat().reserved, all);
     // SAFETY: as above.
-    unsafe { cache.free(objects[7]).unwrap() };
-    let other = RawCache::new(&arena, page_size(), 8).unwrap();
-    other.alloc().unwrap();
-    assert_eq!(cache.alloc(), Ok(objects[7]));
+    unsafe { cache.free(objects[0]).unwrap() };
+    assert_eq!(cache.alloc(), Ok(objects[0]));
     cache.check();
+}
+
+#[test]
+fn the_table_agrees_with_itself() {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    let sizes = [512, 256, 192, 96, 64, 128, 32, 192];
+    for layout in [Layout::LinkedBufctl, Layout::StackU32, Layout::Native] {
+        for (size, count) in sizes.into_iter().zip([1000, 77, 20, 0, 6001, 31, 2000, 1]) {
+            let options = Options { layout, ..Options::named(format!("kmalloc-{size}")) };
+            let cache =
+                RawCache::with_options(&arena, size, slab::line_align(size), options).unwrap();
+            let objects: Vec<_> = (0..count).map(|_| cache.alloc().unwrap()).collect();
+            let row = cache.slabinfo();
+            assert_eq!((row.active_objs, row.num_objs), (count, row.num_slabs * row.objperslab));
+            assert!(row.active_slabs >= count.div_ceil(row.objperslab));
+            assert_eq!(
+                (row.objsize, row.objperslab),
+                (cache.shape().stride, cache.shape().objects)
+            );
+            let text = row.to_string();
+            assert_eq!(text.split_whitespace().filter(|word| *word != ":").count(), 14, "{text}");
+            assert!(row.json().starts_with(&format!("{{\"name\":\"kmalloc-{size}\",")));
+            let leak = cache.destroy();
+            assert_eq!(leak.map_or_else(|leak| leak.objects.len(), |()| 0), objects.len());
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_named() {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    let refused = |size, align| RawCache::new(&arena, size, align).map(drop).unwrap_err();
+    assert!(matches!(refused(0, 8), Error::Size { size: 0, .. }));
+    assert!(matches!(refused(1 << 30, 8), Error::Size { .. }));
+    for align in [0, 3, 1 << 20] {
+        assert_eq!(refused(8, align), Error::Align { align, page: page::page_size() });
+    }
+    for (limit, batchcount) in [(4, 5), (4, 0), (0, 1), (1 << 21, 1)] {
+        let tunables = Some(Tunables { limit, batchcount });
+        let options = Options { tunables, ..Options::default() };
+        let made = RawCache::with_options(&arena, 8, 8, options).map(drop);
+        assert_eq!(made, Err(Error::Tunables { limit, batchcount }));
+    }
+    let debug = Options { debug: slab::Debug::On, ..Options::default() };
+    let max = 16 * page::page_size();
+    assert!(RawCache::new(&arena, max, 8).is_ok());
+    assert!(RawCache::with_options(&arena, max, 8, debug).is_err(), "zones take room");
+}
+
+#[test]
+fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    let options = Options { memory: Memory::Stable, ..Options::default() };
+    let cache = RawCache::with_options(&arena, 4000, 8, options).unwrap();
+    let objects: Vec<_> = (0..100).map(|_| cache.alloc().unwrap()).collect();
+    let used = arena.budget().used();
+    let guard = slab::pin();
+    for object in &objects {
+        // SAFETY: only looked at below, under the guard.
+        unsafe {
+            object.write_bytes(7, 4000);
+            cache.free(*object).unwrap();
+        }
+    }
+    assert!(cache.shrink() > 0);
+    assert!(cache.stat().slabs == 0 && cache.stat().waiting > 0);
+    assert_eq!(arena.budget().used(), used);
+    // SAFETY: the guard was pinned before the objects were freed: their memory is an object's still.
+    assert!(objects.iter().all(|object| unsafe { object.read() } == 7));
+    drop(guard);
+    for _ in 0..1000 {
+        slab::pin().flush();
+        if cache.stat().waiting == 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!((cache.stat().waiting, arena.budget().used()), (0, 0));
+    cache.destroy().unwrap();
     arena.check();
 }
 
 #[test]
-fn boxes_free_themselves_from_any_thread() {
+fn shrink_gives_back_pages_on_which_nothing_lives() {
     let arena = Arena::new(page::Config::default()).unwrap();
-    let cache = Cache::<[u64; 5]>::new(&arena).unwrap();
-    for round in 0..50u64 {
-        let boxes: Vec<_> = (0..200).map(|n| cache.alloc([round * n; 5]).unwrap()).collect();
-        std::thread::spawn(move || {
-            for (n, object) in boxes.iter().enumerate() {
-                assert_eq!(**object, [round * n as u64; 5]);
+    for layout in [Layout::Native, Layout::Stack] {
+        let mut subject = Subject::new(&arena, 512, 8, options(layout, 64)).unwrap();
+        let mut random = Rng::with_seed(1);
+        for round in 0..3u8 {
+            while subject.live.len() < 8000 {
+                subject.alloc(round, false).unwrap();
             }
-        })
-        .join()
-        .unwrap();
-        cache.check();
-        assert_eq!(cache.stat().active_objects, 0);
+            let used = arena.budget().used();
+            while subject.live.len() > 80 {
+                subject.free(random.usize(..subject.live.len()));
+            }
+            subject.cache.shrink();
+            subject.check();
+            arena.check();
+            let left = arena.budget().used();
+            assert!(left <= 80 + 16, "{left} of {used} pages for 80 objects and the reserve");
+        }
+        (0..80).for_each(|_| subject.free(0));
+        subject.cache.destroy().unwrap();
+        arena.check();
     }
 }
 
 #[test]
-fn offsets_name_objects() {
+fn pages_that_were_given_back_are_counted_again_or_refused() {
     let arena = Arena::new(page::Config::default()).unwrap();
-    let cache = RawCache::new(&arena, 16, 16).unwrap();
-    for _ in 0..1000 {
-        let object = cache.alloc().unwrap();
-        let offset = arena.offset_of(object).unwrap();
-        assert_eq!(offset % 16, 0);
-        assert_eq!(arena.pointer(offset), Some(object));
-    }
-    assert_eq!(arena.pointer(1 << 40), None);
+    let cache = RawCache::new(&arena, 512, 8).unwrap();
+    let per_slab = cache.shape().objects;
+    let objects: Vec<_> = (0..4 * per_slab).map(|_| cache.alloc().unwrap()).collect();
+    let (kept, freed): (Vec<_>, Vec<_>) =
+        objects.into_iter().enumerate().partition(|(nth, _)| nth % per_slab == 0);
+    // SAFETY: no one uses them again.
+    freed.iter().for_each(|&(_, object)| unsafe { cache.free(object).unwrap() });
+    cache.shrink();
+    assert_eq!(arena.budget().used(), kept.len(), "a page for each");
+    arena.budget().set_limit(Some(kept.len()));
+    assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
+    arena.budget().set_limit(None);
+    cache.alloc().unwrap();
+    cache.check();
+    arena.check();
 }

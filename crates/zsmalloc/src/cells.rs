@@ -18,7 +18,7 @@ use crate::core::sealed;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
 use crate::word::Value;
 use crate::words::{Beside, Held, LEAF, Words};
-use slab::Arena;
+use slab::packed::Arena;
 use std::sync::Arc;
 
 /// Generations are 1 to this: 20 bits of a handle.

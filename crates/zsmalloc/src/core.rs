@@ -14,7 +14,7 @@ use crate::word::{PAYLOAD_BITS, Place, Value};
 use crate::words::{Beside, Held, Shared};
 use crate::{ClassTable, Config, Error};
 use page::{Budget, page_size};
-use slab::Arena;
+use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use crate::parts::table_of;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::{Body, Head, Zspage};
 use page::{Extent, ExtentId, PageSet, Space};
-use slab::{Arena, RawCache};
+use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use crate::sync::{AtomicUsize, Backoff, Mutex};
 use crate::zspage::Zspage;
 use crate::{ClassTable, Config, Error, Geometry};
 use page::{Extent, ExtentId, Request, Supply};
-use slab::Arena;
+use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -51,7 +51,7 @@ use directory::Directory;
 use kind::Kind;
 use node::{Node, Nodes};
 use retired::Retired;
-use slab::Arena;
+use slab::packed::Arena;
 use std::fmt::Debug;
 use std::sync::Arc;
 

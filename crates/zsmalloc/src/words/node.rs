@@ -28,7 +28,7 @@ use crate::Error;
 use crate::readers::{Inside, Readers};
 use crate::sync::{AtomicLink, AtomicU64, Mutex, Ordering};
 use crate::word::{Busy, Value, Word};
-use slab::{Arena, CacheStat, RawCache};
+use slab::packed::{Arena, CacheStat, RawCache};
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 //! Each slab has the marks of what is to be found there, and the sum of the marks of all that hang below it.
 //! All of it changes under the cache's lock.
 
-use crate::descriptor::Slab;
+use super::descriptor::Slab;
 use crate::sync::Relaxed;
 use page::{ExtentId, Space};
 

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use page::page_size;
-use slab::{Arena, CacheStat, RawCache};
+use slab::packed::{Arena, CacheStat, RawCache};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};

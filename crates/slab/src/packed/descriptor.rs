@@ -16,7 +16,7 @@
 //! A descriptor begins as zeros: all its fields are atomic integers.
 #![allow(unsafe_code)]
 
-use crate::geometry::{Geometry, OBJECTS_MAX, Pages};
+use super::geometry::{Geometry, OBJECTS_MAX, Pages};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use page::ExtentId;
 use std::ops::Range;

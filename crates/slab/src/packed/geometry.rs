@@ -1,7 +1,7 @@
 //! How many objects of which size a slab holds, in how many pages, and which objects lie on which pages.
 
+use super::descriptor::Slab;
 use crate::Error;
-use crate::descriptor::Slab;
 use page::{Extent, page_shift, page_size};
 use std::ops::Range;
 

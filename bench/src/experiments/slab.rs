@@ -1,0 +1,41 @@
+//! Object caches: slabs as SLAB had them before and after its management left them, and ours beside the allocators.
+
+mod batches;
+mod live;
+mod messages;
+mod shapes;
+
+pub use live::hold;
+pub use messages::exchange_ordered;
+
+use super::Request;
+use crate::Error;
+use crate::report::{Figure, Report};
+use crate::stores::StoreKind;
+use crate::summary::Summary;
+
+const NAME: &str = "slab";
+/// Bytes of the objects that are compared with the allocators'.
+const SIZES: [usize; 4] = [32, 64, 192, 512];
+
+/// Shapes, then times, then memory.
+pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    shapes::run(report)?;
+    batches::run(request, report)?;
+    messages::run(request, report)?;
+    live::run(request, report)
+}
+
+/// Ours, and the rivals that are here.
+fn kinds() -> Vec<StoreKind> {
+    let all = [StoreKind::Pool].into_iter().chain(StoreKind::RIVALS);
+    all.filter(|kind| kind.is_here()).collect()
+}
+
+fn median(values: &[f64]) -> f64 {
+    Summary::of(values).map_or(f64::NAN, |summary| summary.median)
+}
+
+fn figure(name: String, value: f64, unit: &'static str) -> Figure {
+    Figure::new(NAME, name, value, unit)
+}

@@ -1,0 +1,53 @@
+//! Objects per slab, before and after, and whether a cache's table row agrees with them.
+
+use std::sync::Arc;
+
+use slab::{Arena, Layout, Options, RawCache, line_align};
+
+use super::figure;
+use crate::Error;
+use crate::report::{Bound, Report};
+
+/// Cache, bytes, objects per slab with the header and without.
+const CACHES: [(&str, usize, usize, usize); 8] = [
+    ("kmalloc-512", 512, 8, 8),
+    ("kmalloc-256", 256, 15, 15),
+    ("kmalloc-192", 192, 20, 20),
+    ("kmalloc-96", 96, 30, 31),
+    ("kmalloc-64", 64, 59, 60),
+    ("kmalloc-128", 128, 30, 31),
+    ("kmalloc-32", 32, 112, 113),
+    ("kmem_cache", 192, 20, 20),
+];
+/// Objects of each cache when its row is looked at.
+const OBJECTS: usize = 10_000;
+
+pub(super) fn run(report: &mut Report<'_>) -> Result<(), Error> {
+    let arena = Arena::new(page::Config::default())?;
+    for (name, size, before, after) in CACHES {
+        for (layout, expected) in [(Layout::LinkedBufctl, before), (Layout::StackU32, after)] {
+            let cache = filled(&arena, name, size, layout)?;
+            let row = cache.slabinfo();
+            let per_slab = row.objperslab as f64;
+            let told = format!("{name}/objects per slab, {layout}");
+            report.add(figure(told, per_slab, "").must(Bound::equal(expected as f64)))?;
+            let wrong = row.num_objs.abs_diff(row.num_slabs * row.objperslab)
+                + row.active_objs.abs_diff(OBJECTS)
+                + row.active_slabs.saturating_sub(row.num_slabs);
+            let told = format!("{name}/row is off by, {layout}");
+            report.add(figure(told, wrong as f64, "objects").must(Bound::equal(0.0)))?;
+        }
+        let native = filled(&arena, name, size, Layout::Native)?;
+        let page_share = native.shape().pages as f64;
+        let told = format!("{name}/objects per page, native");
+        report.add(figure(told, native.shape().objects as f64 / page_share, ""))?;
+    }
+    Ok(())
+}
+
+fn filled(arena: &Arc<Arena>, name: &str, size: usize, layout: Layout) -> Result<RawCache, Error> {
+    let options = Options { layout, ..Options::named(name) };
+    let cache = RawCache::with_options(arena, size, line_align(size), options)?;
+    (0..OBJECTS).try_for_each(|_| cache.alloc().map(|_| ()))?;
+    Ok(cache)
+}

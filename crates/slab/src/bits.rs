@@ -1,0 +1,149 @@
+//! Two bits per object: *live* while a user has it, and *remote* when another thread than the slab's has freed it.
+//!
+//! ```text
+//!   live:   | 1 1 0 1 ... |     changed by the slab's thread alone, or under the lock if it has none
+//!   remote: | 0 1 0 0 ... |     set by anyone, atomically; cleared by who collects
+//!   owner:  thread's number; 0 none
+//! ```
+//! A thread that frees an object of another's slab sets its remote bit. The slab's thread collects them when it has no
+//! other object left, or gives the slab up. B1: who gives up a slab makes it no one's first and collects then; who frees
+//! sets the bit first and looks for the owner then. So one of the two sees the other, and no bit is forgotten. B2: an
+//! object with its remote bit set is live still, and freeing it again, by any thread, finds the bit. B3: who
+//! collects makes it free first and clears the bit then, so a second free finds one or the other; unless it looks before
+//! both and sets the bit after. Then it is not told so, but the bit is cleared before the object is given out again.
+
+use crate::sync::{Relaxed, fence_in_models};
+use std::sync::atomic::Ordering::SeqCst;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32 as Owner, AtomicU64 as Word};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32 as Owner, AtomicU64 as Word};
+
+/// No thread owns the slab.
+pub(crate) const NO_ONE: u32 = 0;
+/// The slab is the reserve's: no thread will own it.
+pub(crate) const RESERVE: u32 = u32::MAX;
+
+/// The bits of a slab's objects, and who the slab belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bits<'s> {
+    pub(crate) live: &'s [Word],
+    pub(crate) remote: &'s [Word],
+    pub(crate) owner: &'s Owner,
+}
+
+/// What became of an object that another thread than its slab's has freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// The slab's thread will find it.
+    Left,
+    /// The slab is no thread's: who has the lock is to collect.
+    Alone,
+    /// It was free already.
+    Twice,
+}
+
+fn bit(index: usize) -> u64 {
+    1 << (index % 64)
+}
+
+impl Bits<'_> {
+    /// Marks what lies beyond the last object as never free.
+    pub(crate) fn end_at(&self, objects: usize) {
+        if let Some(last) = self.live.last()
+            && !objects.is_multiple_of(64)
+        {
+            last.store(u64::MAX << (objects % 64), Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_live(&self, index: usize) -> bool {
+        self.live[index / 64].load(Relaxed) & bit(index) != 0
+    }
+
+    /// For the slab's thread: a free object from word `hint` on, and there is one, becomes live: its word, and number.
+    #[inline]
+    pub(crate) fn take_from(&self, hint: usize) -> (usize, usize) {
+        let mut word = hint;
+        loop {
+            let live = self.live[word].load(Relaxed);
+            if live != u64::MAX {
+                let index = word << 6 | live.trailing_ones() as usize;
+                self.live[word].store(live | live.wrapping_add(1), Relaxed);
+                self.clear_remote(index);
+                return (word, index);
+            }
+            word += 1;
+        }
+    }
+
+    /// For the slab's thread: an object becomes live.
+    pub(crate) fn set_live(&self, index: usize) {
+        let word = &self.live[index / 64];
+        word.store(word.load(Relaxed) | bit(index), Relaxed);
+        self.clear_remote(index);
+    }
+
+    /// Clears the bit of an object that is given out: a second free may have left it (B3).
+    #[inline]
+    fn clear_remote(&self, index: usize) {
+        let remote = &self.remote[index / 64];
+        if remote.load(Relaxed) & bit(index) != 0 {
+            remote.fetch_and(!bit(index), SeqCst);
+        }
+    }
+
+    /// For the slab's thread: an object becomes free; false where it was (B2).
+    #[inline]
+    pub(crate) fn free(&self, index: usize) -> bool {
+        let word = &self.live[index / 64];
+        let live = word.load(Relaxed);
+        let is_freed = live & !self.remote[index / 64].load(Relaxed) & bit(index) == 0;
+        if !is_freed {
+            word.store(live & !bit(index), Relaxed);
+        }
+        !is_freed
+    }
+
+    /// For any other thread: an object becomes free.
+    #[inline]
+    pub(crate) fn free_remotely(&self, index: usize) -> Freed {
+        if !self.is_live(index) {
+            return Freed::Twice;
+        }
+        // Release: what the user did with the object comes before; SeqCst: B1.
+        let remote = &self.remote[index / 64];
+        if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
+            return Freed::Twice;
+        }
+        // From here on the slab may be gone; its descriptor is not.
+        fence_in_models();
+        if self.owner.load(SeqCst) == NO_ONE { Freed::Alone } else { Freed::Left }
+    }
+
+    /// For the slab's thread: it is no one's from now on. `collect` comes next (B1).
+    pub(crate) fn give_up(&self) {
+        self.owner.store(NO_ONE, SeqCst);
+        fence_in_models();
+    }
+
+    /// For the slab's thread: the objects that others have freed become free, and are told.
+    pub(crate) fn collect(&self, mut freed: impl FnMut(usize)) {
+        for (nth, (live, remote)) in self.live.iter().zip(self.remote).enumerate() {
+            let found = remote.load(SeqCst);
+            if found == 0 {
+                continue;
+            }
+            let before = live.load(Relaxed);
+            live.store(before & !found, Relaxed);
+            remote.fetch_and(!found, SeqCst);
+            let mut bits = before & found;
+            while bits != 0 {
+                freed(nth * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+}

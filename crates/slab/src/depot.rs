@@ -1,0 +1,377 @@
+//! What a cache is behind its threads' own slabs: all other slabs, in lists under one lock.
+//!
+//! ```text
+//!   made --> a thread's --all in use, more kept than may be, shrink, end--> no one's: partial, full, free
+//!                ^-----------nothing left to take, an object of a full one freed-----------|
+//!                                          free --more than 4 threads may keep, and 1/32--> apart --> reclaimed
+//! ```
+//! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and reclaimed, and
+//! constructors called, with no lock held.
+//!
+//! Invariants. C1: a slab that is no one's is in the list that its count says. C2: a slab's count is that of its live
+//! objects; each of those is a user's, or lost. C3: slabs of the reserve are no one else's, and what is freed there
+//! stays there.
+//!
+//! # Safety
+//! - K1: pages of a slab are committed from before it is found until it is reclaimed, and it is only when no object is
+//!   live. With `Memory::Stable` no guard that was pinned before is left by then either.
+//! - K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from the first.
+//! - K3: a slab is worked in by the thread that owns it, or, where no thread does, under the lock; `owner` becomes a
+//!   thread under the lock only, and no one's by that thread only, under the lock.
+#![allow(unsafe_code)]
+
+use crate::bits::{Freed, NO_ONE, RESERVE};
+use crate::guard::Guard;
+use crate::layout::Shape;
+use crate::lists::{List, Lists};
+use crate::magazine::{Magazine, Magazines, Tunables};
+use crate::options::Options;
+use crate::slab::{Held, Slab};
+use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Relaxed};
+use crate::thread::{Keeper, Number, number};
+use crate::{Arena, Error, packed};
+use page::{Extent, ExtentId};
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+/// Slabs that may be empty: as many as hold what so many threads may keep, and this share of all.
+const EMPTY_LIMITS: usize = 4;
+const EMPTY_SHARE: usize = 32;
+/// Objects' places are computed with this many binary places: a place is below 2^20.
+const PLACE_SHIFT: u32 = 40;
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) lists: Lists,
+    /// Slabs that are threads'.
+    pub(crate) owned: usize,
+    /// Slabs of the reserve.
+    pub(crate) reserve: Vec<ExtentId>,
+    /// Objects that were written to when no one may; they stay live.
+    pub(crate) lost: Vec<usize>,
+}
+
+impl State {
+    /// Slabs there are.
+    pub(crate) fn slabs(&self) -> usize {
+        self.lists.slabs() + self.owned + self.reserve.len()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Depot {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) options: Options,
+    pub(crate) shape: Shape,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) magazines: Magazines,
+    state: Mutex<State>,
+    /// Chains of slabs that wait for a grace period.
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) tag: u32,
+    /// Slabs that may always be empty.
+    empty_min: usize,
+    /// Bytes from the first object to the end of the last.
+    span: usize,
+    /// 2^40 / stride, rounded up.
+    reciprocal: u64,
+    pub(crate) colour: AtomicU32,
+    pub(crate) blocks: packed::RawCache,
+    pub(crate) me: Weak<Depot>,
+}
+
+/// An object's slab, and its number there.
+pub(crate) type Place<'d> = (ExtentId, &'d Extent<Slab>, usize);
+
+impl Depot {
+    pub(crate) fn new(
+        arena: &Arc<Arena>,
+        size: usize,
+        align: usize,
+        options: Options,
+    ) -> Result<Arc<Self>, Error> {
+        let plain = Shape::new(options.layout, size, align)?;
+        let guard = Guard::new(size, align, &options);
+        let shape = match &guard {
+            Some(guard) => Shape::new(options.layout, guard.bytes(), align)?,
+            None => plain,
+        };
+        let tunables = match (&guard, options.tunables) {
+            (Some(_), _) => Tunables { limit: 0, batchcount: 0 },
+            (None, Some(tunables)) => tunables.check()?,
+            (None, None) => Tunables::suiting(&shape),
+        };
+        let depot = Depot {
+            arena: arena.clone(),
+            guard,
+            magazines: Magazines::new(tunables),
+            state: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            tag: arena.next_cache(),
+            empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
+            span: shape.objects * shape.stride,
+            reciprocal: (1u64 << PLACE_SHIFT).div_ceil(shape.stride as u64),
+            colour: AtomicU32::new(0),
+            blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
+            me: Weak::new(),
+            options,
+            shape,
+        };
+        let depot = Arc::new_cyclic(|me| Depot { me: me.clone(), ..depot });
+        depot.make_reserve().inspect_err(|_| depot.end_reserve())?;
+        Ok(depot)
+    }
+
+    /// A slab that the caller may work in.
+    #[inline]
+    pub(crate) fn held(&self, id: ExtentId) -> Held<'_> {
+        // SAFETY: each caller, here and in the other files of this type, says why he may (K3).
+        unsafe { Held::new(&self.arena.space.extent(id).data, &self.shape) }
+    }
+
+    /// Slab and number of an object's address.
+    #[inline]
+    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Place<'_>, Error> {
+        let address = object.addr().get();
+        let foreign = Error::Foreign { address };
+        let (id, extent) = self.arena.slab_at(object).ok_or(foreign)?;
+        let index = self.index_in(extent, object).ok_or(foreign)?;
+        Ok((id, extent, index))
+    }
+
+    /// The number of the object at an address, if it is one of that slab of this cache.
+    #[inline]
+    pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
+        // Where there is no slab, first is 0, and no address is that low.
+        let at = object.addr().get().wrapping_sub(extent.data.first().addr());
+        if extent.tag() != self.tag || at >= self.span {
+            return None;
+        }
+        // `at` is below 2^20, so neither product overflows.
+        let index = ((at as u64).wrapping_mul(self.reciprocal) >> PLACE_SHIFT) as usize;
+        (index.wrapping_mul(self.shape.stride) == at).then_some(index)
+    }
+
+    /// Unlocks, and gives back what there is too much of.
+    pub(crate) fn end(&self, mut state: MutexGuard<'_, State>) {
+        let most = self.empty_min.max(state.slabs() / EMPTY_SHARE);
+        let chain = self.unlink_empty(&mut state, most);
+        drop(state);
+        self.retire(chain);
+    }
+
+    /// An object, under the lock; its slab stays no one's.
+    pub(crate) fn take_shared(&self) -> Result<NonNull<u8>, Error> {
+        loop {
+            let mut state = self.state();
+            let lists = &state.lists;
+            if let Some(id) = lists.first(List::Partial).or_else(|| lists.first(List::Free)) {
+                self.recommit(id)?;
+                let held = self.held(id);
+                let object = held.take().map(|index| held.object(index));
+                state.lists.active += usize::from(object.is_some());
+                self.relist(&mut state, id);
+                let Some(object) = object else { unreachable!("{id:?} has no free object") };
+                return Ok(object);
+            }
+            drop(state);
+            let id = self.make()?;
+            self.state().lists.link(id, List::Free, |id| self.held(id));
+        }
+    }
+
+    /// Counts the pages of a slab of no one again that were given back. The lock is held.
+    pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
+        let slab = self.held(id).slab;
+        self.arena.space.charge(slab.released().count_ones())?;
+        slab.set_released(0);
+        Ok(())
+    }
+
+    /// Puts a slab that is no one's, and whose count has changed, into the right list. The lock is held.
+    pub(crate) fn relist(&self, state: &mut State, id: ExtentId) {
+        let held = self.held(id);
+        let list = List::of(held, &self.shape);
+        if list != List::of_slab(held.slab) {
+            state.lists.unlink(id, |id| self.held(id));
+            state.lists.link(id, list, |id| self.held(id));
+        }
+    }
+
+    /// An object of the reserve.
+    pub(crate) fn take_reserved(&self) -> Option<NonNull<u8>> {
+        let state = self.state();
+        // The reserve's slabs are worked in under the lock only.
+        let mut slabs = state.reserve.iter().map(|&id| self.held(id));
+        slabs.find_map(|held| held.take().map(|index| held.object(index)))
+    }
+
+    /// Frees an object, wherever it lies.
+    pub(crate) fn free(&self, object: NonNull<u8>, place: Place<'_>) -> Result<(), Error> {
+        let (id, extent, index) = place;
+        let (slab, number) = (&extent.data, number());
+        let twice = Error::DoubleFree { address: object.addr().get() };
+        loop {
+            match slab.owner.load(Relaxed) {
+                NO_ONE | RESERVE => {
+                    let state = self.state();
+                    if matches!(slab.owner.load(Relaxed), NO_ONE | RESERVE) {
+                        let done = self.free_locked(state, id, index);
+                        return if done { Ok(()) } else { Err(twice) };
+                    }
+                }
+                owner if number.is(owner) => {
+                    let Some(magazine) = self.magazines.own(number) else {
+                        unreachable!("{id:?} is of a thread that owns nothing")
+                    };
+                    magazine.set_near(object, extent);
+                    return self.free_own(magazine, slab, index);
+                }
+                _ => match slab.bits(&self.shape).free_remotely(index) {
+                    Freed::Left => return Ok(()),
+                    Freed::Twice => return Err(twice),
+                    Freed::Alone => {
+                        self.collect(id);
+                        return Ok(());
+                    }
+                },
+            }
+        }
+    }
+
+    /// Frees an object of a slab that is no thread's; false where it is free.
+    fn free_locked(&self, mut state: MutexGuard<'_, State>, id: ExtentId, index: usize) -> bool {
+        let held = self.held(id);
+        let list = List::of_slab(held.slab);
+        let is_reserved = held.slab.owner.load(Relaxed) == RESERVE;
+        // No one's and in no list: nothing lives there any more.
+        if (list == List::Apart && !is_reserved) || !held.put(index) {
+            return false;
+        }
+        if is_reserved {
+            return true;
+        }
+        state.lists.active -= 1;
+        // More of a full slab's objects are likely to come.
+        match self.magazines.make(number()).filter(|_| list == List::Full) {
+            Some(magazine) => {
+                self.claim(&mut state, magazine, number(), id);
+                drop(state);
+                if magazine.is_over() {
+                    self.trim(magazine);
+                }
+            }
+            None => {
+                self.relist(&mut state, id);
+                self.end(state);
+            }
+        }
+        true
+    }
+
+    /// Frees what was freed remotely in a slab that its thread gave up meanwhile.
+    fn collect(&self, id: ExtentId) {
+        let mut state = self.state();
+        let held = self.held(id);
+        // It may be another thread's by now, who finds the bit, or be gone with all bits.
+        let is_ours = self.arena.space.extent(id).tag() == self.tag && !held.slab.first().is_null();
+        let is_listed = is_ours && List::of_slab(held.slab) != List::Apart;
+        if is_listed && held.slab.owner.load(Relaxed) == NO_ONE {
+            state.lists.active -= held.collect();
+            self.relist(&mut state, id);
+        }
+        self.end(state);
+    }
+
+    /// Gives everything back that no user has, for a cache that ends.
+    ///
+    /// # Safety
+    /// No one uses the cache any more.
+    pub(crate) unsafe fn close(&self) {
+        let Some(depot) = self.me.upgrade() else { return };
+        // From here on no thread that ends comes by; so all magazines are this caller's.
+        crate::thread::forget(&depot);
+        self.magazines.all().for_each(|magazine| self.drain(magazine));
+        self.end_reserve();
+        self.shrink();
+    }
+
+    /// Takes note of an object that is not to be given out again.
+    pub(crate) fn lose(&self, object: NonNull<u8>) {
+        let lost = &mut self.state().lost;
+        let address = object.addr().get();
+        // Without memory for the note the object is a user's, for all that is known.
+        if !lost.contains(&address) && lost.try_reserve(1).is_ok() {
+            lost.push(address);
+        }
+    }
+
+    /// The cache's slabs, those that wait for a grace period too.
+    fn slabs(&self) -> impl Iterator<Item = &Slab> {
+        let extents = self.arena.space.live().map(|id| self.arena.space.extent(id));
+        let ours = extents.filter(|extent| extent.pages() > 0 && extent.tag() == self.tag);
+        ours.map(|extent| &extent.data).filter(|slab| !slab.first().is_null())
+    }
+
+    /// The objects that users have; no thread is at work.
+    pub(crate) fn live(&self) -> Vec<NonNull<u8>> {
+        let lost = self.state().lost.clone();
+        let live = self.slabs().flat_map(|slab| {
+            // SAFETY: no thread is at work.
+            let held = unsafe { Held::new(slab, &self.shape) };
+            let live = (0..self.shape.objects).filter(move |&index| held.is_live(index));
+            live.map(move |index| held.object(index))
+        });
+        live.filter(|object| !lost.contains(&object.addr().get())).collect()
+    }
+
+    /// Asserts the whole state (C1, C2, C3); no thread is at work in the cache.
+    pub(crate) fn check(&self) {
+        let state = self.state();
+        state.lists.check(&self.shape, |id| self.held(id));
+        let mut owned = 0;
+        for slab in self.slabs() {
+            // SAFETY: no thread is at work.
+            let held = unsafe { Held::new(slab, &self.shape) };
+            held.check();
+            let owner = slab.owner.load(Relaxed);
+            owned += usize::from(owner != NO_ONE && owner != RESERVE);
+            assert!(owner == NO_ONE || List::of_slab(slab) == List::Apart, "{owner} is in a list");
+        }
+        assert_eq!(owned, state.owned, "slabs of threads");
+        let own = self.magazines.all().map(|magazine| self.check_magazine(magazine));
+        assert_eq!(own.sum::<usize>(), owned, "slabs of threads, as linked");
+    }
+
+    /// How many slabs a magazine has.
+    fn check_magazine(&self, magazine: &Magazine) -> usize {
+        let (head, tail) = magazine.with(|own| (own.head, own.tail));
+        let (mut count, mut kept, mut last) = (0, 0, None);
+        for id in std::iter::successors(head, |&id| self.held(id).next()) {
+            assert_eq!(self.held(id).prev(), last);
+            kept += self.shape.objects - self.held(id).active();
+            count += 1;
+            last = Some(id);
+        }
+        assert_eq!((last, kept), (tail, magazine.kept() as usize), "slabs of a thread");
+        count
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Free objects of the reserve.
+    pub(crate) fn reserved(&self, state: &State) -> usize {
+        let free = |&id: &ExtentId| self.shape.objects - self.held(id).active();
+        state.reserve.iter().map(free).sum()
+    }
+}
+
+impl Keeper for Depot {
+    fn leave(&self, number: Number) {
+        if let Some(magazine) = self.magazines.own(number) {
+            self.drain(magazine);
+        }
+    }
+}

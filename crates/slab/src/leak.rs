@@ -1,0 +1,28 @@
+//! Objects that users still had when their cache was ended.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Addresses a report lists.
+const LISTED: usize = 8;
+
+/// Which objects were not freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leak {
+    /// The cache's name.
+    pub name: String,
+    /// The objects; their memory stays as long as the arena lives.
+    pub objects: Vec<NonNull<u8>>,
+}
+
+impl fmt::Display for Leak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed: Vec<_> =
+            self.objects.iter().take(LISTED).map(|object| format!("{object:p}")).collect();
+        let more = if self.objects.len() > LISTED { ", ..." } else { "" };
+        let (name, count) = (&self.name, self.objects.len());
+        write!(f, "{count} objects of the cache {name} were not freed: {}{more}", listed.join(", "))
+    }
+}
+
+impl std::error::Error for Leak {}

@@ -1,0 +1,172 @@
+//! Models of what threads do to one slab's bits: its thread takes, frees, gives up and collects, others free remotely.
+//!
+//! The lock, the count and what the owner may do are played here as the depot has them (K3); the bits are the real ones.
+#![allow(unsafe_code)]
+
+use crate::bits::{Bits, Freed, NO_ONE, Owner, Word};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use std::sync::atomic::Ordering::Relaxed;
+
+const MINE: u32 = 1;
+
+/// A slab of a few objects, all live, with the lock of its cache; it guards the count of what was freed and found.
+struct Slab {
+    live: Vec<Word>,
+    remote: Vec<Word>,
+    owner: Owner,
+    found: Mutex<usize>,
+}
+
+impl Slab {
+    fn new(objects: usize) -> Arc<Self> {
+        let live = (1 << objects) - 1;
+        Arc::new(Slab {
+            live: vec![Word::new(live)],
+            remote: vec![Word::new(0)],
+            owner: Owner::new(MINE),
+            found: Mutex::new(0),
+        })
+    }
+
+    fn bits(&self) -> Bits<'_> {
+        Bits { live: &self.live, remote: &self.remote, owner: &self.owner }
+    }
+
+    /// As its thread does when it has nothing left: looks, and gives the slab up if there is nothing.
+    fn collect_or_give_up(&self) -> usize {
+        let mut found = 0;
+        self.bits().collect(|_| found += 1);
+        if found == 0 {
+            let mut all = self.found.lock().unwrap();
+            self.bits().give_up();
+            self.bits().collect(|_| *all += 1);
+        }
+        found
+    }
+
+    /// As any other thread frees; whether the object was live.
+    fn free(&self, index: usize) -> bool {
+        loop {
+            if self.owner.load(Relaxed) == NO_ONE {
+                let mut all = self.found.lock().unwrap();
+                if self.owner.load(Relaxed) == NO_ONE {
+                    let freed = self.bits().free(index);
+                    *all += usize::from(freed);
+                    return freed;
+                }
+                continue;
+            }
+            return match self.bits().free_remotely(index) {
+                Freed::Left => true,
+                Freed::Twice => false,
+                Freed::Alone => {
+                    let mut all = self.found.lock().unwrap();
+                    if self.owner.load(Relaxed) == NO_ONE {
+                        self.bits().collect(|_| *all += 1);
+                    }
+                    true
+                }
+            };
+        }
+    }
+
+    fn found(&self) -> usize {
+        *self.found.lock().unwrap()
+    }
+}
+
+fn model(work: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(if std::env::var_os("UZRAM_LONG").is_some() { 4 } else { 3 });
+    builder.check(work);
+}
+
+/// B1: whatever is freed while the slab is given up is found by one side, and by one only.
+#[test]
+fn loom_no_remote_free_is_forgotten() {
+    model(|| {
+        let slab = Slab::new(2);
+        let others: Vec<_> = (0..2)
+            .map(|index| {
+                let slab = slab.clone();
+                thread::spawn(move || assert!(slab.free(index)))
+            })
+            .collect();
+        let mut found = slab.collect_or_give_up();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        if slab.owner.load(Relaxed) == MINE {
+            slab.bits().collect(|_| found += 1);
+        }
+        assert_eq!(found + slab.found(), 2);
+        assert_eq!((slab.live[0].load(Relaxed), slab.remote[0].load(Relaxed)), (0, 0));
+    });
+}
+
+/// B2, B3: two free one object, while its thread collects and frees others: it is freed once, and not both are refused.
+#[test]
+fn loom_two_frees_free_once() {
+    model(|| {
+        let slab = Slab::new(2);
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let slab = slab.clone();
+                thread::spawn(move || slab.free(0))
+            })
+            .collect();
+        assert!(slab.bits().free(1));
+        let mut found = slab.collect_or_give_up();
+        let freed = others.into_iter().map(|other| other.join().unwrap());
+        let freed = freed.filter(|&freed| freed).count();
+        if slab.owner.load(Relaxed) == MINE {
+            slab.bits().collect(|_| found += 1);
+        }
+        assert_eq!(found + slab.found(), 1, "it is freed once");
+        assert!(freed >= 1, "who freed it is not refused");
+        assert_eq!((slab.live[0].load(Relaxed), slab.remote[0].load(Relaxed)), (0, 0));
+    });
+}
+
+/// B3: a second free does nothing to who is given the object next, and the first is never refused.
+#[test]
+fn loom_a_second_free_changes_nothing() {
+    model(|| {
+        let slab = Slab::new(1);
+        let other = {
+            let slab = slab.clone();
+            thread::spawn(move || (slab.free(0), slab.free(0)))
+        };
+        let mut found = 0;
+        slab.bits().collect(|_| found += 1);
+        let (first, _) = other.join().unwrap();
+        assert!(first);
+        slab.bits().collect(|_| found += 1);
+        assert_eq!((found, slab.remote[0].load(Relaxed)), (1, 0));
+    });
+}
+
+/// What its user wrote to an object is seen by who is given it next.
+#[test]
+fn loom_what_was_written_comes_before() {
+    model(|| {
+        let slab = Slab::new(1);
+        let bytes = Arc::new(loom::cell::UnsafeCell::new(0));
+        let other = {
+            let (slab, bytes) = (slab.clone(), bytes.clone());
+            thread::spawn(move || {
+                // SAFETY: the object is this thread's until it is freed.
+                bytes.with_mut(|bytes| unsafe { *bytes = 7 });
+                assert!(slab.free(0));
+            })
+        };
+        let mut found = 0;
+        slab.bits().collect(|_| found += 1);
+        if found == 1 {
+            let (_, index) = slab.bits().take_from(0);
+            assert_eq!(index, 0);
+            // SAFETY: it was freed and is this thread's now.
+            assert_eq!(bytes.with(|bytes| unsafe { *bytes }), 7);
+        }
+        other.join().unwrap();
+    });
+}

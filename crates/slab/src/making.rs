@@ -1,0 +1,156 @@
+//! Slabs are made and given back, with no lock of the cache held; those of the reserve too.
+//!
+//! # Safety
+//! - A1: a slab that is in no list, and no thread's, is known to its maker alone, or to who unlinked it: he may work in
+//!   it, and do with its memory what he likes, as no object of it is live (K1).
+#![allow(unsafe_code)]
+
+use crate::Error;
+use crate::bits::{NO_ONE, RESERVE};
+use crate::depot::{Depot, State};
+use crate::guard::Guard;
+use crate::layout::Shape;
+use crate::lists::List;
+use crate::options::Memory;
+use crate::slab::Held;
+use crate::sync::Relaxed;
+use page::{ExtentId, PageSet};
+use std::ptr::NonNull;
+
+impl Depot {
+    /// A slab without objects in use, in no list.
+    pub(crate) fn make(&self) -> Result<ExtentId, Error> {
+        let (space, pages) = (&self.arena.space, self.shape.pages as u32);
+        let block = self.blocks.alloc()?;
+        let made = space.alloc(pages, self.tag).and_then(|id| {
+            space.charge(pages).inspect_err(|_| space.free(id))?;
+            Ok(id)
+        });
+        match made {
+            Ok(id) => {
+                self.prepare(id, block);
+                Ok(id)
+            }
+            Err(error) => {
+                self.free_block(block);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn free_block(&self, block: NonNull<u8>) {
+        // SAFETY: both callers have it from `blocks` for a slab that is not, or no longer.
+        let freed = unsafe { self.blocks.free(block) };
+        debug_assert_eq!(freed, Ok(()));
+    }
+
+    /// Lays a slab out, and its objects.
+    fn prepare(&self, id: ExtentId, block: NonNull<u8>) {
+        let Shape { colours, colour_step, first, objects, .. } = self.shape;
+        let colour = self.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
+        let extent = self.arena.space.extent(id);
+        let start = self.arena.space.pointer(extent.start());
+        let pad = self.guard.as_ref().map_or(0, Guard::pad);
+        // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows of either.
+        unsafe {
+            let held = Held::new(&extent.data, &self.shape);
+            held.reset(start, block, first + colour + pad);
+        }
+        extent.data.list.store(List::Apart as u8, Relaxed);
+        extent.data.owner.store(NO_ONE, Relaxed);
+        for index in 0..objects {
+            let object = self.held(id).object(index);
+            if let Some(guard) = &self.guard {
+                // SAFETY: the object is free, and its zones lie within its stride.
+                unsafe { guard.prepare(object) }
+            }
+            if let Some(constructor) = self.options.constructor {
+                constructor(object);
+            }
+        }
+    }
+
+    /// Unlinks the empty slabs above `most`, as a chain through their links. The lock is held.
+    pub(crate) fn unlink_empty(&self, state: &mut State, most: usize) -> Option<ExtentId> {
+        let mut chain = None;
+        while state.lists.len(List::Free) > most
+            && let Some(id) = state.lists.first(List::Free)
+        {
+            state.lists.unlink(id, |id| self.held(id));
+            self.held(id).set_next(chain);
+            chain = Some(id);
+        }
+        chain
+    }
+
+    /// Gives a chain of slabs back, now or after a grace period.
+    pub(crate) fn retire(&self, chain: Option<ExtentId>) {
+        let Some(head) = chain else { return };
+        if self.options.memory == Memory::AnyTime {
+            self.reclaim(head);
+        } else if let Some(depot) = self.me.upgrade() {
+            self.waiting.fetch_add(1, Relaxed);
+            let guard = crossbeam_epoch::pin();
+            guard.defer(move || {
+                depot.reclaim(head);
+                depot.waiting.fetch_sub(1, Relaxed);
+            });
+            guard.flush();
+        }
+    }
+
+    /// Gives back the pages of slabs that no one knows any more.
+    fn reclaim(&self, head: ExtentId) {
+        let mut chain = Some(head);
+        while let Some(id) = chain {
+            let space = &self.arena.space;
+            let slab = &space.extent(id).data;
+            // SAFETY: it was unlinked by the caller, who alone knows of it.
+            let held = unsafe { Held::new(slab, &self.shape) };
+            chain = held.next();
+            if let Some(destructor) = self.options.destructor {
+                (0..self.shape.objects).for_each(|index| destructor(held.object(index)));
+            }
+            let Some(block) = slab.block() else { unreachable!("{id:?} is no slab") };
+            let all = u16::MAX >> (u16::BITS as usize - self.shape.pages);
+            let pages = PageSet::from_low_bits((all & !slab.released()).into());
+            // SAFETY: no object is out, and no one looks any more (K1).
+            if unsafe { space.release(id, &pages) }.len() == pages.len() {
+                slab.clear();
+                space.free(id);
+                self.free_block(block);
+            } else {
+                // Locked memory, so none of it was given back before: it stays, as a new slab.
+                self.prepare(id, block);
+                self.state().lists.link(id, List::Free, |id| self.held(id));
+            }
+        }
+    }
+
+    /// Makes the slabs of the reserve.
+    pub(crate) fn make_reserve(&self) -> Result<(), Error> {
+        let slabs = self.options.reserve.div_ceil(self.shape.objects);
+        let refused = page::Error::Mapping { bytes: slabs * size_of::<ExtentId>() };
+        let mut state = self.state();
+        state.reserve.try_reserve_exact(slabs).map_err(|_| Error::Pages(refused))?;
+        for _ in 0..slabs {
+            let id = self.make()?;
+            self.held(id).slab.owner.store(RESERVE, Relaxed);
+            state.reserve.push(id);
+        }
+        Ok(())
+    }
+
+    /// Makes the reserve's slabs no one's, for a cache that ends.
+    pub(crate) fn end_reserve(&self) {
+        let mut state = self.state();
+        for id in std::mem::take(&mut state.reserve) {
+            let held = self.held(id);
+            held.slab.owner.store(NO_ONE, Relaxed);
+            state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
+        }
+        let chain = self.unlink_empty(&mut state, 0);
+        drop(state);
+        self.retire(chain);
+    }
+}

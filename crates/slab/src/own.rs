@@ -1,0 +1,191 @@
+//! The slabs that are a thread's own: how it takes and frees in them, comes by them and gives them up.
+//!
+//! # Safety
+//! - O1: who is in a function with a magazine is its thread (M1), so he may work in its slabs (K3). A slab that the lock
+//!   is held for, and that no thread owns, becomes the thread's in `claim` and `adopt`, and no one's in `release`.
+#![allow(unsafe_code)]
+
+use crate::Error;
+use crate::depot::{Depot, State};
+use crate::lists::List;
+use crate::magazine::{Magazine, Own, Tunables};
+use crate::slab::{Held, Slab};
+use crate::sync::Relaxed;
+use crate::thread::{Number, number};
+use page::ExtentId;
+use std::ptr::NonNull;
+
+impl Depot {
+    /// An object of the thread's own slab, if there is one at once.
+    #[inline]
+    pub(crate) fn take_own(&self, number: Number) -> Option<NonNull<u8>> {
+        let magazine = self.magazines.own(number)?;
+        let (_, slab) = magazine.with(|own| own.current)?;
+        // SAFETY: the current slab is the calling thread's (K3); descriptors stay as long as the arena.
+        let held = unsafe { Held::new(slab.as_ref(), &self.shape) };
+        let index = held.take()?;
+        magazine.set_kept(magazine.kept().wrapping_sub(1));
+        Some(held.object(index))
+    }
+
+    /// Frees an object of the thread's own slabs; `None` if it is not found there at once.
+    #[inline]
+    pub(crate) fn free_near(
+        &self,
+        number: Number,
+        object: NonNull<u8>,
+    ) -> Option<Result<(), Error>> {
+        let magazine = self.magazines.own(number)?;
+        let extent = magazine.near(object)?;
+        let index = self.index_in(extent, object)?;
+        let is_own = number.is(extent.data.owner.load(Relaxed));
+        is_own.then(|| self.free_own(magazine, &extent.data, index))
+    }
+
+    /// Frees an object of a slab that is the calling thread's.
+    #[inline]
+    pub(crate) fn free_own(
+        &self,
+        magazine: &Magazine,
+        slab: &Slab,
+        index: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the slab is the calling thread's (K3).
+        let held = unsafe { Held::new(slab, &self.shape) };
+        if !held.put(index) {
+            return Err(Error::DoubleFree { address: held.object(index).addr().get() });
+        }
+        magazine.set_kept(magazine.kept().wrapping_add(1));
+        if magazine.is_over() {
+            self.trim(magazine);
+        }
+        Ok(())
+    }
+
+    /// An object from where there is one, in a slab that becomes the thread's if it may have any.
+    pub(crate) fn take(&self) -> Result<NonNull<u8>, Error> {
+        let number = number();
+        let Some(magazine) = self.magazines.make(number) else { return self.take_shared() };
+        loop {
+            if let Some(object) = self.take_own(number) {
+                return Ok(object);
+            }
+            self.refill(magazine, number)?;
+        }
+    }
+
+    /// Makes a slab with free objects the thread's current one.
+    fn refill(&self, magazine: &Magazine, number: Number) -> Result<(), Error> {
+        if let Some((id, _)) = magazine.with(|own| own.current) {
+            // The thread's, so it may work there (K3).
+            let found = self.held(id).collect();
+            if found > 0 {
+                magazine.set_kept(magazine.kept() + found as u32);
+                return Ok(());
+            }
+        }
+        let mut state = self.state();
+        if let Some((id, _)) = magazine.with(|own| own.current.take()) {
+            self.release(&mut state, magazine, id);
+        }
+        let lists = &state.lists;
+        let shared = || lists.first(List::Partial).or_else(|| lists.first(List::Free));
+        match magazine.with(|own| own.head).or_else(shared) {
+            Some(id) if List::of_slab(self.held(id).slab) == List::Apart => {
+                self.set_current(magazine, id)
+            }
+            Some(id) => {
+                self.recommit(id)?;
+                self.claim(&mut state, magazine, number, id);
+                self.set_current(magazine, id);
+            }
+            None => {
+                drop(state);
+                let id = self.make()?;
+                self.adopt(&mut self.state(), magazine, number, id);
+                self.set_current(magazine, id);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_current(&self, magazine: &Magazine, id: ExtentId) {
+        magazine.with(|own| own.current = Some((id, NonNull::from(self.held(id).slab))));
+    }
+
+    /// Makes a slab that is in a list the thread's. The lock is held (K3).
+    pub(crate) fn claim(
+        &self,
+        state: &mut State,
+        magazine: &Magazine,
+        number: Number,
+        id: ExtentId,
+    ) {
+        state.lists.unlink(id, |id| self.held(id));
+        self.adopt(state, magazine, number, id);
+    }
+
+    /// Makes a slab that is in no list the thread's, the first of them.
+    fn adopt(&self, state: &mut State, magazine: &Magazine, number: Number, id: ExtentId) {
+        let held = self.held(id);
+        held.slab.owner.store(number.raw(), Relaxed);
+        state.owned += 1;
+        let free = self.shape.objects - held.active();
+        magazine.set_kept(magazine.kept() + free as u32);
+        magazine.with(|own| {
+            held.set_links(None, own.head);
+            match own.head {
+                Some(head) => self.held(head).set_prev(Some(id)),
+                None => own.tail = Some(id),
+            }
+            own.head = Some(id);
+        });
+    }
+
+    /// Makes a slab of the thread's no one's. The lock is held.
+    fn release(&self, state: &mut State, magazine: &Magazine, id: ExtentId) {
+        let held = self.held(id);
+        magazine.with(|own| {
+            let (prev, next) = (held.prev(), held.next());
+            match prev {
+                Some(prev) => self.held(prev).set_next(next),
+                None => own.head = next,
+            }
+            match next {
+                Some(next) => self.held(next).set_prev(prev),
+                None => own.tail = prev,
+            }
+            own.current = own.current.filter(|&(current, _)| current != id);
+        });
+        let free = self.shape.objects - held.active();
+        magazine.set_kept(magazine.kept() - free as u32);
+        held.slab.bits(&self.shape).give_up();
+        // No one's, and the lock is held: K3 again.
+        held.collect();
+        state.owned -= 1;
+        state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
+    }
+
+    /// Gives the thread's oldest slabs up, as long as it keeps too much; all, if someone asked.
+    pub(crate) fn trim(&self, magazine: &Magazine) {
+        let Tunables { limit, batchcount } = self.magazines.tunables();
+        let most = if magazine.is_asked() { 0 } else { limit - batchcount };
+        magazine.set_limit(limit);
+        let mut state = self.state();
+        while magazine.kept() > most
+            && let Some(id) = magazine.with(|own: &mut Own| own.tail)
+        {
+            self.release(&mut state, magazine, id);
+        }
+        self.end(state);
+    }
+
+    /// Gives up all slabs of a thread, or of one that is no more.
+    pub(crate) fn drain(&self, magazine: &Magazine) {
+        let mut state = self.state();
+        while let Some(id) = magazine.with(|own| own.head) {
+            self.release(&mut state, magazine, id);
+        }
+        self.end(state);
+    }
+}

@@ -1,0 +1,22 @@
+//! The cache for an owner who moves objects and counts every byte: the lowest free object is given out first,
+//! pages on which no object lives are given back, and nothing is kept per thread.
+//!
+//! A slab's pages are committed as objects on them are given out, and a page on which no object lives is given
+//! back, but for a few that a cache keeps ready.
+//!
+//! ```text
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, marks, bits of pages and of objects |
+//!     `-- RawCache (size, alignment): slabs in order of their offsets
+//! ```
+
+mod arena;
+mod cache;
+mod descriptor;
+mod geometry;
+mod order;
+mod stat;
+
+pub use arena::Arena;
+pub use cache::RawCache;
+pub use geometry::Geometry;
+pub use stat::CacheStat;

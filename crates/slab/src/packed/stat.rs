@@ -1,0 +1,43 @@
+//! What a cache counts, and what follows from it.
+
+use super::Geometry;
+use page::page_size;
+
+/// Pages kept ready in any cache, and the share of the committed ones that may be: 1/64.
+const READY_MIN: usize = 2;
+const READY_SHARE: usize = 64;
+
+/// A cache is scattered when its objects take more than this share, 1/64, above what they need.
+const SCATTERED_SHARE: usize = 64;
+
+/// Counts of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStat {
+    /// Objects in use.
+    pub active_objects: usize,
+    /// Objects the slabs there are have room for.
+    pub objects: usize,
+    /// Slabs there are.
+    pub slabs: usize,
+    /// Pages that are committed.
+    pub pages: usize,
+    /// Of them, those kept ready: no object lies on them, and they are not being given back.
+    pub ready: usize,
+}
+
+impl CacheStat {
+    /// Pages that may be kept ready.
+    pub(crate) fn ready_max(&self) -> usize {
+        READY_MIN.max(self.pages / READY_SHARE)
+    }
+
+    /// Whether the objects, packed into the first slabs, would need clearly fewer pages or slabs.
+    pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
+        let (full, rest) =
+            (self.active_objects / geometry.objects, self.active_objects % geometry.objects);
+        let pages = full * geometry.pages + (rest * geometry.stride).div_ceil(page_size());
+        let is_clearly_more = |now, packed| now > packed + packed / SCATTERED_SHARE + 1;
+        is_clearly_more(self.pages - self.ready, pages)
+            || is_clearly_more(self.slabs, full + usize::from(rest > 0))
+    }
+}

@@ -1,0 +1,124 @@
+//! Numbers of threads: small, and used again when a thread has ended.
+//!
+//! Locks: `CACHES` is taken before any cache's, `TAKEN` last.
+
+use crate::sync::Mutex;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+
+/// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no magazines.
+pub(crate) const NUMBERS: usize = 1 << u8::BITS;
+
+/// The calling thread's number. It can't be sent, so whoever has it is that thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    /// From 1 on; 0 is none.
+    number: u8,
+    here: PhantomData<*const ()>,
+}
+
+impl Number {
+    /// The place of the thread's things among those of all threads; 0 is no thread's.
+    #[inline]
+    pub(crate) fn place(self) -> u8 {
+        self.number
+    }
+
+    /// Whether it is this thread that `owner` says; 0 is no one.
+    #[inline]
+    pub(crate) fn is(self, owner: u32) -> bool {
+        self.raw() == owner && owner != 0
+    }
+
+    #[inline]
+    pub(crate) fn raw(self) -> u32 {
+        self.number.into()
+    }
+
+    #[inline]
+    fn new(number: u8) -> Self {
+        Number { number, here: PhantomData }
+    }
+}
+
+/// What keeps something for each thread.
+pub(crate) trait Keeper: Send + Sync {
+    /// Gives up what was kept for the thread, which ends.
+    fn leave(&self, number: Number);
+}
+
+static CACHES: Mutex<Vec<Weak<dyn Keeper>>> = Mutex::new(Vec::new());
+/// Bit n: a thread has number n.
+static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
+
+thread_local! {
+    /// 0 before the first question, and again once the thread is ending.
+    static NUMBER: Cell<u8> = const { Cell::new(0) };
+    static LEAVES: Leaves = const { Leaves };
+}
+
+/// Has a keeper told of threads that end.
+pub(crate) fn register(keeper: Weak<dyn Keeper>) {
+    CACHES.lock().push(keeper);
+}
+
+/// Ends that: no thread is in [`Keeper::leave`] when this returns, nor will be.
+pub(crate) fn forget<K: Keeper + 'static>(keeper: &Arc<K>) {
+    let keeper: Weak<dyn Keeper> = Arc::downgrade(keeper) as Weak<dyn Keeper>;
+    CACHES.lock().retain(|other| !other.ptr_eq(&keeper));
+}
+
+/// The calling thread's number, if it was given one by [`number`].
+#[inline]
+pub(crate) fn number_if_known() -> Number {
+    Number::new(NUMBER.get())
+}
+
+/// The calling thread's number: none when too many have one, or the thread is ending.
+pub(crate) fn number() -> Number {
+    if NUMBER.get() == 0 && LEAVES.try_with(|_| ()).is_ok() {
+        NUMBER.set(take());
+    }
+    number_if_known()
+}
+
+fn take() -> u8 {
+    let mut taken = TAKEN.lock();
+    let Some(word) = taken.iter().position(|&word| word != u64::MAX) else { return 0 };
+    let bit = taken[word].trailing_ones();
+    taken[word] |= 1 << bit;
+    (word as u32 * 64 + bit) as u8
+}
+
+/// Dropped when its thread ends.
+struct Leaves;
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        let number = number_if_known();
+        if number.raw() == 0 {
+            return;
+        }
+        let place = usize::from(number.place());
+        let caches = CACHES.lock();
+        caches.iter().filter_map(Weak::upgrade).for_each(|keeper| keeper.leave(number));
+        drop(caches);
+        NUMBER.set(0);
+        TAKEN.lock()[place / 64] &= !(1 << (place % 64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_used_again() {
+        let mine = number().place();
+        for _ in 0..NUMBERS * 2 {
+            let other = std::thread::spawn(|| number().place()).join().unwrap();
+            assert!(other != 0 && other != mine);
+        }
+    }
+}

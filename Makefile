@@ -1,6 +1,7 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make setup test       install what tests need, then pass every test
-# make long             sanitizers, fuzzing (FUZZ_SECONDS each), larger random runs, loom at depth, and a soak
+# make long             sanitizers, fuzzing (FUZZ_SECONDS each), larger random runs, loom at depth (LOOM_SECONDS
+#                       a model at most), and a soak
 # make soak             a device and a pool under load for SOAK_SECONDS
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
@@ -12,6 +13,7 @@ SANITIZED = page slab zsmalloc zram
 FUZZED = pool device codec
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
+LOOM_SECONDS ?= 300
 
 .PHONY: run setup test lint long loom asan tsan fuzz soak bench
 
@@ -40,7 +42,7 @@ long: asan tsan fuzz
 	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
 	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked
-	UZRAM_LONG=1 $(MAKE) loom
+	UZRAM_LONG=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) $(MAKE) loom
 	$(MAKE) soak
 
 loom:

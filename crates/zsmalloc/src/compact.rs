@@ -148,7 +148,8 @@ impl<O: sealed::Owner> Movable for Words<'_, O> {
 
 impl<O: Owner> Core<O> {
     /// Moves objects together in every class, the largest first, and gives back the pages kept ready;
-    /// pages freed. While another thread compacts, only the ready pages go.
+    /// pages freed. While another thread compacts, only the ready pages go. In a pool that has grown since, objects
+    /// go to finer classes too; where there is next to nothing to free, those may take a few pages more than they save.
     pub fn compact(&self) -> usize {
         let done = self.shrink_until(usize::MAX);
         done.and(Done { freed: self.trim(), ..Done::default() }).gained()
@@ -165,7 +166,8 @@ impl<O: Owner> Core<O> {
         let parts = self.parts();
         let Some(alone) = Compacting::begin(parts) else { return Done::default() };
         parts.plan_anew(Purpose::Compaction);
-        let grown = parts.has_grown();
+        // Who wants so many pages gets them by packing alone: to refine takes pages at first.
+        let grown = parts.has_grown().filter(|_| wanted == usize::MAX);
         let mut total = Done::default();
         for class in parts.classes.iter().rev() {
             let mut go_on = |done: &Done| total.and(*done).gained() < wanted;

@@ -6,7 +6,7 @@ use crate::stat::CacheStat;
 use std::fmt;
 
 /// One line of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SlabInfo {
     /// The cache's name.
     pub name: String,
@@ -61,32 +61,10 @@ impl SlabInfo {
 
     /// The line as a JSON object.
     pub fn json(&self) -> String {
-        let name: String = self.name.chars().flat_map(escaped).collect();
-        let numbers = [
-            ("active_objs", self.active_objs),
-            ("num_objs", self.num_objs),
-            ("objsize", self.objsize),
-            ("objperslab", self.objperslab),
-            ("pagesperslab", self.pagesperslab),
-            ("limit", self.limit as usize),
-            ("batchcount", self.batchcount as usize),
-            ("sharedfactor", self.sharedfactor as usize),
-            ("active_slabs", self.active_slabs),
-            ("num_slabs", self.num_slabs),
-            ("sharedavail", self.sharedavail),
-        ];
-        let numbers: String =
-            numbers.iter().map(|(name, number)| format!(",\"{name}\":{number}")).collect();
-        format!("{{\"name\":\"{name}\"{numbers}}}")
-    }
-}
-
-/// A character as it stands in a JSON text.
-fn escaped(character: char) -> Vec<char> {
-    match character {
-        '"' | '\\' => vec!['\\', character],
-        control if control < ' ' => format!("\\u{:04x}", control as u32).chars().collect(),
-        other => vec![other],
+        match serde_json::to_string(self) {
+            Ok(text) => text,
+            Err(error) => unreachable!("a name and numbers are JSON: {error}"),
+        }
     }
 }
 

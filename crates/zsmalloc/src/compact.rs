@@ -219,14 +219,13 @@ impl<O: Owner> Core<O> {
     /// Moves those objects of a class to others that the plan has others for; what is pinned stays.
     fn resettle(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
         let mut done = Done::default();
-        let locked = Locked::new(self.parts(), class);
-        if locked.state.inuse == 0 {
+        if Locked::new(self.parts(), class).state.inuse == 0 {
             return done;
         }
-        let zspages: Vec<_> = locked.all().collect();
-        drop(locked);
+        // All there are, of whichever class, are walked without the lock; those found are looked at again under it.
+        let space = &self.parts().memory.space;
         let mut backoff = Backoff::default();
-        for id in zspages {
+        for id in space.live().filter(|&id| space.extent(id).tag() == class.position) {
             let mut more = true;
             while more && (aim.go_on)(&done) {
                 let step;

@@ -33,10 +33,15 @@ impl<E: Beside> Words<E> {
         index: u32,
         admits: impl Fn(&E) -> bool,
     ) -> Option<Shared<'_, E>> {
-        match self.try_shared(index, &admits) {
-            Ok(word) => word,
-            Err(busy) => self.wait_shared(index, &admits, busy),
-        }
+        let attempt = || self.try_shared(index, &admits);
+        attempt().unwrap_or_else(|busy| {
+            let tally = |busy| {
+                if busy == Busy::Exclusive {
+                    self.read_waits.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            persist(busy, tally, attempt)
+        })
     }
 
     #[inline(always)]
@@ -54,26 +59,6 @@ impl<E: Beside> Words<E> {
         }
     }
 
-    #[cold]
-    fn wait_shared(
-        &self,
-        index: u32,
-        admits: &impl Fn(&E) -> bool,
-        mut busy: Busy,
-    ) -> Option<Shared<'_, E>> {
-        let mut waiting = Waiting::default();
-        loop {
-            if busy == Busy::Exclusive && waiting.is_first() {
-                self.read_waits.fetch_add(1, Ordering::Relaxed);
-            }
-            waiting.wait(busy);
-            match self.try_shared(index, admits) {
-                Ok(word) => return word,
-                Err(still) => busy = still,
-            }
-        }
-    }
-
     /// As [`lock_shared`](Self::lock_shared), for a change.
     #[inline]
     pub(crate) fn lock_exclusive(
@@ -81,10 +66,8 @@ impl<E: Beside> Words<E> {
         index: u32,
         admits: impl Fn(&E) -> bool,
     ) -> Option<Held<'_, E>> {
-        let word = match self.try_exclusive(index, &admits) {
-            Ok(word) => word,
-            Err(busy) => self.wait_exclusive(index, &admits, busy),
-        };
+        let attempt = || self.try_exclusive(index, &admits);
+        let word = attempt().unwrap_or_else(|busy| persist(busy, |_| (), attempt));
         word.map(Held::wait_for_readers).filter(|word| admits(word.beside()))
     }
 
@@ -99,23 +82,6 @@ impl<E: Beside> Words<E> {
         match self.find(&inside, index).filter(|found| admits(found.spot.beside)) {
             Some(found) => found.lock_exclusive(self).map(Some),
             None => Ok(None),
-        }
-    }
-
-    #[cold]
-    fn wait_exclusive(
-        &self,
-        index: u32,
-        admits: &impl Fn(&E) -> bool,
-        mut busy: Busy,
-    ) -> Option<Held<'_, E>> {
-        let mut waiting = Waiting::default();
-        loop {
-            waiting.wait(busy);
-            match self.try_exclusive(index, admits) {
-                Ok(word) => return word,
-                Err(still) => busy = still,
-            }
         }
     }
 
@@ -184,23 +150,23 @@ impl<E: Beside> Found<'_, E> {
     }
 }
 
-/// One who waits for a word.
-#[derive(Default)]
-struct Waiting {
-    backoff: Backoff,
-    waited: bool,
-}
-
-impl Waiting {
-    fn is_first(&self) -> bool {
-        !self.waited
-    }
-
-    /// Waits, but for a word that was frozen, which was thawed or has gone elsewhere.
-    fn wait(&mut self, busy: Busy) {
+/// Waits and tries again, as long as the word is busy. `tally` is told what is waited for at first.
+#[cold]
+fn persist<T>(mut busy: Busy, tally: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
+    let mut backoff = Backoff::default();
+    let mut waited = false;
+    loop {
+        // A word that was frozen was thawed, or has gone elsewhere: there is nothing to wait for.
         if busy != Busy::Frozen {
-            self.waited = true;
-            self.backoff.wait();
+            if !waited {
+                tally(busy);
+            }
+            waited = true;
+            backoff.wait();
+        }
+        match attempt() {
+            Ok(done) => return done,
+            Err(still) => busy = still,
         }
     }
 }

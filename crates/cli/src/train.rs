@@ -102,7 +102,10 @@ impl Report {
             "without", "with", "saved", "memory"
         )?;
         self.codecs.iter().try_for_each(|trial| row(out, trial))?;
-        writeln!(out, "\nsaved: less stored; memory: what a device holds for the dictionary")?;
+        writeln!(
+            out,
+            "\nMB/s of processor time; saved: less stored; memory: what a device holds for the dictionary"
+        )?;
         let is_useless = |trial: &&Trial| trial.saved() < WORTH_WHILE;
         let useless: Vec<_> = self.codecs.iter().filter(is_useless).map(|t| t.algorithm).collect();
         match useless.is_empty() {

@@ -1,8 +1,8 @@
 //! The device: requests at any offset and length, on slots of 4 KiB.
 //!
-//! Lock order: stream, slot (the pool's word), then the pool's own. A whole slot is compressed and
-//! stored before its word is locked; a slot that is written in part is locked from reading its old data
-//! to storing the new, so that writers of different bytes of it both keep theirs.
+//! Lock order: stream, slot (the pool's word), then the pool's own. A whole slot is compressed before
+//! its word is locked; a slot that is written in part is locked from reading its old data to storing the
+//! new, so that writers of different bytes of it both keep theirs.
 
 use crate::slot::{self, Encoded};
 use crate::stat::{Counters, Held, IoStat, MmStat, Share};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use zsmalloc::{Classes, CompactionStat, Core, Exclusive, Old, Slots};
+use zsmalloc::{Classes, CompactionStat, Core, Exclusive, Slots};
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
@@ -173,20 +173,8 @@ impl Device {
         let Workspace { codec, scratch, .. } = workspace;
         let encoded = slot::encode(block, &mut **codec, &mut **scratch, self.huge_size)?;
         let full = |source| Error::OutOfMemory { slot: index as u64, source };
-        let old = match encoded {
-            Encoded::Inline(payload) => {
-                self.shared.pool.lock(index).map_err(full)?.set_inline(payload)
-            }
-            Encoded::Object(bytes, mark) => match self.shared.pool.stage(index, bytes) {
-                Ok(staged) => self.shared.pool.lock(index).map_err(full)?.replace(staged, mark),
-                Err(error) => {
-                    overwrite(self.shared.pool.lock(index).map_err(full)?, bytes, mark, error)
-                        .map_err(full)?
-                }
-            },
-        };
-        share.changed(slot::held_before(old), encoded.held());
-        Ok(())
+        let word = self.shared.pool.lock(index).map_err(full)?;
+        put(word, encoded, share).map_err(full)
     }
 
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
@@ -207,23 +195,21 @@ impl Device {
         }
         let Workspace { codec, scratch, .. } = workspace;
         let encoded = slot::encode(&block, &mut **codec, &mut **scratch, self.huge_size)?;
-        let old = match encoded {
-            Encoded::Inline(payload) => word.set_inline(payload),
-            Encoded::Object(bytes, mark) => match word.stage(bytes) {
-                Ok(staged) => word.replace(staged, mark),
-                Err(error) => overwrite(word, bytes, mark, error).map_err(full)?,
-            },
-        };
-        share.changed(slot::held_before(old), encoded.held());
-        Ok(())
+        put(word, encoded, share).map_err(full)
     }
 
     /// Reads `buf.len()` bytes at `offset`. What was never written, or discarded, reads as zeros.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.check_range(offset, buf.len() as u64)?;
         let mut workspace = self.shared.streams.get();
-        for part in parts(offset, buf.len()) {
-            let pin = self.shared.pool.pin(part.slot);
+        let mut parts = parts(offset, buf.len()).peekable();
+        let mut next = None;
+        while let Some(part) = parts.next() {
+            let pin = next.take().unwrap_or_else(|| self.shared.pool.pin(part.slot));
+            // While this slot is decompressed the next one's bytes come from memory. Whoever waits for one with another
+            // pinned has a lower one pinned, so not all wait for each other.
+            next = parts.peek().map(|next| self.shared.pool.pin(next.slot));
+            next.iter().for_each(|next| next.prefetch());
             let buf = &mut buf[part.request];
             let slot = part.slot as u64;
             let read = slot::decode(pin.content(), part.within.start, buf, &mut workspace, slot);
@@ -387,12 +373,12 @@ fn pages_of(bytes: u64) -> usize {
     bytes.div_ceil(page_size() as u64) as usize
 }
 
-/// Stores in the place of the old object what the pool has no room for beside it (I6).
-fn overwrite(
-    word: Exclusive<'_>,
-    bytes: &[u8],
-    mark: u8,
-    error: zsmalloc::Error,
-) -> Result<Old, zsmalloc::Error> {
-    word.overwrite(bytes, mark).map_err(|_unchanged| error)
+/// Gives a slot what it is to hold, and counts it.
+fn put(word: Exclusive<'_>, encoded: Encoded<'_>, share: &Share) -> Result<(), zsmalloc::Error> {
+    let old = match encoded {
+        Encoded::Inline(payload) => word.set_inline(payload),
+        Encoded::Object(bytes, mark) => word.store(bytes, mark)?,
+    };
+    share.changed(slot::held_before(old), encoded.held());
+    Ok(())
 }

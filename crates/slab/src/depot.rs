@@ -22,11 +22,12 @@
 
 use crate::bits::{Freed, NO_ONE, RESERVE};
 use crate::guard::Guard;
+use crate::held::Held;
 use crate::layout::Shape;
 use crate::lists::{List, Lists};
 use crate::magazine::{Magazine, Magazines, Tunables};
 use crate::options::Options;
-use crate::slab::{Held, Slab};
+use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Relaxed};
 use crate::thread::{Keeper, Number, number};
 use crate::{Arena, Error, packed};

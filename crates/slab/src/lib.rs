@@ -27,6 +27,7 @@ mod cache;
 mod depot;
 mod error;
 mod guard;
+mod held;
 mod layout;
 mod leak;
 mod lists;

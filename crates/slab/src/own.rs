@@ -7,9 +7,10 @@
 
 use crate::Error;
 use crate::depot::{Depot, State};
+use crate::held::Held;
 use crate::lists::List;
 use crate::magazine::{Magazine, Own, Tunables};
-use crate::slab::{Held, Slab};
+use crate::slab::Slab;
 use crate::sync::Relaxed;
 use crate::thread::{Number, number};
 use page::ExtentId;

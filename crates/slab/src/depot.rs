@@ -21,6 +21,7 @@
 #![allow(unsafe_code)]
 
 use crate::bits::{Freed, NO_ONE, RESERVE};
+use crate::grid::Grid;
 use crate::guard::Guard;
 use crate::held::Held;
 use crate::layout::Shape;
@@ -38,8 +39,6 @@ use std::sync::{Arc, Weak};
 /// Slabs that may be empty: as many as hold what so many threads may keep, and this share of all.
 const EMPTY_LIMITS: usize = 4;
 const EMPTY_SHARE: usize = 32;
-/// Objects' places are computed with this many binary places: a place is below 2^20.
-const PLACE_SHIFT: u32 = 40;
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -72,10 +71,7 @@ pub(crate) struct Depot {
     pub(crate) tag: u32,
     /// Slabs that may always be empty.
     empty_min: usize,
-    /// Bytes from the first object to the end of the last.
-    span: usize,
-    /// 2^40 / stride, rounded up.
-    reciprocal: u64,
+    pub(crate) grid: Grid,
     pub(crate) colour: AtomicU32,
     pub(crate) blocks: packed::RawCache,
     pub(crate) me: Weak<Depot>,
@@ -110,8 +106,7 @@ impl Depot {
             waiting: AtomicUsize::new(0),
             tag: arena.next_cache(),
             empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
-            span: shape.objects * shape.stride,
-            reciprocal: (1u64 << PLACE_SHIFT).div_ceil(shape.stride as u64),
+            grid: Grid::new(&shape),
             colour: AtomicU32::new(0),
             blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
             me: Weak::new(),
@@ -131,7 +126,6 @@ impl Depot {
     }
 
     /// Slab and number of an object's address.
-    #[inline]
     pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Place<'_>, Error> {
         let address = object.addr().get();
         let foreign = Error::Foreign { address };
@@ -141,16 +135,10 @@ impl Depot {
     }
 
     /// The number of the object at an address, if it is one of that slab of this cache.
-    #[inline]
-    pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
+    fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
         // Where there is no slab, first is 0, and no address is that low.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
-        if extent.tag() != self.tag || at >= self.span {
-            return None;
-        }
-        // `at` is below 2^20, so neither product overflows.
-        let index = ((at as u64).wrapping_mul(self.reciprocal) >> PLACE_SHIFT) as usize;
-        (index.wrapping_mul(self.shape.stride) == at).then_some(index)
+        if extent.tag() == self.tag { self.grid.index(at) } else { None }
     }
 
     /// Unlocks, and gives back what there is too much of.
@@ -225,8 +213,8 @@ impl Depot {
                     let Some(magazine) = self.magazines.own(number) else {
                         unreachable!("{id:?} is of a thread that owns nothing")
                     };
-                    magazine.set_near(object, extent);
-                    return self.free_own(magazine, slab, index);
+                    let done = self.free_own(magazine, id, index);
+                    return if done { Ok(()) } else { Err(twice) };
                 }
                 _ => match slab.bits(&self.shape).free_remotely(index) {
                     Freed::Left => return Ok(()),
@@ -254,7 +242,7 @@ impl Depot {
         }
         state.lists.active -= 1;
         // More of a full slab's objects are likely to come.
-        match self.magazines.make(number()).filter(|_| list == List::Full) {
+        match self.magazines.make(number(), &self.shape).filter(|_| list == List::Full) {
             Some(magazine) => {
                 self.claim(&mut state, magazine, number(), id);
                 drop(state);
@@ -334,9 +322,13 @@ impl Depot {
         for slab in self.slabs() {
             // SAFETY: no thread is at work.
             let held = unsafe { Held::new(slab, &self.shape) };
-            held.check();
             let owner = slab.owner.load(Relaxed);
-            owned += usize::from(owner != NO_ONE && owner != RESERVE);
+            let is_owned = owner != NO_ONE && owner != RESERVE;
+            owned += usize::from(is_owned);
+            if is_owned {
+                held.recount();
+            }
+            held.check();
             assert!(owner == NO_ONE || List::of_slab(slab) == List::Apart, "{owner} is in a list");
         }
         assert_eq!(owned, state.owned, "slabs of threads");
@@ -346,16 +338,20 @@ impl Depot {
 
     /// How many slabs a magazine has.
     fn check_magazine(&self, magazine: &Magazine) -> usize {
-        let (head, tail) = magazine.with(|own| (own.head, own.tail));
-        let (mut count, mut kept, mut last) = (0, 0, None);
+        let (head, tail, current) = magazine.with(|own| (own.head, own.tail, own.current));
+        let (mut slabs, mut kept, mut last) = (Vec::new(), 0, None);
         for id in std::iter::successors(head, |&id| self.held(id).next()) {
-            assert_eq!(self.held(id).prev(), last);
-            kept += self.shape.objects - self.held(id).active();
-            count += 1;
+            let held = self.held(id);
+            assert_eq!(held.prev(), last);
+            kept += self.shape.objects - held.active();
+            slabs.push((held.slab.first().addr(), held.slab.bits(&self.shape).live.as_ptr()));
             last = Some(id);
         }
         assert_eq!((last, kept), (tail, magazine.kept() as usize), "slabs of a thread");
-        count
+        let current = current.map(|id| self.held(id).slab);
+        let bits = current.map(|slab| (slab.bits(&self.shape), slab.first().addr()));
+        magazine.check(&slabs, bits.as_ref().map(|(bits, first)| (bits, *first)));
+        slabs.len()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -105,6 +105,17 @@ impl<'s> Held<'s> {
         }
     }
 
+    /// Makes count and hint right, of a slab of `native` that was a thread's: which keeps neither.
+    pub(crate) fn recount(self) {
+        if self.shape.layout == Layout::Native {
+            let Shape { objects, bits_words, .. } = *self.shape;
+            let bits = self.slab.bits(self.shape);
+            let active = bits.live() + objects - 64 * bits_words;
+            self.slab.own.active.store(active as u32, Relaxed);
+            self.slab.own.free.store(bits.next_word(0).unwrap_or(0) as u32, Relaxed);
+        }
+    }
+
     /// Objects in use.
     #[inline]
     pub(crate) fn active(self) -> usize {
@@ -133,7 +144,6 @@ impl<'s> Held<'s> {
     }
 
     /// The address of an object.
-    #[inline]
     pub(crate) fn object(self, index: usize) -> NonNull<u8> {
         debug_assert!(index < self.shape.objects);
         // SAFETY: the object lies in the slab (D1), so not at null either.
@@ -145,22 +155,14 @@ impl<'s> Held<'s> {
     }
 
     /// Takes a free object, if there is one.
-    #[inline]
     pub(crate) fn take(self) -> Option<usize> {
         if self.shape.layout != Layout::Native {
             return self.take_indexed();
         }
         let management = &self.slab.own;
-        let active = management.active.load(Relaxed);
-        if active as usize >= self.shape.objects {
-            return None;
-        }
-        management.active.store(active.wrapping_add(1), Relaxed);
-        let hint = management.free.load(Relaxed) as usize;
-        let (word, index) = self.slab.bits(self.shape).take_from(hint);
-        if word != hint {
-            management.free.store(word as u32, Relaxed);
-        }
+        let index = self.slab.bits(self.shape).take_from(management.free.load(Relaxed) as usize)?;
+        management.free.store((index / 64) as u32, Relaxed);
+        management.active.store(management.active.load(Relaxed) + 1, Relaxed);
         Some(index)
     }
 
@@ -185,7 +187,6 @@ impl<'s> Held<'s> {
     }
 
     /// Puts an object back; false where it is free already.
-    #[inline]
     pub(crate) fn put(self, index: usize) -> bool {
         let was_live = self.slab.bits(self.shape).free(index);
         if was_live {
@@ -195,12 +196,12 @@ impl<'s> Held<'s> {
     }
 
     /// Takes note of an object that became free.
-    #[inline]
     fn note_free(self, index: usize) {
         if self.shape.layout != Layout::Native {
             return self.put_index(index);
         }
         let management = &self.slab.own;
+        // Wrong while the slab is a thread's, until `recount`.
         let active = management.active.load(Relaxed).wrapping_sub(1);
         management.active.store(active, Relaxed);
         let word = (index / 64) as u32;

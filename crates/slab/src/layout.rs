@@ -28,6 +28,8 @@ pub(crate) const HEADER: usize = 40;
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
 /// More pages are not worth it once this share of a slab goes to anything but objects.
 const SMALL_SHARE: usize = 128;
+/// A thread that goes to another slab does so for as many objects at least, or as many pages.
+const WORTH: (usize, usize) = (128, 8);
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
 
@@ -215,11 +217,13 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// The fewest pages with hardly any overhead, or else those with the least for each byte of objects.
+/// The fewest pages that are worth it, with hardly any overhead, or else those with the least for each byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     // A block is an object of a cache itself.
     let shapes = shapes.filter(|shape| shape.block_bytes() <= PAGES_MAX * page_size());
-    let small = shapes.clone().find(|shape| shape.overhead() * SMALL_SHARE <= shape.bytes());
+    let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
+    let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();
+    let small = shapes.clone().find(|shape| is_worth(shape) && is_small(shape));
     // Shares are compared as fractions, without division.
     small.or_else(|| {
         shapes.min_by(|a, b| (a.overhead() * b.objects).cmp(&(b.overhead() * a.objects)))

@@ -26,6 +26,7 @@ mod bits;
 mod cache;
 mod depot;
 mod error;
+mod grid;
 mod guard;
 mod held;
 mod layout;

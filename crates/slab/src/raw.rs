@@ -45,7 +45,7 @@ impl RawCache {
     /// An object. Its bytes are those it had when it was last freed, the constructor's, or zero.
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
-        match self.depot.take_own(number_if_known()) {
+        match self.depot.take_at_once(number_if_known()) {
             Some(object) => Ok(object),
             None => self.alloc_slowly(),
         }
@@ -77,9 +77,10 @@ impl RawCache {
     /// No one uses the object again.
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        match self.depot.free_near(number_if_known(), object) {
-            Some(done) => done,
-            None => self.free_slowly(object),
+        if self.depot.put_at_once(number_if_known(), object) {
+            Ok(())
+        } else {
+            self.free_slowly(object)
         }
     }
 

@@ -3,10 +3,11 @@
 mod batches;
 mod live;
 mod messages;
+mod misses;
 mod shapes;
 
 pub use live::hold;
-pub use messages::exchange_ordered;
+pub use misses::exchange_ordered;
 
 use super::Request;
 use crate::Error;
@@ -23,6 +24,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     shapes::run(report)?;
     batches::run(request, report)?;
     messages::run(request, report)?;
+    misses::run(request, report)?;
     live::run(request, report)
 }
 

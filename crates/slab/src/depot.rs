@@ -371,4 +371,20 @@ impl Keeper for Depot {
             self.drain(magazine);
         }
     }
+
+    fn hold(&self) {
+        self.state.hold();
+        self.blocks.hold();
+    }
+
+    fn let_go(&self) {
+        self.blocks.let_go();
+        self.state.let_go();
+    }
+
+    fn mend(&self, number: Number) {
+        // SAFETY: the child has no other threads.
+        unsafe { self.magazines.end_others(number) };
+        self.mend_slabs(number);
+    }
 }

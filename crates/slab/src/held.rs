@@ -48,18 +48,32 @@ impl<'s> Held<'s> {
         self.slab.bits(self.shape).end_at(objects);
         self.slab.set_released(0);
         self.set_links(None, None);
-        self.management().active.store(0, Relaxed);
-        self.management().free.store(0, Relaxed);
+        self.rebuild();
+    }
+
+    /// Makes count and index what the bits say.
+    pub(crate) fn rebuild(self) {
+        let objects = self.shape.objects;
+        let free = (0..objects).rev().filter(|&index| !self.is_live(index));
         match self.shape.layout {
-            Layout::Native => {}
-            Layout::LinkedBufctl => (0..objects).for_each(|index| {
-                let next = if index + 1 == objects { END } else { index as u32 + 1 };
-                self.set(index, next);
-            }),
+            Layout::Native => return self.recount(),
+            Layout::LinkedBufctl => {
+                let mut head = END;
+                free.for_each(|index| {
+                    head = {
+                        self.set(index, head);
+                        index as u32
+                    }
+                });
+                self.management().free.store(head, Relaxed);
+            }
             Layout::Stack | Layout::StackU32 => {
-                (0..objects).for_each(|index| self.set_index(index, index));
+                let places = (0..objects).rev();
+                places.zip(free).for_each(|(nth, index)| self.set_index(nth, index));
             }
         }
+        let live = (0..objects).filter(|&index| self.is_live(index)).count();
+        self.management().active.store(live as u32, Relaxed);
     }
 
     #[inline]

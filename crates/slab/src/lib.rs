@@ -26,6 +26,7 @@ mod bits;
 mod cache;
 mod depot;
 mod error;
+mod fork;
 mod grid;
 mod guard;
 mod held;

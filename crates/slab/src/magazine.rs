@@ -316,15 +316,28 @@ impl Magazines {
     }
 }
 
-impl Drop for Magazines {
-    fn drop(&mut self) {
-        for slot in self.slots.iter() {
-            if let Some(magazine) = NonNull::new(slot.load(Relaxed)) {
-                // SAFETY: `make` leaked it, as a slice of one, and `&mut self` excludes all others.
+impl Magazines {
+    /// Ends the magazines of all threads but this one.
+    ///
+    /// # Safety
+    /// There are no other threads.
+    pub(crate) unsafe fn end_others(&self, number: Number) {
+        for (place, slot) in self.slots.iter().enumerate() {
+            if place != usize::from(number.place())
+                && let Some(magazine) = NonNull::new(slot.swap(null_mut(), Relaxed))
+            {
+                // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone (M1).
                 drop(unsafe {
                     Box::from_raw(std::ptr::slice_from_raw_parts_mut(magazine.as_ptr(), 1))
                 });
             }
         }
+    }
+}
+
+impl Drop for Magazines {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self` excludes all others; what is no one's is not this thread's.
+        unsafe { self.end_others(Number::NONE) }
     }
 }

@@ -90,6 +90,11 @@ impl Bits<'_> {
         self.live[index / 64].load(Relaxed) & bit(index) != 0
     }
 
+    /// Whether no one has freed the object: not even who does not own the slab.
+    pub(crate) fn is_out(&self, index: usize) -> bool {
+        self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
+    }
+
     /// For the slab's thread: the next word from `start` on, and around, of which an object is free; without stray bits.
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);

@@ -62,6 +62,8 @@ impl State {
 pub(crate) struct Depot {
     pub(crate) arena: Arc<Arena>,
     pub(crate) options: Options,
+    /// Bytes of an object, as they were asked for.
+    pub(crate) size: usize,
     pub(crate) shape: Shape,
     pub(crate) guard: Option<Guard>,
     pub(crate) magazines: Magazines,
@@ -111,6 +113,7 @@ impl Depot {
             blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
             me: Weak::new(),
             options,
+            size,
             shape,
         };
         let depot = Arc::new_cyclic(|me| Depot { me: me.clone(), ..depot });
@@ -308,7 +311,8 @@ impl Depot {
         let live = self.slabs().flat_map(|slab| {
             // SAFETY: no thread is at work.
             let held = unsafe { Held::new(slab, &self.shape) };
-            let live = (0..self.shape.objects).filter(move |&index| held.is_live(index));
+            let bits = held.slab.bits(&self.shape);
+            let live = (0..self.shape.objects).filter(move |&index| bits.is_out(index));
             live.map(move |index| held.object(index))
         });
         live.filter(|object| !lost.contains(&object.addr().get())).collect()

@@ -11,8 +11,8 @@ pub use misses::exchange_ordered;
 
 use super::Request;
 use crate::Error;
+use crate::objects::ObjectKind;
 use crate::report::{Figure, Report};
-use crate::stores::StoreKind;
 use crate::summary::Summary;
 
 const NAME: &str = "slab";
@@ -29,9 +29,8 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 /// Ours, and the rivals that are here.
-fn kinds() -> Vec<StoreKind> {
-    let all = [StoreKind::Pool].into_iter().chain(StoreKind::RIVALS);
-    all.filter(|kind| kind.is_here()).collect()
+fn kinds() -> Vec<ObjectKind> {
+    ObjectKind::ALL.into_iter().filter(|kind| kind.is_here()).collect()
 }
 
 fn median(values: &[f64]) -> f64 {

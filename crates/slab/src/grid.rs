@@ -1,6 +1,6 @@
 //! Where objects of a slab lie: from an address to an object's number, without a division.
 
-use crate::layout::Shape;
+use crate::shape::Shape;
 
 /// Places are computed with this many binary places: a place is below 2^20.
 const PLACE_SHIFT: u32 = 40;

@@ -4,7 +4,8 @@
 //! The descriptor's addresses are of memory as its shape says, and the index no one else's meanwhile (D1 in `slab`).
 #![allow(unsafe_code)]
 
-use crate::layout::{HEADER, Layout, Shape};
+use crate::layout::Layout;
+use crate::shape::{HEADER, Shape};
 use crate::slab::{Management, Slab};
 use crate::sync::Relaxed;
 use page::{ExtentId, page_size};

@@ -41,6 +41,10 @@ mod options;
 mod own;
 pub mod packed;
 mod raw;
+#[cfg(test)]
+#[path = "../tests/support/s4.rs"]
+mod s4;
+mod shape;
 mod shrink;
 mod slab;
 mod slabinfo;
@@ -52,10 +56,11 @@ pub use arena::Arena;
 pub use cache::{Cache, CacheBox, Construct, ConstructedCache};
 pub use crossbeam_epoch::{Guard, pin};
 pub use error::Error;
-pub use layout::{Layout, Shape, line_align};
+pub use layout::{Layout, line_align};
 pub use leak::Leak;
 pub use magazine::Tunables;
 pub use options::{Debug, Memory, Options};
 pub use raw::RawCache;
+pub use shape::Shape;
 pub use slabinfo::SlabInfo;
 pub use stat::CacheStat;

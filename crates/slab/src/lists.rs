@@ -4,7 +4,7 @@
 //!   partial | full | free: heads of lists that are linked in the descriptors
 //! ```
 use crate::held::Held;
-use crate::layout::Shape;
+use crate::shape::Shape;
 use crate::slab::Slab;
 use crate::sync::Relaxed;
 use page::ExtentId;

@@ -18,7 +18,7 @@
 use crate::Error;
 use crate::bits::{self, Bits, Word};
 use crate::grid::Grid;
-use crate::layout::{PAGES_MAX, Shape};
+use crate::shape::{PAGES_MAX, Shape};
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
 use crate::thread::{NUMBERS, Number};
 use page::ExtentId;

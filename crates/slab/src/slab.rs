@@ -19,7 +19,7 @@
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, Owner, Word};
-use crate::layout::{HEADER, PAGES_MAX, Shape};
+use crate::shape::{HEADER, PAGES_MAX, Shape};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use std::ptr::NonNull;
 

@@ -98,9 +98,9 @@ fn thread_time() -> Duration {
 pub(crate) struct Done {
     /// Objects moved.
     pub(crate) moved: usize,
-    /// Pages freed.
+    /// Pages on which nothing lives any more.
     freed: usize,
-    /// Pages committed for it.
+    /// Pages on which nothing lived before.
     spent: usize,
 }
 
@@ -148,16 +148,28 @@ impl<O: sealed::Owner> Movable for Words<'_, O> {
 
 impl<O: Owner> Core<O> {
     /// Moves objects together in every class, the largest first, and gives back the pages kept ready;
-    /// pages freed. While another thread compacts, only the ready pages go. In a pool that has grown since, objects
-    /// go to finer classes too; where there is next to nothing to free, those may take a few pages more than they save.
+    /// by how many pages less are in use. While another thread compacts, only the ready pages go. In a pool that has grown
+    /// since, objects go to finer classes too; where there is next to nothing to free, those may take a few pages more
+    /// than they save.
     pub fn compact(&self) -> usize {
-        let done = self.shrink_until(usize::MAX);
-        done.and(Done { freed: self.trim(), ..Done::default() }).gained()
+        self.pages_less_after(|| {
+            self.shrink_until(usize::MAX);
+            self.trim();
+        })
     }
 
     /// As [`compact`](Self::compact), until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
-        self.shrink_until(bytes.div_ceil(page_size())).gained()
+        self.pages_less_after(|| {
+            let gained = self.shrink_until(bytes.div_ceil(page_size())).gained();
+            self.parts().trim_pages(gained);
+        })
+    }
+
+    fn pages_less_after(&self, work: impl FnOnce()) -> usize {
+        let before = self.pages().used();
+        work();
+        before.saturating_sub(self.pages().used())
     }
 
     /// Moves objects together until so many pages were gained.
@@ -208,7 +220,7 @@ impl<O: Owner> Core<O> {
             }
             let Some((source, target)) = locked.ends(&skipped) else { break };
             let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
-            done = done.and(self.count(&moved, locked.release(source)));
+            done = done.and(self.end_step(locked, source, &moved));
             if moved.objects == 0 {
                 skipped.push(source);
             }
@@ -244,7 +256,7 @@ impl<O: Owner> Core<O> {
             return (Done::default(), false);
         }
         let moved = locked.resettle(id, STEP, &Words(self.owner()));
-        let done = self.count(&moved, locked.release(id));
+        let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {
             Some(Obstacle::NoRoom(position)) => self.add_zspage(&parts.classes[position]).is_ok(),
             Some(Obstacle::Busy) => {
@@ -262,14 +274,20 @@ impl<O: Owner> Core<O> {
         Ok(())
     }
 
-    /// Counts a step that freed so many pages.
-    fn count(&self, moved: &Moved, freed: u32) -> Done {
+    /// Counts a step, and sees to the pages of the zspage that objects were moved from: near a limit they are needed at
+    /// once, for what is moved next.
+    fn end_step(&self, locked: Locked<'_>, source: ExtentId, moved: &Moved) -> Done {
+        if self.parts().is_near_limit(0) {
+            locked.release(source);
+        } else {
+            locked.leave_ready(source);
+        }
         let counters = &self.parts().compaction;
         counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);
         counters.moved_bytes.fetch_add(moved.bytes, Relaxed);
-        counters.freed_pages.fetch_add(freed as u64, Relaxed);
-        counters.spent_pages.fetch_add(moved.spent as u64, Relaxed);
-        Done { moved: moved.objects, freed: freed as usize, spent: moved.spent }
+        counters.freed_pages.fetch_add(moved.emptied as u64, Relaxed);
+        counters.spent_pages.fetch_add(moved.entered as u64, Relaxed);
+        Done { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
     }
 
     /// Moves what manages the pool together: words, and bodies of zspages. `go_on` is asked now and then.

@@ -47,6 +47,12 @@ struct Filled {
     inuse: u32,
 }
 
+impl Filled {
+    fn entered(self) -> u32 {
+        self.committed + self.unready
+    }
+}
+
 /// A slot that was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
@@ -56,6 +62,8 @@ pub(crate) struct Taken {
     pub(crate) offset: u64,
     /// Pages committed for it.
     pub(crate) spent: u32,
+    /// Pages on which nothing lived before: committed for it, or ready.
+    pub(crate) entered: u32,
     /// Whether the next slot lies on a page that is not committed.
     pub(crate) wants_page: bool,
 }
@@ -107,11 +115,12 @@ impl<'p> Locked<'p> {
         self.count(id, filled);
         self.state.inuse += 1;
         let offset = filled.start + self.class.offset(slot);
-        Ok(Some(Taken { id, slot, offset, spent: filled.committed, wants_page }))
+        let (spent, entered) = (filled.committed, filled.entered());
+        Ok(Some(Taken { id, slot, offset, spent, entered, wants_page }))
     }
 
-    /// Gives a live slot back; whether that left pages on which nothing lives.
-    pub(crate) fn leave(&mut self, id: ExtentId, slot: u32) -> bool {
+    /// Gives a live slot back; pages on which nothing lives then.
+    pub(crate) fn leave(&mut self, id: ExtentId, slot: u32) -> u32 {
         let emptied = self.vacate(id, slot);
         self.state.inuse -= 1;
         emptied
@@ -124,15 +133,23 @@ impl<'p> Locked<'p> {
         // Now and then: a page's worth of objects makes little difference.
         let ask = self.state.inuse.is_multiple_of(ASK_EVERY)
             && (is_worth_asking(self.class, &self.state) || self.parts.is_plan_too_large());
+        if emptied > 0 {
+            self.leave_ready(id);
+        }
+        ask
+    }
+
+    /// Has the pages of a zspage on which nothing lives any more given back, soon and with others, if there are more of
+    /// them than the pool keeps ready.
+    pub(crate) fn leave_ready(self, id: ExtentId) {
         // The kernel gives an empty zspage back at once.
-        if emptied && self.class.whole {
+        if self.class.whole {
             self.release(id);
-        } else if emptied {
+        } else {
             let parts = self.parts;
             drop(self);
             parts.ease_soon();
         }
-        ask
     }
 
     /// Offset of a slot in the pool's space.
@@ -140,11 +157,11 @@ impl<'p> Locked<'p> {
         self.parts.memory.space.extent(id).start() + self.class.offset(slot)
     }
 
-    /// Takes a free slot of a zspage; pages committed.
+    /// Takes a free slot of a zspage; pages on which nothing lived before.
     pub(crate) fn occupy(&mut self, id: ExtentId, slot: u32, owner: u32) -> Result<u32, Error> {
         let filled = self.fill(self.body(id), slot, owner)?;
         self.count(id, filled);
-        Ok(filled.committed)
+        Ok(filled.entered())
     }
 
     /// Commits what a free slot needs, and takes it. To be counted afterwards.
@@ -176,8 +193,8 @@ impl<'p> Locked<'p> {
         self.regroup(id, filled.inuse - 1, filled.inuse);
     }
 
-    /// Makes a live slot free; whether that left pages on which nothing lives.
-    pub(crate) fn vacate(&mut self, id: ExtentId, slot: u32) -> bool {
+    /// Makes a live slot free; pages on which nothing lives then.
+    pub(crate) fn vacate(&mut self, id: ExtentId, slot: u32) -> u32 {
         let body = self.body(id);
         body.give(slot);
         let inuse = body.head.inuse();
@@ -195,7 +212,7 @@ impl<'p> Locked<'p> {
             // In one order with `tending`: see `ease`.
             self.parts.ready.fetch_add(emptied as usize, SeqCst);
         }
-        emptied > 0
+        emptied
     }
 
     /// Whether a slot beside `slot` lies on `page` too, and is live for sure.

@@ -29,8 +29,10 @@ pub(crate) trait Movable {
 pub(crate) struct Moved {
     pub(crate) objects: usize,
     pub(crate) bytes: u64,
-    /// Pages committed for it.
-    pub(crate) spent: usize,
+    /// Pages on which nothing lived before.
+    pub(crate) entered: usize,
+    /// Pages on which nothing lives any more.
+    pub(crate) emptied: usize,
     /// Why it went no further, where that can be helped.
     pub(crate) obstacle: Option<Obstacle>,
 }
@@ -83,14 +85,13 @@ impl Locked<'_> {
             }
             let from = self.offset(source, slot);
             let Some(len) = owner.len_at(index, from) else { continue };
-            let Some((free, spent)) = self.settle_on(target, lowest, index, is_below) else {
+            let Some((free, entered)) = self.settle_on(target, lowest, index, is_below) else {
                 break;
             };
             let to = self.offset(target, free);
             self.parts().memory.copy(self, from, to, len);
             if owner.swing(index, from, to) {
-                self.vacate(source, slot);
-                moved.add(len, spent);
+                moved.add(len, entered, self.vacate(source, slot));
             } else {
                 self.vacate(target, free);
             }
@@ -99,7 +100,7 @@ impl Locked<'_> {
     }
 
     /// Takes slot `lowest` of a zspage, or at the pool's limit one on committed pages that will do; the
-    /// slot, and pages committed for it.
+    /// slot, and pages on which nothing lived before.
     fn settle_on(
         &mut self,
         target: ExtentId,
@@ -107,11 +108,11 @@ impl Locked<'_> {
         owner: u32,
         will_do: impl Fn(u32) -> bool,
     ) -> Option<(u32, u32)> {
-        if let Ok(spent) = self.occupy(target, lowest, owner) {
-            return Some((lowest, spent));
+        if let Ok(entered) = self.occupy(target, lowest, owner) {
+            return Some((lowest, entered));
         }
         let free = self.lowest_committed(target).filter(|&free| will_do(free))?;
-        self.occupy(target, free, owner).ok().map(|spent| (free, spent))
+        self.occupy(target, free, owner).ok().map(|entered| (free, entered))
     }
 
     /// Moves at most `most` objects of `source` to the classes that the plan has for them, where that is
@@ -149,8 +150,7 @@ impl Locked<'_> {
             };
             parts.memory.copy(self, from, taken.offset, len);
             if owner.swing(index, from, taken.offset) {
-                self.leave(source, slot);
-                moved.add(len, taken.spent);
+                moved.add(len, taken.entered, self.leave(source, slot));
             } else {
                 to.leave(taken.id, taken.slot);
             }
@@ -168,9 +168,10 @@ impl Locked<'_> {
 }
 
 impl Moved {
-    fn add(&mut self, len: usize, spent: u32) {
+    fn add(&mut self, len: usize, entered: u32, emptied: u32) {
         self.objects += 1;
         self.bytes += len as u64;
-        self.spent += spent as usize;
+        self.entered += entered as usize;
+        self.emptied += emptied as usize;
     }
 }

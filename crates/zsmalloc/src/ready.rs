@@ -56,10 +56,13 @@ impl Parts {
     /// Whether one more page may be fetched ahead of need, beside `others` that are not counted yet.
     pub(crate) fn may_fetch(&self, others: u32) -> bool {
         let others = others as usize;
+        self.ready.load(Relaxed) + others < self.ready_most() && !self.is_near_limit(others)
+    }
+
+    /// Whether the limit is near, with `others` pages more in use.
+    pub(crate) fn is_near_limit(&self, others: usize) -> bool {
         let budget = self.memory.space.budget();
-        let is_near = |limit: usize| budget.used() + others + TRIM >= limit;
-        self.ready.load(Relaxed) + others < self.ready_most()
-            && !budget.limit().is_some_and(is_near)
+        budget.limit().is_some_and(|limit| budget.used() + others + TRIM >= limit)
     }
 
     /// Has pages given back if more are ready than may be: by the thread that does such things, if there is one and it

@@ -12,7 +12,10 @@
 //! 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a mover swings the
 //! offset by compare-and-swap from the unlocked word, so it waits for no one and no one for it. 5: a word
 //! is frozen from its unlocked state, and no one waits for a frozen word: its leaf is left or thawed (see
-//! [`crate::words`]).
+//! [`crate::words`]). 6: a mark alone may change without the exclusive lock: a reader clears bits of it in one
+//! step while he is inside, and who gives an unlocked word another mark swings the word as a mover does. So what
+//! a writer finds once the readers have left is the mark in force, and a mover who copied beside such a
+//! change finds the word not as it was.
 //!
 //! Nothing here waits but [`Word::wait_for_readers`]: who could not lock a word at once is told why.
 
@@ -48,6 +51,13 @@ pub(crate) struct Place {
     pub(crate) len: usize,
     /// Four bits that are the owner's.
     pub(crate) mark: u8,
+}
+
+impl Place {
+    /// The same with another mark.
+    pub(crate) fn marked(self, mark: u8) -> Self {
+        Place { mark, ..self }
+    }
 }
 
 impl Value {
@@ -160,6 +170,35 @@ impl Word {
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
 
+    /// Clears bits of the mark: by a reader of the object that the word names.
+    pub(crate) fn unmark(&self, bits: u8) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0 && bits < 16);
+        self.0.fetch_and(!((bits as u64) << MARK_SHIFT), Ordering::Relaxed);
+    }
+
+    /// Gives the object that the word names the mark that `choose` says, and asks it again until that is the mark:
+    /// `choose` may look at what readers note while they are inside, and one may have come and gone. False where it
+    /// names no object. A word that is locked is left.
+    pub(crate) fn remark(&self, choose: impl Fn(Place) -> u8) -> Result<bool, Busy> {
+        loop {
+            // Who finds it frozen is to see, after this load, that its leaf was being converted.
+            let word = self.0.load(Ordering::Acquire);
+            match word & LOCK {
+                0 => {}
+                FROZEN => return Err(Busy::Frozen),
+                held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
+                _ => return Err(Busy::Readers),
+            }
+            let Ok(place) = Value(word).decode() else { return Ok(false) };
+            let mark = choose(place);
+            if mark == place.mark {
+                return Ok(true);
+            }
+            // Refused where another was faster.
+            self.swing(Value(word), Value::object(place.marked(mark)));
+        }
+    }
+
     /// Holds off all others; those who read are then to be waited for.
     pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
@@ -267,6 +306,26 @@ mod tests {
     }
 
     #[test]
+    fn marks_are_changed_on_objects_only() {
+        let place = Place { offset: 8, len: 100, mark: 0b1111 };
+        let word = Word::new(Value::object(place));
+        assert_eq!(word.try_lock_shared(), Ok(Value::object(place)));
+        word.unmark(0b0101);
+        assert_eq!(word.peek().decode(), Ok(place.marked(0b1010)));
+        assert_eq!(word.remark(|_| 0), Err(Busy::Readers));
+        word.unlock_shared();
+        assert_eq!(word.remark(|place| place.mark), Ok(true));
+        assert_eq!(word.remark(|place| place.mark & 0b1000), Ok(true));
+        assert_eq!(word.unlocked(), Some(Value::object(place.marked(0b1000))));
+        assert!(word.freeze());
+        assert_eq!(word.remark(|_| 0), Err(Busy::Frozen));
+        let inline = Word::new(Value::inline(u64::MAX >> 5));
+        assert_eq!(inline.remark(|_| 0), Ok(false));
+        assert_eq!(inline.try_lock_exclusive(), Ok(()));
+        assert_eq!(inline.remark(|_| 0), Err(Busy::Exclusive));
+    }
+
+    #[test]
     fn only_an_empty_word_is_claimed() {
         let word = Word::new(Value::EMPTY);
         assert!(word.try_claim() && !word.try_claim());
@@ -326,8 +385,14 @@ mod loom_tests {
 
     /// Interleavings with at most three preemptions.
     fn model(body: impl Fn() + Sync + Send + 'static) {
+        model_of_branches(1_000, body);
+    }
+
+    /// The same, where threads wait in turns.
+    fn model_of_branches(branches: usize, body: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
+        builder.max_branches = branches;
         builder.check(body);
     }
 
@@ -396,15 +461,18 @@ mod loom_tests {
 
     /// What a mover does: copies what an unlocked word names, swings the word, frees the old place.
     fn move_object(moving: &Moving) -> bool {
-        let Some(value) = moving.word.unlocked() else { return false };
-        if value != place(0) {
+        let Some(from) = moving.word.unlocked().and_then(|value| value.decode().ok()) else {
+            return false;
+        };
+        if from.offset != 0 {
             return false;
         }
         // SAFETY: as above.
         let copy = moving.places[0].with(|cell| unsafe { *cell });
         // SAFETY: as above.
         moving.places[1].with_mut(|cell| unsafe { *cell = copy });
-        let swung = moving.word.swing(value, place(1));
+        let to = Place { offset: GRAIN as u64, ..from };
+        let swung = moving.word.swing(Value::object(from), Value::object(to));
         let freed = if swung { 0 } else { 1 };
         // SAFETY: as above.
         moving.places[freed].with_mut(|cell| unsafe { *cell = 0xdead });
@@ -449,6 +517,85 @@ mod loom_tests {
             let moved = mover.join().unwrap();
             assert_eq!(old, if moved { place(1) } else { place(0) });
             assert_eq!(shared.word.peek().decode(), Err(5));
+        });
+    }
+
+    const IDLE: u8 = 0b0100;
+
+    fn mark(word: &Word) -> u8 {
+        word.peek().decode().unwrap().mark
+    }
+
+    /// What a reader does with a mark that he finds set.
+    fn read_and_unmark(moving: &Moving) -> u64 {
+        let place = lock_shared(&moving.word).decode().unwrap();
+        // SAFETY: as in `read_pinned`.
+        let value = moving.places[place.offset as usize / GRAIN].with(|cell| unsafe { *cell });
+        if place.mark & IDLE != 0 {
+            moving.word.unmark(IDLE);
+        }
+        moving.word.unlock_shared();
+        value
+    }
+
+    fn moving_idle() -> Arc<Moving> {
+        let shared = moving();
+        assert_eq!(shared.word.remark(|place| place.mark | IDLE), Ok(true));
+        shared
+    }
+
+    #[test]
+    fn loom_two_readers_unmark_against_move() {
+        model(|| {
+            let shared = moving_idle();
+            let (first, second) = (shared.clone(), shared.clone());
+            let first = thread::spawn(move || read_and_unmark(&first));
+            let second = thread::spawn(move || read_and_unmark(&second));
+            move_object(&shared);
+            assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
+            assert_eq!(mark(&shared.word), 0);
+            assert_eq!(read_pinned(&shared), 7);
+        });
+    }
+
+    /// The writer's mark stays, whatever readers clear of the one before.
+    #[test]
+    fn loom_unmark_against_writer() {
+        model_of_branches(20_000, || {
+            let shared = moving_idle();
+            let (first, second) = (shared.clone(), shared.clone());
+            let first = thread::spawn(move || read_and_unmark(&first));
+            let second = thread::spawn(move || read_and_unmark(&second));
+            let old = lock_exclusive(&shared.word).decode().unwrap();
+            // Readers are either gone, and the mark with them, or find the new one.
+            let expected = old.marked(0b1000);
+            shared.word.unlock_exclusive(Value::object(expected));
+            assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
+            assert_eq!(shared.word.peek().decode(), Ok(expected));
+        });
+    }
+
+    /// What is marked for its age is not marked once it was read: the reader clears the mark, or the marker
+    /// sees that the word was used.
+    #[test]
+    fn loom_remark_against_reader() {
+        model(|| {
+            let shared = moving();
+            let used = Arc::new(AtomicU64::new(0));
+            let (reader, noted) = (shared.clone(), used.clone());
+            let reader = thread::spawn(move || {
+                let place = lock_shared(&reader.word).decode().unwrap();
+                noted.store(1, Ordering::Relaxed);
+                if place.mark & IDLE != 0 {
+                    reader.word.unmark(IDLE);
+                }
+                reader.word.unlock_shared();
+            });
+            let is_old = || used.load(Ordering::Relaxed) == 0;
+            let choose = |place: Place| if is_old() { place.mark | IDLE } else { 0 };
+            let _ = shared.word.remark(choose);
+            reader.join().unwrap();
+            assert_eq!(mark(&shared.word), 0);
         });
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::error::Error;
 use crate::geometry::GeometryLine;
-use crate::memparse;
 use crate::refusal::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zcomp::{Codec, Params};
+use zram::memparse;
 use zsmalloc::Geometry;
 
 /// The most threads that can be asked for.

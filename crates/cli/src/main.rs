@@ -21,7 +21,6 @@ mod input;
 mod interrupt;
 mod job;
 mod memory;
-mod memparse;
 mod notices;
 mod plan;
 mod progress;

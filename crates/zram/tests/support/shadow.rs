@@ -33,9 +33,18 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, data, written)
     }
 
-    pub fn discard(&mut self, at: usize, len: usize) -> Result<(), Error> {
-        let discarded = self.device.borrow().discard(self.offset(at), len as u64);
-        self.settle(at, &vec![0; len], discarded)
+    pub fn write_zeroes(&mut self, at: usize, len: usize) -> Result<(), Error> {
+        let written = self.device.borrow().write_zeroes(self.offset(at), len as u64);
+        self.settle(at, &vec![0; len], written)
+    }
+
+    /// Always works, and leaves slots alone that the range covers in part.
+    pub fn discard(&mut self, at: usize, len: usize) {
+        self.device.borrow().discard(self.offset(at), len as u64).unwrap();
+        let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+        if !whole.is_empty() {
+            self.bytes[whole].fill(0);
+        }
     }
 
     /// Takes note of a request. After a refused one every slot holds its old or its new bytes.

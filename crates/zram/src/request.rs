@@ -1,0 +1,189 @@
+//! A request on slots: what writes, reads and frees do to each of them.
+//!
+//! A whole slot is compressed and stored before its word is locked; a slot that is written in part is locked from
+//! reading its old data to storing the new, so that writers of different bytes of it both keep theirs.
+
+use crate::parts::{Part, parts, whole_slots};
+use crate::slot::{self, ACCESSED, Encoded, IDLE};
+use crate::stat::{Held, Share};
+use crate::streams::Workspace;
+use crate::table::Table;
+use crate::{BLOCK, Error, clock};
+use rustix_futex_sync::MutexGuard;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use zsmalloc::{BesideSlot, Exclusive, Old};
+
+/// Slots that a discard frees before it gives its stream back.
+const STRETCH: u64 = 1 << 16;
+
+/// A request at work. While it has its stream, no fork comes in between.
+pub(crate) struct Request<'t, E: BesideSlot> {
+    table: &'t Table<E>,
+    workspace: MutexGuard<'t, Workspace>,
+    share: &'t Share,
+    /// When it began, if slots keep that.
+    seconds: u32,
+}
+
+/// Frees the slots that `len` bytes at `offset` cover whole.
+pub(crate) fn free_whole<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) {
+    let slots = whole_slots(offset, len);
+    let mut next = slots.start;
+    while next < slots.end {
+        // The stream, not used otherwise, is given back now and then, for those who wait.
+        next = Request::begin(table).free_some(next..slots.end);
+    }
+}
+
+/// Makes `len` bytes at `offset` zeros. Whole slots are freed first, which needs no memory; those at the ends are
+/// written, which may fail.
+pub(crate) fn zero<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Result<(), Error> {
+    free_whole(table, offset, len);
+    let (whole, end) = (whole_slots(offset, len), offset + len);
+    let [first, last] = [whole.start, whole.end].map(|slot| (slot * BLOCK as u64).min(end));
+    let mut request = Request::begin(table);
+    request.zero_part(offset, first)?;
+    request.zero_part(last, end)
+}
+
+impl<'t, E: BesideSlot> Request<'t, E> {
+    /// Begins when there is a stream for it.
+    pub(crate) fn begin(table: &'t Table<E>) -> Self {
+        let workspace = table.shared.streams.get();
+        let share = table.shared.counters.share(workspace.nth);
+        let seconds = if E::STAMPED { clock::seconds() } else { 0 };
+        Request { table, workspace, share, seconds }
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        for part in parts(offset, bytes.len()) {
+            let data = &bytes[part.request.clone()];
+            let written = if part.is_whole() {
+                self.write_whole(part.slot, data)
+            } else {
+                self.lock(part.slot).and_then(|word| self.rewrite(word, &part, Some(data)))
+            };
+            written.inspect_err(|_| self.failed_write())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+        for part in parts(offset, buf.len()) {
+            let pin = self.table.pool.pin(part.slot);
+            let (at, buf) = (part.within.start, &mut buf[part.request]);
+            let read = slot::decode(pin.content(), at, buf, &mut self.workspace, part.slot);
+            read.inspect_err(|_| {
+                self.share.failed_reads.fetch_add(1, Relaxed);
+            })?;
+            if let Some(beside) = pin.beside() {
+                beside.stamp(self.seconds);
+            }
+            if slot::mark_of(pin.content()) & IDLE != 0 {
+                pin.unmark(IDLE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the first of some slots; from where to go on.
+    fn free_some(&self, slots: Range<u64>) -> u64 {
+        let made = self.table.pool.first_made(slots.start).unwrap_or(slots.end).min(slots.end);
+        let stretch = made..(made + STRETCH).min(slots.end);
+        self.share.notify_free.fetch_add(stretch.end - slots.start, Relaxed);
+        for slot in stretch.clone() {
+            if let Some(word) = self.table.pool.lock_existing(slot as u32) {
+                self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+            }
+        }
+        stretch.end
+    }
+
+    /// Writes zeros to a range within one slot. One that holds nothing is left alone.
+    fn zero_part(&mut self, start: u64, end: u64) -> Result<(), Error> {
+        for part in parts(start, (end - start) as usize) {
+            let word = self.table.pool.lock_existing(part.slot);
+            let held = |word: &Exclusive<'_, E>| slot::held_now(word.content()) != Held::Nothing;
+            if let Some(word) = word.filter(held) {
+                word.beside().stamp(self.seconds);
+                self.rewrite(word, &part, None).inspect_err(|_| self.failed_write())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failed_write(&self) {
+        self.share.failed_writes.fetch_add(1, Relaxed);
+    }
+
+    /// Locks a slot that is written to.
+    fn lock(&self, slot: u32) -> Result<Exclusive<'t, E>, Error> {
+        lock(self.table, slot, self.seconds)
+    }
+
+    fn write_whole(&mut self, slot: u32, block: &[u8]) -> Result<(), Error> {
+        let Workspace { codec, scratch, .. } = &mut *self.workspace;
+        let huge_size = self.table.shared.huge_size;
+        let encoded = slot::encode(block, &mut **codec, &mut **scratch, huge_size)?;
+        let (table, seconds) = (self.table, self.seconds);
+        let lock = || lock(table, slot, seconds);
+        let old = match encoded {
+            Encoded::Inline(payload) => lock()?.set_inline(payload),
+            Encoded::Object(bytes) => match table.pool.stage(slot, bytes) {
+                Ok(staged) => lock()?.replace(staged, ACCESSED),
+                Err(error) => overwrite(table, lock()?, slot, bytes, error)?,
+            },
+        };
+        self.share.changed(slot::held_before(old), encoded.held());
+        Ok(())
+    }
+
+    /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
+    fn rewrite(
+        &mut self,
+        word: Exclusive<'_, E>,
+        part: &Part,
+        data: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        let mut block = [0; BLOCK];
+        slot::decode(word.content(), 0, &mut block, &mut self.workspace, part.slot)?;
+        match data {
+            Some(data) => block[part.within.clone()].copy_from_slice(data),
+            None => block[part.within.clone()].fill(0),
+        }
+        let Workspace { codec, scratch, .. } = &mut *self.workspace;
+        let huge_size = self.table.shared.huge_size;
+        let encoded = slot::encode(&block, &mut **codec, &mut **scratch, huge_size)?;
+        let old = match encoded {
+            Encoded::Inline(payload) => word.set_inline(payload),
+            Encoded::Object(bytes) => match word.stage(bytes) {
+                Ok(staged) => word.replace(staged, ACCESSED),
+                Err(error) => overwrite(self.table, word, part.slot, bytes, error)?,
+            },
+        };
+        self.share.changed(slot::held_before(old), encoded.held());
+        Ok(())
+    }
+}
+
+fn lock<E: BesideSlot>(
+    table: &Table<E>,
+    slot: u32,
+    seconds: u32,
+) -> Result<Exclusive<'_, E>, Error> {
+    let word = table.pool.lock(slot).map_err(|error| table.shared.full(slot, error))?;
+    word.beside().stamp(seconds);
+    Ok(word)
+}
+
+/// Stores in the place of the old object what the pool has no room for beside it (I6).
+fn overwrite<E: BesideSlot>(
+    table: &Table<E>,
+    word: Exclusive<'_, E>,
+    slot: u32,
+    bytes: &[u8],
+    error: zsmalloc::Error,
+) -> Result<Old, Error> {
+    word.overwrite(bytes, ACCESSED).map_err(|_unchanged| table.shared.full(slot, error))
+}

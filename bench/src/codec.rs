@@ -1,6 +1,6 @@
 //! The raw codec: what a page comes to, and what it costs, when nothing is stored around it.
 
-use zcomp::{Memory, Params, Stream};
+use zcomp::{Params, Stream};
 
 use crate::Error;
 use crate::page::PAGE_SIZE;
@@ -14,10 +14,8 @@ pub struct RawCodec {
 impl RawCodec {
     /// The codec `name` with its default parameters.
     pub fn new(name: &str) -> Result<RawCodec, Error> {
-        let codec = zcomp::by_name(name)?;
-        let params = Params::default();
-        let memory = Memory::owned(codec.stream_bytes(&params, PAGE_SIZE)?)?;
-        let stream = codec.stream(&params, PAGE_SIZE, memory)?;
+        let prepared = zcomp::by_name(name)?.prepare(&Params::default(), PAGE_SIZE)?;
+        let stream = prepared.stream_owned()?;
         Ok(RawCodec { stream, out: Box::new([0; 2 * PAGE_SIZE]) })
     }
 

@@ -4,15 +4,32 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use zcomp::{Codec, Memory, Params, Stream};
+use std::sync::LazyLock;
+use zcomp::{Dictionary, Params, Stream};
 
 const CANARY: u8 = 0xc5;
 const FENCE: usize = 64;
 
-fn stream(codec: &dyn Codec, level: Option<i32>, block: usize) -> Box<dyn Stream> {
-    let params = Params { level };
-    let bytes = codec.stream_bytes(&params, block).expect("the level is one of the codec's");
-    codec.stream(&params, block, Memory::owned(bytes).expect("there is memory")).expect("as above")
+/// A trained dictionary, and content of more than lz4's window.
+static DICTIONARIES: LazyLock<[Dictionary; 2]> = LazyLock::new(|| {
+    let words = |seed: usize, len: usize| -> Vec<u8> {
+        (0..len).map(|at| (at / 5 * (seed + 3) % 97 * (at % 5 + 1)) as u8).collect()
+    };
+    let samples: Vec<u8> = (0..400).flat_map(|seed| words(seed, 1024)).collect();
+    let trained = zcomp::train(&samples, 1024, 8192).expect("the samples have much in common");
+    [trained, Dictionary::new(words(1, 70_000)).expect("it is not empty")]
+});
+
+/// One of the dictionaries, or the next bytes of the input.
+fn dictionary(input: &mut Unstructured) -> Result<Option<Dictionary>> {
+    Ok(match input.int_in_range(0..=3u8)? {
+        0 => {
+            let bytes = input.int_in_range(1..=40)?;
+            Dictionary::new(input.bytes(bytes)?).ok()
+        }
+        1 => None,
+        nth => Some(DICTIONARIES[usize::from(nth) - 2].clone()),
+    })
 }
 
 /// Runs `work` on `len` bytes of `fill` between two fences; the bytes, after a look at the fences.
@@ -42,7 +59,10 @@ fn run(input: &mut Unstructured) -> Result<()> {
     let block = [4096, 8192, 65536][input.choose_index(3)?];
     let level = input.int_in_range(-8..=22)?;
     let level = Some(level).filter(|level| codec.levels().contains(level));
-    let mut stream = stream(codec, level, block);
+    let params = Params { level, dictionary: dictionary(input)? };
+    // Bytes of the input may look like a damaged dictionary.
+    let Ok(prepared) = codec.prepare(&params, block) else { return Ok(()) };
+    let mut stream = prepared.stream_owned().expect("there is memory");
     let len = match input.int_in_range(0..=2u8)? {
         0 => input.int_in_range(0..=block)?,
         _ => block,

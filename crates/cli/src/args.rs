@@ -52,11 +52,11 @@ Examples:
   uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
   uzram fill --json --mem-limit 512M dump.img")]
 struct FillLine {
-    /// Algorithm: lz4 or zstd
+    /// Algorithm: lz4, lz4hc or zstd
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
     algorithm: &'static dyn Codec,
-    /// Level of the algorithm: of lz4 the acceleration (more is faster), of zstd the compression
-    /// level (more is denser) [default: the algorithm's own]
+    /// Level of the algorithm: of lz4 the acceleration (more is faster), of the others the
+    /// compression level (more is denser) [default: the algorithm's own]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     level: Option<i32>,
     /// Threads that write and read [default: one per processor, at most 16, fewer where memory is
@@ -230,7 +230,7 @@ impl TryFrom<FillLine> for FillArgs {
     fn try_from(line: FillLine) -> Result<Self, Error> {
         Ok(FillArgs {
             algorithm: line.algorithm,
-            params: Params { level: line.level },
+            params: Params { level: line.level, ..Params::default() },
             threads: line.threads.map(usize::from),
             mem_limit: match line.mem_limit {
                 None => MemLimit::Default,
@@ -318,8 +318,8 @@ mod tests {
     fn errors_are_one_line_that_names_the_thing() {
         for (args, named) in [
             (&[][..], "<PATH>"),
-            (&["--algorithm", "nosuch", "a"], "lz4, zstd"),
-            (&["--algorithm", "lzo", "a"], "lz4, zstd"),
+            (&["--algorithm", "nosuch", "a"], "lz4, lz4hc, zstd"),
+            (&["--algorithm", "lzo", "a"], "lz4, lz4hc, zstd"),
             (&["--algorithm", "a\nb\u{1b}", "a"], "--algorithm"),
             (&["--level", "much", "a"], "--level"),
             (&["--threads", "0", "a"], "1 to 256"),

@@ -16,6 +16,7 @@ use crate::tally::{Tally, mb_s, quotient};
 use crate::units::human;
 use crate::worker::{WORKER_BYTES, Worker};
 use std::thread;
+use zcomp::Prepared;
 use zram::{Config, Device, MmStat};
 
 /// More threads than this only for who asks.
@@ -57,16 +58,15 @@ struct Filled {
 /// Nothing could be measured: wrong use, Ctrl-C, or a failure that is not a full device.
 pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     args.algorithm.check(&args.params).map_err(Error::Level)?;
+    let codec = args.algorithm.prepare(&args.params, PAGE)?;
     let notices = Notices::default();
     let plan = input::plan(&args.paths, args.input_pages, &notices, interrupt)?;
     let job = Job::new(&plan, &notices, interrupt);
     let room = memory::room();
     let threads = args.threads.unwrap_or_else(|| default_threads(room, job.batches()));
-    let config = config(args, &plan, threads, room)?;
+    let config = config(args, &*codec, &plan, threads, room)?;
     let filled = thread::scope(|scope| {
-        let workers = (0..threads)
-            .map(|_| Worker::new(args.algorithm, &args.params))
-            .collect::<Result<_, _>>()?;
+        let workers = (0..threads).map(|_| Worker::new(&*codec)).collect::<Result<_, _>>()?;
         fill(Crew::start(scope, workers, &job)?, &job, &config, args.class_table)
     })?;
     Ok(outcome(args, &plan, &notices, threads, filled))
@@ -80,6 +80,7 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
 
 fn config(
     args: &FillArgs,
+    codec: &dyn Prepared,
     plan: &Plan,
     threads: usize,
     room: Option<u64>,
@@ -87,27 +88,23 @@ fn config(
     let pages = u64::from(plan.pages()).max(1);
     let mut config = Config::new(pages * PAGE as u64)?;
     config.algorithm = args.algorithm;
-    config.params = args.params;
+    config.params = args.params.clone();
     config.streams = Some(threads);
     config.geometry = args.geometry;
     config.compaction = args.compaction.into();
     config.mem_limit = match args.mem_limit {
         MemLimit::Bytes(bytes) => Some(bytes),
         MemLimit::None => None,
-        MemLimit::Default => match room {
-            Some(room) => Some(memory::limit_of(room, beside(args, plan, threads)?)),
-            None => None,
-        },
+        MemLimit::Default => room.map(|room| memory::limit_of(room, beside(codec, plan, threads))),
     };
     Ok(config)
 }
 
 /// Bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and checksums.
-fn beside(args: &FillArgs, plan: &Plan, threads: usize) -> Result<u64, Error> {
-    let stream = args.algorithm.stream_bytes(&args.params, PAGE)?;
-    let per_thread = WORKER_BYTES + 2 * stream + STACK_BYTES;
+fn beside(codec: &dyn Prepared, plan: &Plan, threads: usize) -> u64 {
+    let per_thread = WORKER_BYTES + 2 * codec.stream_bytes() + STACK_BYTES;
     let per_page = SLOT_BYTES + SUM_BYTES;
-    Ok((threads * per_thread) as u64 + u64::from(plan.pages()) * per_page as u64)
+    (threads * per_thread) as u64 + u64::from(plan.pages()) * per_page as u64
 }
 
 /// Stores everything, measures, and reads it back.

@@ -2,7 +2,7 @@
 
 use crate::plan::PAGE;
 use std::time::{Duration, Instant};
-use zcomp::{Codec, Memory, Params, Stream};
+use zcomp::{Prepared, Stream};
 
 /// Pages of a request to the device.
 pub(crate) const REQUEST_PAGES: usize = 16;
@@ -35,9 +35,8 @@ pub(crate) fn is_same_filled(page: &[u8]) -> bool {
 
 impl RawCodec {
     /// All memory it needs is made here, and touched.
-    pub(crate) fn new(codec: &dyn Codec, params: &Params) -> Result<Self, zcomp::Error> {
-        let memory = Memory::owned(codec.stream_bytes(params, PAGE)?)?;
-        let stream = codec.stream(params, PAGE, memory)?;
+    pub(crate) fn new(codec: &dyn Prepared) -> Result<Self, zcomp::Error> {
+        let stream = codec.stream_owned()?;
         Ok(RawCodec { stream, compressed: vec![1; REQUEST_PAGES * ROOM].into() })
     }
 
@@ -108,8 +107,8 @@ mod tests {
             (state >> 56) as u8
         };
         for codec in zcomp::codecs() {
-            let params = Params::default();
-            let mut raw = RawCodec::new(*codec, &params).unwrap();
+            let prepared = codec.prepare(&zcomp::Params::default(), PAGE).unwrap();
+            let mut raw = RawCodec::new(&*prepared).unwrap();
             let mut data = vec![0; 4 * PAGE];
             data[PAGE..2 * PAGE].fill_with(&mut noise);
             data[2 * PAGE..3 * PAGE].copy_from_slice(&b"some text ".repeat(410)[..PAGE]);

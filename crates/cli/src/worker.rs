@@ -13,7 +13,7 @@ use crate::source::Purpose;
 use crate::tally::Tally;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use zcomp::{Codec, Params};
+use zcomp::Prepared;
 use zram::Device;
 
 /// Bytes of buffers a worker has, beside the codec's.
@@ -36,9 +36,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// All memory it needs is made here, and touched.
-    pub(crate) fn new(codec: &dyn Codec, params: &Params) -> Result<Self, zcomp::Error> {
+    pub(crate) fn new(codec: &dyn Prepared) -> Result<Self, zcomp::Error> {
         Ok(Worker {
-            raw: RawCodec::new(codec, params)?,
+            raw: RawCodec::new(codec)?,
             data: vec![1; BATCH_PAGES as usize * PAGE].into(),
             back: vec![1; REQUEST_PAGES * PAGE].into(),
             codec_first: false,
@@ -216,8 +216,7 @@ mod tests {
         let job = Job::new(&plan, &notices, &interrupt);
         let device = Device::new(Config::new(603 * PAGE as u64).unwrap()).unwrap();
         let device = job.device.get_or_init(|| device);
-        let codec = zcomp::by_name("lz4").unwrap();
-        let mut worker = Worker::new(codec, &Params::default()).unwrap();
+        let mut worker = worker();
         worker.obey(&job, Order::Store(Progress::new("storing", 0)));
         assert!(job.next_phase().is_none());
         meanwhile(device, dir.path());
@@ -228,6 +227,11 @@ mod tests {
             assert_eq!(plan.path(file), dir.path().join("a"));
         }
         (worker.into_tally(), notices.lines())
+    }
+
+    fn worker() -> Worker {
+        let codec = zcomp::by_name("lz4").unwrap();
+        Worker::new(&*codec.prepare(&zcomp::Params::default(), PAGE).unwrap()).unwrap()
     }
 
     #[test]
@@ -263,8 +267,7 @@ mod tests {
         let plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
         let job = Job::new(&plan, &notices, &interrupt);
         let device = Device::new(Config::new(64 * PAGE as u64).unwrap()).unwrap();
-        let codec = zcomp::by_name("lz4").unwrap();
-        let mut worker = Worker::new(codec, &Params::default()).unwrap();
+        let mut worker = worker();
         let batch = job.take_batch().unwrap();
         job.set_stored(&batch, 64);
         interrupt.set();

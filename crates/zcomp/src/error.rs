@@ -37,6 +37,45 @@ pub enum Error {
         /// The largest block there is.
         max: usize,
     },
+    /// A dictionary without content.
+    #[error("an empty dictionary can't be used; give one with content, or none")]
+    EmptyDictionary,
+    /// The codec can't use the dictionary.
+    #[error(
+        "the dictionary of {bytes} bytes is damaged for {codec}; train it anew, or take raw content \
+         that does not begin like a zstd dictionary"
+    )]
+    Dictionary {
+        /// The codec's name.
+        codec: &'static str,
+        /// Bytes of the dictionary.
+        bytes: usize,
+    },
+    /// No dictionary of this size can be trained.
+    #[error("a dictionary of {bytes} bytes is too small; train one of {min} bytes or more")]
+    DictionarySize {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Bytes it has at least.
+        min: usize,
+    },
+    /// There is too little to train a dictionary with.
+    #[error(
+        "{given} blocks are too few to train a dictionary of this size, which takes {needed}; \
+         give more, or train a smaller one"
+    )]
+    TooFewSamples {
+        /// Blocks there were.
+        given: usize,
+        /// Blocks it takes.
+        needed: usize,
+    },
+    /// The trainer made nothing of the samples.
+    #[error("no dictionary came of these samples: {reason}; give others, or more of them")]
+    Training {
+        /// What the library says.
+        reason: &'static str,
+    },
     /// The memory given for a stream is too small.
     #[error("a stream of {codec} needs {needed} bytes of memory, {given} were given")]
     Memory {

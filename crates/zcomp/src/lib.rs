@@ -1,18 +1,18 @@
 //! zcomp: codecs for blocks of memory behind one trait, found by the kernel's names.
 //!
 //! ```text
-//!   name -> by_name -> Codec -> stream_bytes -> Memory -> stream -> Stream: compress, decompress
+//!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream(Memory) -> Stream
 //! ```
 //!
-//! A [`Codec`] is a constant and says what it can do. A [`Stream`] does it: one per thread, with all its
+//! A [`Codec`] is a constant and says what it can do. [`Prepared`] has its parameters checked, and what
+//! streams share: the digest of a [`Dictionary`]. A [`Stream`] does the work: one per thread, with all its
 //! contexts in one [`Memory`] whose size is known beforehand, so nothing allocates once it is made.
 //! Compressed blocks carry no length and no checksum: whoever stores them knows both ends.
 //!
 //! ```
 //! let codec = zcomp::by_name("lz4")?;
-//! let params = zcomp::Params::default();
-//! let memory = zcomp::Memory::owned(codec.stream_bytes(&params, 4096)?)?;
-//! let mut stream = codec.stream(&params, 4096, memory)?;
+//! let prepared = codec.prepare(&zcomp::Params::default(), 4096)?;
+//! let mut stream = prepared.stream_owned()?;
 //!
 //! let page = [7; 4096];
 //! let mut compressed = [0; 4096];
@@ -24,13 +24,17 @@
 //! ```
 
 mod codec;
+mod dictionary;
 mod error;
 mod lz4;
 mod memory;
 mod registry;
+mod train;
 mod zstd;
 
-pub use codec::{BLOCK_BYTES_MAX, Codec, Params, Stream};
+pub use codec::{BLOCK_BYTES_MAX, Codec, Params, Prepared, Stream};
+pub use dictionary::Dictionary;
 pub use error::Error;
 pub use memory::Memory;
 pub use registry::{by_name, codecs};
+pub use train::{DICTIONARY_BYTES_MIN, samples_needed, train};

@@ -1,29 +1,35 @@
-//! lz4: the fastest there is to decompress. Blocks are raw, without a frame.
+//! lz4 and lz4hc: the fastest there is to decompress. Blocks are raw, without a frame, and the same to
+//! both when they are decompressed; lz4hc takes longer to find more.
 //!
 //! # Safety
 //! The C library reads and writes only the ranges it is told of, whatever the compressed data says
-//! (`LZ4_decompress_safe`). Each call below gets the start and length of one slice, or the state, which
-//! lies in a [`Region`] that the stream owns.
+//! (`LZ4_decompress_safe`, `_usingDict`), and what a state refers to. Each call below gets the start and
+//! length of one slice, or a state, which lies in a [`Region`] of its stream or [`Digest`].
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use lz4_sys::{LZ4_decompress_safe, c_char, c_int, c_void};
 
 use crate::codec::{BLOCK_BYTES_MAX, check_stream};
 use crate::memory::{Region, bytes_for};
-use crate::{Codec, Error, Memory, Params, Stream};
-
-/// Kernel and library agree on it.
-const NAME: &str = "lz4";
+use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 
 /// LZ4_ACCELERATION_MAX of the library, which silently takes this for anything above.
 const ACCELERATION_MAX: i32 = 65_537;
 
+/// LZ4HC_MAX_CLEVEL of the kernel. The library's is 12, and it takes that for anything above.
+const HIGH_LEVEL_MAX: i32 = 16;
+
+/// How far back a match may lie, and so all that can be used of a dictionary.
+const WINDOW_BYTES: usize = 64 << 10;
+
 // In lz4-sys' static library, but not in its bindings.
 unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
+    fn LZ4_sizeofStateHC() -> c_int;
 
     // Clears the state first. The variant that does not (`_fastReset`) gains nothing here, as it clears
     // the state too once a block has 4 KiB, and makes what a shorter one compresses to depend on the
@@ -36,62 +42,213 @@ unsafe extern "C" {
         dst_bytes: c_int,
         acceleration: c_int,
     ) -> c_int;
+    fn LZ4_initStream(state: *mut c_void, bytes: usize) -> *mut c_void;
+    fn LZ4_loadDictSlow(state: *mut c_void, dictionary: *const c_char, bytes: c_int) -> c_int;
+    fn LZ4_attach_dictionary(state: *mut c_void, digest: *const c_void);
+    fn LZ4_compress_fast_continue(
+        state: *mut c_void,
+        src: *const c_char,
+        dst: *mut c_char,
+        src_bytes: c_int,
+        dst_bytes: c_int,
+        acceleration: c_int,
+    ) -> c_int;
+
+    // Forgets the blocks before by numbering places from beyond their reach, clears the state after a
+    // failure or a GiB, and so gives the same bytes as a new state, of 256 KiB, in less time.
+    fn LZ4_compress_HC_extStateHC_fastReset(
+        state: *mut c_void,
+        src: *const c_char,
+        dst: *mut c_char,
+        src_bytes: c_int,
+        dst_bytes: c_int,
+        level: c_int,
+    ) -> c_int;
+    fn LZ4_initStreamHC(state: *mut c_void, bytes: usize) -> *mut c_void;
+    fn LZ4_resetStreamHC_fast(state: *mut c_void, level: c_int);
+    fn LZ4_loadDictHC(state: *mut c_void, dictionary: *const c_char, bytes: c_int) -> c_int;
+    fn LZ4_attach_HC_dictionary(state: *mut c_void, digest: *const c_void);
+    fn LZ4_compress_HC_continue(
+        state: *mut c_void,
+        src: *const c_char,
+        dst: *mut c_char,
+        src_bytes: c_int,
+        dst_bytes: c_int,
+    ) -> c_int;
+
+    fn LZ4_decompress_safe_usingDict(
+        src: *const c_char,
+        dst: *mut c_char,
+        src_bytes: c_int,
+        dst_bytes: c_int,
+        dictionary: *const c_char,
+        dictionary_bytes: c_int,
+    ) -> c_int;
 }
 
-/// The codec; its level is the acceleration.
-#[derive(Debug)]
-pub(crate) struct Lz4;
+/// The codecs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lz4 {
+    /// lz4: takes the first match it finds. Its level is the acceleration.
+    Fast,
+    /// lz4hc: looks for longer ones.
+    High,
+}
+
+impl Lz4 {
+    /// Bytes of the tables that compression looks for matches in.
+    fn state_bytes(self) -> usize {
+        // SAFETY: both return constants.
+        let bytes = unsafe {
+            match self {
+                Lz4::Fast => LZ4_sizeofState(),
+                Lz4::High => LZ4_sizeofStateHC(),
+            }
+        };
+        bytes.unsigned_abs() as usize
+    }
+
+    /// A state that knows of no block yet, in the next bytes of the region.
+    fn state(self, region: &mut Region<'_>) -> NonNull<c_void> {
+        let bytes = self.state_bytes();
+        let state = region.take(bytes).cast();
+        // SAFETY: `take` gives `bytes` bytes, on a line, to this state alone; that is its size.
+        unsafe {
+            match self {
+                Lz4::Fast => LZ4_initStream(state.as_ptr(), bytes),
+                Lz4::High => LZ4_initStreamHC(state.as_ptr(), bytes),
+            };
+        }
+        state
+    }
+}
 
 impl Codec for Lz4 {
     fn name(&self) -> &'static str {
-        NAME
+        match self {
+            Lz4::Fast => "lz4",
+            Lz4::High => "lz4hc",
+        }
     }
 
     fn levels(&self) -> RangeInclusive<i32> {
-        1..=ACCELERATION_MAX
+        match self {
+            Lz4::Fast => 1..=ACCELERATION_MAX,
+            Lz4::High => 1..=HIGH_LEVEL_MAX,
+        }
     }
 
     fn default_level(&self) -> i32 {
-        1
+        match self {
+            Lz4::Fast => 1,
+            Lz4::High => 9,
+        }
     }
 
-    fn stream_bytes(&self, params: &Params, block: usize) -> Result<usize, Error> {
+    fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error> {
         check_stream(self, params, block)?;
-        bytes_for(&[state_bytes()]).ok_or(Error::NoMemory { bytes: usize::MAX })
-    }
-
-    fn stream<'m>(
-        &self,
-        params: &Params,
-        block: usize,
-        memory: Memory<'m>,
-    ) -> Result<Box<dyn Stream + 'm>, Error> {
-        let needed = self.stream_bytes(params, block)?;
-        let mut region = Region::new(memory, NAME, needed)?;
-        let state = region.take(state_bytes()).cast();
-        let acceleration = params.level_of(self.default_level());
-        Ok(Box::new(Lz4Stream { state, acceleration, block, _region: region }))
+        let level = params.level_of(self.default_level());
+        let digest = params.dictionary.as_ref().map(|bytes| Digest::new(*self, level, bytes));
+        let (digest, stream_bytes) = (digest.transpose()?, bytes_for(&[self.state_bytes()])?);
+        Ok(Box::new(Plan {
+            codec: *self,
+            level,
+            block,
+            stream_bytes,
+            digest: digest.map(Arc::new),
+        }))
     }
 }
 
-/// Bytes of the table that compression looks for matches in.
-fn state_bytes() -> usize {
-    // SAFETY: returns a constant.
-    let bytes = unsafe { LZ4_sizeofState() };
-    bytes.unsigned_abs() as usize
+/// A dictionary, and the tables of where it has what.
+#[derive(Debug)]
+struct Digest {
+    dictionary: Dictionary,
+    /// `state_bytes` bytes in the region, that refer to `dictionary`.
+    state: NonNull<c_void>,
+    region: Region<'static>,
+}
+
+// SAFETY: nothing writes to the state once `new` is done: streams attach it, for which the library takes
+// it as const. Dictionary and region may be sent, and `region` is only asked for its size.
+unsafe impl Send for Digest {}
+// SAFETY: as above.
+unsafe impl Sync for Digest {}
+
+impl Digest {
+    fn new(codec: Lz4, level: c_int, dictionary: &Dictionary) -> Result<Self, Error> {
+        let mut region = Region::owned(codec.name(), &[codec.state_bytes()])?;
+        let state = codec.state(&mut region);
+        let digest = Digest { dictionary: dictionary.clone(), state, region };
+        let (content, bytes) = digest.content();
+        // SAFETY: `state` was made for this codec on a line above; the content is a slice, told with its
+        // length, and stays where it is as long as the digest that shares it.
+        unsafe {
+            match codec {
+                Lz4::Fast => LZ4_loadDictSlow(state.as_ptr(), content, bytes),
+                Lz4::High => {
+                    // The tables are those of the level's way to search.
+                    LZ4_resetStreamHC_fast(state.as_ptr(), level);
+                    LZ4_loadDictHC(state.as_ptr(), content, bytes)
+                }
+            };
+        }
+        Ok(digest)
+    }
+
+    /// The part of the dictionary that can be used, as the library wants it.
+    fn content(&self) -> (*const c_char, c_int) {
+        let bytes = self.dictionary.bytes();
+        let content = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];
+        // WINDOW_BYTES at most.
+        (content.as_ptr().cast(), content.len() as c_int)
+    }
+}
+
+/// A codec with its parameters.
+#[derive(Debug)]
+struct Plan {
+    codec: Lz4,
+    level: c_int,
+    /// At most BLOCK_BYTES_MAX.
+    block: usize,
+    stream_bytes: usize,
+    digest: Option<Arc<Digest>>,
+}
+
+impl Prepared for Plan {
+    fn stream_bytes(&self) -> usize {
+        self.stream_bytes
+    }
+
+    fn bytes(&self) -> usize {
+        let digest = self.digest.as_deref();
+        digest.map_or(0, |digest| digest.dictionary.bytes().len() + digest.region.bytes())
+    }
+
+    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
+        let Plan { codec, level, block, .. } = *self;
+        let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
+        let state = codec.state(&mut region);
+        let digest = self.digest.clone();
+        Ok(Box::new(Lz4Stream { codec, level, block, state, digest, _region: region }))
+    }
 }
 
 /// A stream; decompression needs no state.
 struct Lz4Stream<'m> {
-    /// `state_bytes` bytes in the region, on a line.
-    state: NonNull<c_void>,
-    acceleration: c_int,
+    codec: Lz4,
+    level: c_int,
     /// At most BLOCK_BYTES_MAX.
     block: usize,
+    /// `state_bytes` bytes in the region, on a line; made by `Lz4::state`.
+    state: NonNull<c_void>,
+    digest: Option<Arc<Digest>>,
     _region: Region<'m>,
 }
 
-// SAFETY: the state lies in the region, which may be sent; the library keeps nothing per thread.
+// SAFETY: the state lies in the region, which may be sent, as may the digest; the library keeps nothing
+// per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
 /// BLOCK_BYTES_MAX is a C integer, and so is every length up to it.
@@ -102,18 +259,32 @@ impl Stream for Lz4Stream<'_> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
+        let (state, level) = (self.state.as_ptr(), self.level);
+        let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
+        let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
         // SAFETY: `src` is a slice and not above BLOCK_BYTES_MAX, so its length is whole; `dst` is a
-        // slice, told with at most its length. The state is `state_bytes` long and aligned (`take` in
-        // Lz4::stream), and nobody else's (`&mut self`). The call initialises it.
+        // slice, told with at most its length. The state is this codec's, was made in Lz4::state, and is
+        // nobody else's (`&mut self`); each way begins by making it forget what came before. The digest is
+        // the same codec's, and stays while the stream has its Arc.
         let written = unsafe {
-            LZ4_compress_fast_extState(
-                self.state.as_ptr(),
-                src.as_ptr().cast(),
-                dst.as_mut_ptr().cast(),
-                src.len() as c_int,
-                dst.len().min(c_int::MAX as usize) as c_int,
-                self.acceleration,
-            )
+            match (self.codec, &self.digest) {
+                (Lz4::Fast, None) => {
+                    LZ4_compress_fast_extState(state, from, to, bytes, room, level)
+                }
+                (Lz4::High, None) => {
+                    LZ4_compress_HC_extStateHC_fastReset(state, from, to, bytes, room, level)
+                }
+                (Lz4::Fast, Some(digest)) => {
+                    LZ4_initStream(state, self.codec.state_bytes());
+                    LZ4_attach_dictionary(state, digest.state.as_ptr());
+                    LZ4_compress_fast_continue(state, from, to, bytes, room, level)
+                }
+                (Lz4::High, Some(digest)) => {
+                    LZ4_resetStreamHC_fast(state, level);
+                    LZ4_attach_HC_dictionary(state, digest.state.as_ptr());
+                    LZ4_compress_HC_continue(state, from, to, bytes, room)
+                }
+            }
         };
         // Never negative, and 0 only for what does not fit: an empty block takes a byte.
         Ok((written > 0).then_some(written as usize))
@@ -121,23 +292,22 @@ impl Stream for Lz4Stream<'_> {
 
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let (compressed, expected) = (src.len(), dst.len());
-        if let (Ok(src_bytes), Ok(dst_bytes)) =
-            (c_int::try_from(compressed), c_int::try_from(expected))
-        {
-            // SAFETY: both are slices, told with their lengths.
+        if let (Ok(bytes), Ok(room)) = (c_int::try_from(compressed), c_int::try_from(expected)) {
+            let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+            // SAFETY: all are slices, told with their lengths.
             let written = unsafe {
-                LZ4_decompress_safe(
-                    src.as_ptr().cast(),
-                    dst.as_mut_ptr().cast(),
-                    src_bytes,
-                    dst_bytes,
-                )
+                match self.digest.as_deref().map(Digest::content) {
+                    None => LZ4_decompress_safe(from, to, bytes, room),
+                    Some((content, content_bytes)) => {
+                        LZ4_decompress_safe_usingDict(from, to, bytes, room, content, content_bytes)
+                    }
+                }
             };
             // Less than zero: damaged. Less than `dst`: it belongs to a shorter block.
-            if written == dst_bytes {
+            if written == room {
                 return Ok(());
             }
         }
-        Err(Error::Corrupt { codec: NAME, compressed, expected })
+        Err(Error::Corrupt { codec: self.codec.name(), compressed, expected })
     }
 }

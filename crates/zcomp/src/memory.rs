@@ -25,7 +25,7 @@ const LINE_BYTES: usize = 64;
 /// What is lost at most from a word to the next line.
 const SKIP_BYTES: usize = LINE_BYTES - WORD_BYTES;
 
-/// Memory for a stream, in words; [`Codec::stream_bytes`](crate::Codec::stream_bytes) says how much.
+/// Memory for a stream, in words; [`Prepared::stream_bytes`](crate::Prepared::stream_bytes) says how much.
 #[derive(Debug)]
 pub enum Memory<'m> {
     /// The stream's own, freed with it.
@@ -59,9 +59,10 @@ impl Memory<'_> {
 }
 
 /// Bytes of memory for contexts of these sizes: each takes whole lines, and the first line is to be
-/// reached. `None`: more than there can be.
-pub(crate) fn bytes_for(contexts: &[usize]) -> Option<usize> {
-    contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?))
+/// reached.
+pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
+    let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
+    sum.ok_or(Error::NoMemory { bytes: usize::MAX })
 }
 
 /// `bytes` rounded up to whole lines.
@@ -78,6 +79,7 @@ pub(crate) struct Region<'m> {
     left: usize,
     /// What `drop` frees.
     owned: Option<NonNull<[u64]>>,
+    bytes: usize,
     borrowed: PhantomData<&'m mut [u64]>,
 }
 
@@ -86,6 +88,12 @@ pub(crate) struct Region<'m> {
 unsafe impl Send for Region<'_> {}
 
 impl<'m> Region<'m> {
+    /// A region of its own for contexts of these sizes, all zero.
+    pub(crate) fn owned(codec: &'static str, contexts: &[usize]) -> Result<Self, Error> {
+        let needed = bytes_for(contexts)?;
+        Region::new(Memory::owned(needed)?, codec, needed)
+    }
+
     /// Takes `memory` over, which has to have `needed` bytes as from [`bytes_for`].
     pub(crate) fn new(
         memory: Memory<'m>,
@@ -109,8 +117,14 @@ impl<'m> Region<'m> {
             next: unsafe { start.add(skip) },
             left: given - skip,
             owned: is_owned.then_some(words),
+            bytes: given,
             borrowed: PhantomData,
         })
+    }
+
+    /// Bytes of the memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The next `bytes` bytes: on a line, nobody else's, and valid as long as the region is.

@@ -4,13 +4,13 @@ use crate::lz4::Lz4;
 use crate::zstd::Zstd;
 use crate::{Codec, Error};
 
-/// In the order they are listed to users; the first is the default of most.
-static CODECS: [&dyn Codec; 2] = [&Lz4, &Zstd];
+/// In the kernel's order; the first is the default of most.
+static CODECS: [&dyn Codec; 3] = [&Lz4::Fast, &Lz4::High, &Zstd];
 
 /// Names the kernel knows and this library does not: they get an error of their own.
-const RESERVED: [&str; 5] = ["lzo", "lzo-rle", "lz4hc", "deflate", "842"];
+const RESERVED: [&str; 4] = ["lzo-rle", "lzo", "deflate", "842"];
 
-/// The codecs there are, in the order they are listed to users.
+/// The codecs there are, in the kernel's order.
 pub fn codecs() -> &'static [&'static dyn Codec] {
     &CODECS
 }

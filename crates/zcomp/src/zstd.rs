@@ -2,22 +2,24 @@
 //! dictionary id: two bytes of header, then zstd's own blocks.
 //!
 //! # Safety
-//! Both contexts are static: they lie in a [`Region`] that the stream owns, the library allocates nothing
-//! for them and refuses what does not fit there. Calls on slices read and write only the ranges they are
-//! told of, whatever the compressed data says.
+//! All contexts are static: they lie in a [`Region`] that the stream, or the [`Digest`], owns; the library
+//! allocates nothing for them and refuses what does not fit there. Calls on slices read and write only the
+//! ranges they are told of, whatever the compressed data says, and what a digest refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use zstd_safe::zstd_sys::{
-    self as sys, ZSTD_CCtx, ZSTD_DCtx, ZSTD_ErrorCode, ZSTD_ParamSwitch_e, ZSTD_cParameter,
-    ZSTD_compressionParameters, ZSTD_dParameter, ZSTD_format_e,
+    self as sys, ZSTD_CCtx, ZSTD_CDict, ZSTD_DCtx, ZSTD_DDict, ZSTD_ErrorCode, ZSTD_ParamSwitch_e,
+    ZSTD_cParameter, ZSTD_compressionParameters, ZSTD_dParameter, ZSTD_dictContentType_e,
+    ZSTD_dictLoadMethod_e, ZSTD_format_e,
 };
 
 use crate::codec::check_stream;
 use crate::memory::{Region, bytes_for};
-use crate::{Codec, Error, Memory, Params, Stream};
+use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 
 /// Kernel and library agree on it.
 const NAME: &str = "zstd";
@@ -43,55 +45,137 @@ impl Codec for Zstd {
         LEVEL_DEFAULT
     }
 
-    fn stream_bytes(&self, params: &Params, block: usize) -> Result<usize, Error> {
-        Plan::new(self, params, block)?.bytes()
-    }
-
-    fn stream<'m>(
-        &self,
-        params: &Params,
-        block: usize,
-        memory: Memory<'m>,
-    ) -> Result<Box<dyn Stream + 'm>, Error> {
-        let plan = Plan::new(self, params, block)?;
-        let mut region = Region::new(memory, NAME, plan.bytes()?)?;
-        let decoder = plan.decoder(&mut region)?;
-        let encoder = plan.encoder(&mut region)?;
-        Ok(Box::new(ZstdStream { encoder, decoder, block, _region: region }))
-    }
-}
-
-/// What a stream's contexts are to be like.
-struct Plan {
-    level: i32,
-    /// For blocks of the stream's size; a shorter one only ever takes less.
-    cparams: ZSTD_compressionParameters,
-    encoder_bytes: usize,
-    decoder_bytes: usize,
-}
-
-impl Plan {
-    fn new(codec: &Zstd, params: &Params, block: usize) -> Result<Self, Error> {
-        check_stream(codec, params, block)?;
-        let level = params.level_of(codec.default_level());
+    fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error> {
+        check_stream(self, params, block)?;
+        let level = params.level_of(self.default_level());
+        let dictionary_bytes = params.dictionary.as_ref().map_or(0, |held| held.bytes().len());
         // SAFETY: these compute from their arguments; the estimate gets parameters that the library made.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
-            let cparams = sys::ZSTD_getCParams(level, block as u64, 0);
+            let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
             (
                 cparams,
                 sys::ZSTD_estimateCCtxSize_usingCParams(cparams),
                 sys::ZSTD_estimateDCtxSize(),
             )
         };
-        Ok(Plan { level, cparams, encoder_bytes: checked(encoder_bytes)?, decoder_bytes })
+        let encoder_bytes = checked(encoder_bytes)?;
+        let stream_bytes = bytes_for(&[decoder_bytes, encoder_bytes])?;
+        let digest =
+            params.dictionary.as_ref().map(|held| Digest::new(held, cparams)).transpose()?;
+        let digest = digest.map(Arc::new);
+        Ok(Box::new(Plan {
+            level,
+            block,
+            cparams,
+            encoder_bytes,
+            decoder_bytes,
+            stream_bytes,
+            digest,
+        }))
+    }
+}
+
+/// A dictionary as both contexts take it.
+#[derive(Debug)]
+struct Digest {
+    /// Both in the region, and refer to `dictionary`.
+    encoding: NonNull<ZSTD_CDict>,
+    decoding: NonNull<ZSTD_DDict>,
+    dictionary: Dictionary,
+    region: Region<'static>,
+}
+
+// SAFETY: nothing writes to the digests once `new` is done: the library takes them as const, for any
+// number of threads. Dictionary and region may be sent, and `region` is only asked for its size.
+unsafe impl Send for Digest {}
+// SAFETY: as above.
+unsafe impl Sync for Digest {}
+
+impl Digest {
+    fn new(held: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
+        const BY_REF: ZSTD_dictLoadMethod_e = ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef;
+        // With zstd's own tables, if it begins as such a dictionary does; else content alone.
+        const AUTO: ZSTD_dictContentType_e = ZSTD_dictContentType_e::ZSTD_dct_auto;
+        let dictionary = held.clone();
+        let (content, bytes) = (dictionary.bytes().as_ptr().cast(), dictionary.bytes().len());
+        // SAFETY: these compute from their arguments, parameters that the library made among them.
+        let (encoding_bytes, decoding_bytes) = unsafe {
+            (
+                sys::ZSTD_estimateCDictSize_advanced(bytes, cparams, BY_REF),
+                sys::ZSTD_estimateDDictSize(bytes, BY_REF),
+            )
+        };
+        let encoding_bytes = checked(encoding_bytes)?;
+        let mut region = Region::owned(NAME, &[encoding_bytes, decoding_bytes])?;
+        let encoding_room = region.take(encoding_bytes).as_ptr().cast();
+        let decoding_room = region.take(decoding_bytes).as_ptr().cast();
+        // SAFETY: `take` gives each its bytes alone; the content is a slice, told with its length, and
+        // stays where it is as long as the digest that shares it.
+        let (encoding, decoding) = unsafe {
+            (
+                sys::ZSTD_initStaticCDict(
+                    encoding_room,
+                    encoding_bytes,
+                    content,
+                    bytes,
+                    BY_REF,
+                    AUTO,
+                    cparams,
+                ),
+                sys::ZSTD_initStaticDDict(
+                    decoding_room,
+                    decoding_bytes,
+                    content,
+                    bytes,
+                    BY_REF,
+                    AUTO,
+                ),
+            )
+        };
+        // There was room, so it is the dictionary that is at fault.
+        match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
+            (Some(encoding), Some(decoding)) => {
+                Ok(Digest { encoding, decoding, dictionary, region })
+            }
+            _ => Err(Error::Dictionary { codec: NAME, bytes }),
+        }
+    }
+}
+
+/// What a stream's contexts are to be like.
+#[derive(Debug)]
+struct Plan {
+    level: i32,
+    block: usize,
+    /// For blocks of this size; a shorter one only ever takes less.
+    cparams: ZSTD_compressionParameters,
+    encoder_bytes: usize,
+    decoder_bytes: usize,
+    /// For both contexts.
+    stream_bytes: usize,
+    digest: Option<Arc<Digest>>,
+}
+
+impl Prepared for Plan {
+    fn stream_bytes(&self) -> usize {
+        self.stream_bytes
     }
 
-    /// Memory for both contexts.
-    fn bytes(&self) -> Result<usize, Error> {
-        bytes_for(&[self.decoder_bytes, self.encoder_bytes])
-            .ok_or(Error::NoMemory { bytes: usize::MAX })
+    fn bytes(&self) -> usize {
+        let digest = self.digest.as_deref();
+        digest.map_or(0, |digest| digest.dictionary.bytes().len() + digest.region.bytes())
     }
 
+    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
+        let mut region = Region::new(memory, NAME, self.stream_bytes)?;
+        let decoder = self.decoder(&mut region)?;
+        let encoder = self.encoder(&mut region)?;
+        let (block, digest) = (self.block, self.digest.clone());
+        Ok(Box::new(ZstdStream { encoder, decoder, block, _digest: digest, _region: region }))
+    }
+}
+
+impl Plan {
     /// A context to decompress with.
     fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
         let room = region.take(self.decoder_bytes);
@@ -106,6 +190,12 @@ impl Plan {
                 ZSTD_format_e::ZSTD_f_zstd1_magicless as i32,
             )
         })?;
+        if let Some(digest) = self.digest.as_deref() {
+            // SAFETY: the context was made above; the stream that gets it keeps the digest, too.
+            checked(unsafe {
+                sys::ZSTD_DCtx_refDDict(decoder.as_ptr(), digest.decoding.as_ptr())
+            })?;
+        }
         Ok(decoder)
     }
 
@@ -138,6 +228,12 @@ impl Plan {
         // shorter one than the estimate was made for.
         // SAFETY: as in the loop.
         checked(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
+        if let Some(digest) = self.digest.as_deref() {
+            // SAFETY: the context was made above; the stream that gets it keeps the digest, too.
+            checked(unsafe {
+                sys::ZSTD_CCtx_refCDict(encoder.as_ptr(), digest.encoding.as_ptr())
+            })?;
+        }
         Ok(encoder)
     }
 }
@@ -160,11 +256,14 @@ struct ZstdStream<'m> {
     encoder: NonNull<ZSTD_CCtx>,
     decoder: NonNull<ZSTD_DCtx>,
     block: usize,
+    /// What both refer to.
+    _digest: Option<Arc<Digest>>,
     /// What both lie in. They need no farewell: static contexts own nothing.
     _region: Region<'m>,
 }
 
-// SAFETY: the contexts lie in the region, which may be sent; the library keeps nothing per thread.
+// SAFETY: the contexts lie in the region, which may be sent, as may the digest; the library keeps nothing
+// per thread.
 unsafe impl Send for ZstdStream<'_> {}
 
 impl Stream for ZstdStream<'_> {

@@ -8,29 +8,13 @@ mod support;
 
 use support::data::{Xorshift, graded, kinds, random, real, text};
 use support::fence::Fence;
-use zcomp::{BLOCK_BYTES_MAX, Codec, Error, Memory, Params, Stream, by_name, codecs};
+use support::setting::{Setting, dictionaries, levels, settings};
+use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Memory, Params, Stream, by_name, codecs};
 
 const BLOCKS: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 
 /// What a codec may want beyond what it writes, see `Stream::compress`.
 const HEADROOM: usize = 16;
-
-/// Levels to try of a codec: the ends, the default and its neighbours, and a few between.
-fn levels(codec: &dyn Codec) -> Vec<i32> {
-    let (range, default) = (codec.levels(), codec.default_level());
-    let mut levels = vec![*range.start(), default - 1, default, default + 1, *range.end()];
-    levels.extend([-7, -1, 6, 9, 12, 15, 17, 1000]);
-    levels.retain(|level| range.contains(level));
-    levels.sort();
-    levels.dedup();
-    levels
-}
-
-fn owned(codec: &dyn Codec, level: Option<i32>, block: usize) -> Box<dyn Stream> {
-    let params = Params { level };
-    let bytes = codec.stream_bytes(&params, block).unwrap();
-    codec.stream(&params, block, Memory::owned(bytes).unwrap()).unwrap()
-}
 
 /// More than anything of this length compresses to.
 fn bound(length: usize) -> usize {
@@ -68,11 +52,11 @@ fn round_trip(stream: &mut dyn Stream, src: &[u8], what: &str) {
 
 #[test]
 fn all_kinds_come_back_at_all_levels_and_block_sizes() {
-    for codec in codecs() {
-        for level in levels(*codec) {
+    for setting in settings() {
+        for level in levels(setting.codec) {
             for block in BLOCKS {
-                let mut stream = owned(*codec, Some(level), block);
-                let what = format!("{} level {level} block {block}", codec.name());
+                let mut stream = setting.stream(Some(level), block);
+                let what = format!("{} level {level} block {block}", setting.name);
                 for src in kinds(block, 1) {
                     round_trip(&mut *stream, &src, &what);
                 }
@@ -83,12 +67,12 @@ fn all_kinds_come_back_at_all_levels_and_block_sizes() {
 
 #[test]
 fn all_lengths_near_edges_come_back() {
-    for codec in codecs() {
-        for level in levels(*codec) {
+    for setting in settings() {
+        for level in levels(setting.codec) {
             for block in [4096, 65_536] {
-                let mut stream = owned(*codec, Some(level), block);
-                let what = format!("{} level {level} block {block}", codec.name());
-                let edges = [1, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536];
+                let mut stream = setting.stream(Some(level), block);
+                let what = format!("{} level {level} block {block}", setting.name);
+                let edges = [64, 256, 1024, 4096, 16_384, 65_536];
                 let near = edges.map(|edge: usize| edge.saturating_sub(3).max(1)..=edge + 3);
                 for length in (1..40).chain(near.into_iter().flatten()).filter(|l| *l <= block) {
                     for src in [graded(length, 20, 2), random(length, 2), vec![9; length]] {
@@ -105,25 +89,48 @@ fn real_pages_come_back() {
     for block in BLOCKS {
         let pages = real(block);
         assert!(!pages.is_empty(), "there is at least this program");
-        for codec in codecs() {
-            for level in [None, Some(1), Some(*codec.levels().end())] {
-                let mut stream = owned(*codec, level, block);
+        for setting in settings() {
+            for level in [None, Some(1), Some(*setting.codec.levels().end())] {
+                let mut stream = setting.stream(level, block);
                 for src in &pages {
-                    round_trip(&mut *stream, src, codec.name());
+                    round_trip(&mut *stream, src, &setting.name);
                 }
             }
         }
     }
 }
 
+/// Among what came before are blocks that did not fit.
 #[test]
 fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
-    for codec in codecs() {
-        for (level, block) in [(1, 4096), (3, 4096), (9, 65_536)] {
-            let mut used = owned(*codec, Some(level), block);
-            for (index, src) in real(block).iter().chain(&kinds(block / 3, 3)).enumerate() {
-                let fresh = compressed(&mut *owned(*codec, Some(level), block), src);
-                assert!(compressed(&mut *used, src) == fresh, "{} block {index}", codec.name());
+    for setting in settings() {
+        for level in levels(setting.codec) {
+            for block in [4096, 65_536] {
+                let (what, level) = (format!("{} level {level}", setting.name), Some(level));
+                let mut used = setting.stream(level, block);
+                let sources = [real(block), kinds(block, 3), kinds(block / 3, 3)].concat();
+                for (index, src) in sources.iter().step_by(9).enumerate() {
+                    let fresh = compressed(&mut *setting.stream(level, block), src);
+                    assert!(compressed(&mut *used, src) == fresh, "{what} block {index}");
+                    let _ = used.compress(src, &mut vec![0; fresh.len() / 2]).unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// lz4hc numbers places over blocks and begins anew after a GiB of numbers, 16,000 blocks.
+#[test]
+fn what_a_block_compresses_to_does_not_change_in_long_use() {
+    for setting in settings().filter(|setting| setting.codec.name() == "lz4hc") {
+        for level in [1, 3, 10] {
+            let [mut used, mut fresh] = [4096; 2].map(|block| setting.stream(Some(level), block));
+            let src = graded(600, 40, 3);
+            let expected = compressed(&mut *fresh, &src);
+            let mut dst = vec![0; bound(4096)];
+            for round in 0..17_000 {
+                let length = used.compress(&src, &mut dst).unwrap().unwrap();
+                assert!(dst[..length] == expected, "{} level {level} in {round}", setting.name);
             }
         }
     }
@@ -131,8 +138,8 @@ fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
 
 #[test]
 fn output_that_does_not_fit_is_none_and_never_overflows() {
-    for codec in codecs() {
-        let mut stream = owned(*codec, None, 4096);
+    for setting in settings() {
+        let mut stream = setting.stream(None, 4096);
         for src in [text(600, 4), random(600, 4), graded(4096, 30, 4), vec![0; 4096]] {
             let full = compressed(&mut *stream, &src);
             for room in (0..=full.len() + HEADROOM).filter(|room| {
@@ -154,37 +161,44 @@ fn output_that_does_not_fit_is_none_and_never_overflows() {
 
 #[test]
 fn lz4_fits_exactly_and_not_with_one_byte_less() {
-    let mut stream = owned(by_name("lz4").unwrap(), None, 4096);
-    for src in kinds(4096, 5).iter().chain(&real(4096)) {
-        let full = compressed(&mut *stream, src);
-        let mut exact = Fence::new(full.len(), 0);
-        assert_eq!(stream.compress(src, &mut exact), Ok(Some(full.len())));
-        assert!(*exact == full[..]);
-        let mut short = Fence::new(full.len() - 1, 0);
-        assert_eq!(stream.compress(src, &mut short), Ok(None));
+    for setting in settings().filter(|setting| setting.codec.name() != "zstd") {
+        for level in levels(setting.codec) {
+            let mut stream = setting.stream(Some(level), 4096);
+            for src in kinds(4096, 5).iter().chain(&real(4096)) {
+                let full = compressed(&mut *stream, src);
+                let mut exact = Fence::new(full.len(), 0);
+                assert_eq!(stream.compress(src, &mut exact), Ok(Some(full.len())));
+                assert!(*exact == full[..]);
+                let mut short = Fence::new(full.len() - 1, 0);
+                assert_eq!(stream.compress(src, &mut short), Ok(None));
+            }
+        }
     }
 }
 
 #[test]
 fn more_than_the_block_is_refused() {
-    for codec in codecs() {
-        let mut stream = owned(*codec, None, 4096);
+    for setting in settings() {
+        let mut stream = setting.stream(None, 4096);
         let result = stream.compress(&[0; 4097], &mut [0; 8192]);
         assert_eq!(result, Err(Error::TooLong { bytes: 4097, block: 4096 }));
-        round_trip(&mut *stream, &[1; 4096], codec.name());
+        round_trip(&mut *stream, &[1; 4096], &setting.name);
     }
 }
 
 #[test]
 fn wrong_output_lengths_are_refused() {
-    for codec in codecs() {
-        let mut stream = owned(*codec, None, 4096);
+    for setting in settings() {
+        let mut stream = setting.stream(None, 4096);
         for src in kinds(4096, 6) {
             let small = compressed(&mut *stream, &src);
             for expected in [0, 1, 2048, 4094, 4095, 4097, 4200, 8192] {
                 let error = decompressed(&mut *stream, &small, expected).unwrap_err();
                 let compressed = small.len();
-                assert_eq!(error, Error::Corrupt { codec: codec.name(), compressed, expected });
+                assert_eq!(
+                    error,
+                    Error::Corrupt { codec: setting.codec.name(), compressed, expected }
+                );
             }
             assert_eq!(decompressed(&mut *stream, &small, 4096).as_deref(), Ok(&src[..]));
         }
@@ -193,17 +207,17 @@ fn wrong_output_lengths_are_refused() {
 
 #[test]
 fn truncated_input_is_refused_at_every_length() {
-    for codec in codecs() {
-        let mut stream = owned(*codec, None, 4096);
+    for setting in settings() {
+        let mut stream = setting.stream(None, 4096);
         for src in [text(4096, 7), graded(4096, 40, 7), random(700, 7), vec![0; 4096]] {
             let small = compressed(&mut *stream, &src);
             for length in 0..small.len() {
                 let result = decompressed(&mut *stream, &small[..length], src.len());
-                assert!(result.is_err(), "{} at {length} of {}", codec.name(), small.len());
+                assert!(result.is_err(), "{} at {length} of {}", setting.name, small.len());
             }
             // Neither may anything follow.
             let longer = [&small[..], &[0]].concat();
-            assert!(decompressed(&mut *stream, &longer, src.len()).is_err(), "{}", codec.name());
+            assert!(decompressed(&mut *stream, &longer, src.len()).is_err(), "{}", setting.name);
             assert_eq!(decompressed(&mut *stream, &small, src.len()).as_deref(), Ok(&src[..]));
         }
         assert!(decompressed(&mut *stream, &[], 0).is_err(), "no input is no block");
@@ -213,8 +227,8 @@ fn truncated_input_is_refused_at_every_length() {
 /// Whatever damaged data gives, it gives the same whatever the output held, and stays within it.
 #[test]
 fn flipped_bits_never_stray() {
-    for codec in codecs() {
-        let mut stream = owned(*codec, None, 65_536);
+    for setting in settings() {
+        let mut stream = setting.stream(None, 65_536);
         for src in [text(200, 8), random(60, 8), vec![0; 300], graded(500, 40, 8)] {
             let small = compressed(&mut *stream, &src);
             for bit in 0..small.len() * 8 {
@@ -222,9 +236,7 @@ fn flipped_bits_never_stray() {
                 damaged[bit / 8] ^= 1 << (bit % 8);
                 let _ = decompressed(&mut *stream, &damaged, src.len());
             }
-            for (index, value) in
-                (0..small.len()).flat_map(|i| [0, 0x7f, 0x80, 0xff].map(|v| (i, v)))
-            {
+            for (index, value) in (0..small.len()).flat_map(|i| [0, 0x7f, 0xff].map(|v| (i, v))) {
                 let mut damaged = small.clone();
                 damaged[index] = value;
                 let _ = decompressed(&mut *stream, &damaged, src.len());
@@ -251,13 +263,13 @@ fn flipped_bits_never_stray() {
 
 #[test]
 fn noise_is_no_block() {
-    for codec in codecs() {
-        let mut stream = owned(*codec, None, 4096);
+    for setting in settings() {
+        let mut stream = setting.stream(None, 4096);
         for seed in 0..3000 {
             let noise = random(1 + seed as usize % 400, seed);
             let _ = decompressed(&mut *stream, &noise, 4096);
         }
-        round_trip(&mut *stream, &text(4096, 10), codec.name());
+        round_trip(&mut *stream, &text(4096, 10), &setting.name);
     }
 }
 
@@ -265,25 +277,25 @@ fn noise_is_no_block() {
 /// is wasted and want another.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
-    for codec in codecs() {
-        for level in levels(*codec) {
-            let mut stream = owned(*codec, Some(level), 65_536);
-            for round in 0..400 {
-                round_trip(&mut *stream, &text(1 + round % 90, 11), codec.name());
+    for setting in settings() {
+        for level in levels(setting.codec) {
+            let mut stream = setting.stream(Some(level), 65_536);
+            for round in 0..200 {
+                round_trip(&mut *stream, &text(1 + round % 90, 11), &setting.name);
             }
-            round_trip(&mut *stream, &text(65_536, 11), codec.name());
+            round_trip(&mut *stream, &text(65_536, 11), &setting.name);
         }
     }
 }
 
 #[test]
 fn odd_block_sizes_work() {
-    for codec in codecs() {
-        for level in levels(*codec) {
+    for setting in settings() {
+        for level in levels(setting.codec) {
             for block in [1, 7, 100, 1000, 5000, 12_345, 65_537, 200_000] {
-                let mut stream = owned(*codec, Some(level), block);
-                round_trip(&mut *stream, &graded(block, 30, 12), codec.name());
-                round_trip(&mut *stream, &graded(block.div_ceil(2), 30, 12), codec.name());
+                let mut stream = setting.stream(Some(level), block);
+                round_trip(&mut *stream, &graded(block, 30, 12), &setting.name);
+                round_trip(&mut *stream, &graded(block.div_ceil(2), 30, 12), &setting.name);
             }
         }
     }
@@ -291,10 +303,10 @@ fn odd_block_sizes_work() {
 
 #[test]
 fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
-    for codec in codecs() {
-        for level in levels(*codec) {
-            let params = Params { level: Some(level) };
-            let needed = codec.stream_bytes(&params, 4096).unwrap();
+    for setting in settings() {
+        for level in levels(setting.codec) {
+            let prepared = setting.prepared(Some(level), 4096);
+            let needed = prepared.stream_bytes();
             assert_eq!(needed % 8, 0);
             let words = needed / 8;
             let mut memory = vec![!0; words + 16];
@@ -302,12 +314,12 @@ fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
                 memory.fill(!0);
                 let given = Memory::Given(&mut memory[start..start + words]);
                 assert_eq!(given.bytes(), needed);
-                let mut stream = codec.stream(&params, 4096, given).unwrap();
-                round_trip(&mut *stream, &graded(4096, 30, 13), codec.name());
-                round_trip(&mut *stream, &random(4096, 13), codec.name());
+                let mut stream = prepared.stream(given).unwrap();
+                round_trip(&mut *stream, &graded(4096, 30, 13), &setting.name);
+                round_trip(&mut *stream, &random(4096, 13), &setting.name);
                 drop(stream);
                 let around = memory[..start].iter().chain(&memory[start + words..]);
-                assert!(around.into_iter().all(|word| *word == !0), "{}", codec.name());
+                assert!(around.into_iter().all(|word| *word == !0), "{}", setting.name);
             }
         }
     }
@@ -315,21 +327,21 @@ fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
 
 #[test]
 fn larger_memory_serves_and_smaller_is_refused() {
-    for codec in codecs() {
-        let params = Params::default();
-        let needed = codec.stream_bytes(&params, 4096).unwrap();
+    for setting in settings() {
+        let prepared = setting.prepared(None, 4096);
+        let needed = prepared.stream_bytes();
         for extra in [8, 1 << 20] {
             let memory = Memory::owned(needed + extra).unwrap();
-            let mut stream = codec.stream(&params, 4096, memory).unwrap();
+            let mut stream = prepared.stream(memory).unwrap();
             for seed in 0..300 {
-                round_trip(&mut *stream, &text(4096, seed), codec.name());
+                round_trip(&mut *stream, &text(4096, seed), &setting.name);
             }
         }
         for given in [0, 8, needed - 8] {
             let mut memory = vec![0; given / 8];
             for memory in [Memory::owned(given).unwrap(), Memory::Given(&mut memory)] {
-                let error = codec.stream(&params, 4096, memory).err();
-                assert_eq!(error, Some(Error::Memory { codec: codec.name(), needed, given }));
+                let (codec, error) = (setting.codec.name(), prepared.stream(memory).err());
+                assert_eq!(error, Some(Error::Memory { codec, needed, given }));
             }
         }
     }
@@ -339,14 +351,17 @@ fn larger_memory_serves_and_smaller_is_refused() {
 
 #[test]
 fn streams_work_on_other_threads_and_independently() {
-    for codec in codecs() {
+    for setting in settings() {
+        // One digest for all of them.
+        let prepared = setting.prepared(None, 4096);
+        let name = &setting.name;
         std::thread::scope(|scope| {
             for seed in 0..4 {
-                let mut stream = owned(*codec, None, 4096);
+                let mut stream = prepared.stream_owned().unwrap();
                 scope.spawn(move || {
                     for round in 0..200 {
                         let src = graded(4096, 25, seed * 1000 + round);
-                        round_trip(&mut *stream, &src, codec.name());
+                        round_trip(&mut *stream, &src, name);
                     }
                 });
             }
@@ -360,19 +375,18 @@ fn levels_end_where_they_say() {
         let range = codec.levels();
         assert!(range.contains(&codec.default_level()));
         assert_eq!(codec.check(&Params::default()), Ok(()));
+        let params = |level| Params { level: Some(level), ..Params::default() };
         for level in [*range.start(), *range.end()] {
-            assert_eq!(codec.check(&Params { level: Some(level) }), Ok(()));
+            assert_eq!(codec.check(&params(level)), Ok(()));
         }
         for level in [*range.start() - 1, *range.end() + 1, i32::MIN, i32::MAX] {
-            let params = Params { level: Some(level) };
             let expected = Error::Level { codec: codec.name(), level, range: range.clone() };
-            assert_eq!(codec.check(&params), Err(expected.clone()));
-            assert_eq!(codec.stream_bytes(&params, 4096), Err(expected.clone()));
-            let memory = Memory::owned(1 << 20).unwrap();
-            assert_eq!(codec.stream(&params, 4096, memory).err(), Some(expected));
+            assert_eq!(codec.check(&params(level)), Err(expected.clone()));
+            assert_eq!(codec.prepare(&params(level), 4096).err(), Some(expected));
         }
     }
     assert_eq!(by_name("lz4").unwrap().levels(), 1..=65_537);
+    assert_eq!(by_name("lz4hc").unwrap().levels(), 1..=16);
     assert_eq!(by_name("zstd").unwrap().levels(), -131_072..=22);
 }
 
@@ -382,22 +396,20 @@ fn impossible_blocks_are_refused() {
         let params = Params::default();
         for block in [0, BLOCK_BYTES_MAX + 1, usize::MAX] {
             let expected = Error::Block { block, max: BLOCK_BYTES_MAX };
-            assert_eq!(codec.stream_bytes(&params, block), Err(expected.clone()));
-            let memory = Memory::owned(1 << 20).unwrap();
-            assert_eq!(codec.stream(&params, block, memory).err(), Some(expected));
+            assert_eq!(codec.prepare(&params, block).err(), Some(expected));
         }
-        assert!(codec.stream_bytes(&params, BLOCK_BYTES_MAX).is_ok());
+        assert!(codec.prepare(&params, BLOCK_BYTES_MAX).is_ok());
     }
 }
 
 #[test]
 fn names_find_their_codec_or_say_why_not() {
     let names: Vec<_> = codecs().iter().map(|codec| codec.name()).collect();
-    assert_eq!(names, ["lz4", "zstd"]);
+    assert_eq!(names, ["lz4", "lz4hc", "zstd"]);
     for name in names {
         assert_eq!(by_name(name).unwrap().name(), name);
     }
-    for name in ["lzo", "lzo-rle", "lz4hc", "deflate", "842"] {
+    for name in ["lzo", "lzo-rle", "deflate", "842"] {
         assert_eq!(by_name(name).err(), Some(Error::Unsupported { name }));
     }
     for name in ["", "LZ4", "lz4 ", "foo", "none"] {
@@ -409,9 +421,105 @@ fn names_find_their_codec_or_say_why_not() {
 #[test]
 fn messages_name_thing_reason_and_remedy() {
     let message = |name| by_name(name).unwrap_err().to_string();
-    assert_eq!(message("foo"), "unknown algorithm 'foo'; there are: lz4, zstd");
-    assert_eq!(message("a\nb"), "unknown algorithm 'a\\nb'; there are: lz4, zstd");
-    assert_eq!(message("842"), "algorithm '842' is not supported; there are: lz4, zstd");
-    let error = by_name("zstd").unwrap().check(&Params { level: Some(40) }).unwrap_err();
-    assert_eq!(error.to_string(), "level 40 is out of range for zstd: -131072 to 22");
+    assert_eq!(message("foo"), "unknown algorithm 'foo'; there are: lz4, lz4hc, zstd");
+    assert_eq!(message("a\nb"), "unknown algorithm 'a\\nb'; there are: lz4, lz4hc, zstd");
+    assert_eq!(message("842"), "algorithm '842' is not supported; there are: lz4, lz4hc, zstd");
+    let error = by_name("zstd").unwrap().check(&Params { level: Some(40), ..Params::default() });
+    assert_eq!(error.unwrap_err().to_string(), "level 40 is out of range for zstd: -131072 to 22");
+}
+
+#[test]
+fn lz4hc_takes_levels_above_twelve_for_twelve() {
+    let [mut twelve, mut sixteen] = [12, 16].map(|level| {
+        let setting = settings().find(|setting| setting.codec.name() == "lz4hc").unwrap();
+        setting.stream(Some(level), 4096)
+    });
+    for src in real(4096) {
+        assert!(compressed(&mut *twelve, &src) == compressed(&mut *sixteen, &src));
+    }
+}
+
+#[test]
+fn a_dictionary_is_used() {
+    for setting in settings().filter(|setting| setting.name.contains("content")) {
+        let plain = Setting { dictionary: None, ..setting.clone() };
+        for (level, block) in [(None, 4096), (Some(1), 4096), (Some(9), 65_536)] {
+            // Noise of the dictionary: nothing is left but to say where it lies.
+            let src = &setting.dictionary.as_ref().unwrap().bytes()[60_000..64_000];
+            let with = compressed(&mut *setting.stream(level, block), src).len();
+            let without = compressed(&mut *plain.stream(level, block), src).len();
+            assert!(with < 100 && without >= 4000, "{}: {with}, {without}", setting.name);
+        }
+    }
+}
+
+/// What a stream compresses, any other of the same parameters decompresses; and with other dictionaries, or
+/// none, it is an error or other bytes, never a stray access.
+#[test]
+fn only_the_same_dictionary_decompresses() {
+    for block in [4096, 65_536] {
+        for from in settings() {
+            let mut encoder = from.stream(None, block);
+            for src in kinds(block, 21) {
+                let small = compressed(&mut *encoder, &src);
+                for to in settings().filter(|to| to.codec.name() == from.codec.name()) {
+                    let back = decompressed(&mut *to.stream(None, block), &small, block);
+                    if to.dictionary == from.dictionary {
+                        assert_eq!(back.as_deref(), Ok(&src[..]), "{}", from.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dictionaries_of_all_sizes_work() {
+    let content = dictionaries()[1].1.bytes();
+    for codec in codecs() {
+        for bytes in (1..20).chain([4095, 65_535, 65_536, 65_537, content.len()]) {
+            let dictionary = Dictionary::new(&content[content.len() - bytes..]).unwrap();
+            let params = Params { level: None, dictionary: Some(dictionary) };
+            for block in [100, 4096, 65_536] {
+                let mut stream = codec.prepare(&params, block).unwrap().stream_owned().unwrap();
+                for src in kinds(block, 22) {
+                    round_trip(&mut *stream, &src, &format!("{} with {bytes}", codec.name()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_shared_is_counted_and_stays() {
+    for setting in settings() {
+        let prepared = setting.prepared(None, 4096);
+        let content = setting.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len());
+        match setting.dictionary {
+            None => assert_eq!(prepared.bytes(), 0),
+            Some(_) => assert!(prepared.bytes() > content + 16_384, "{prepared:?}"),
+        }
+        let params = setting.params(None);
+        drop((setting, params));
+        let mut streams = [prepared.stream_owned().unwrap(), prepared.stream_owned().unwrap()];
+        drop(prepared);
+        for stream in &mut streams {
+            round_trip(&mut **stream, &text(4096, 23), "a stream that is left");
+        }
+    }
+}
+
+#[test]
+fn dictionaries_that_can_not_be_used_are_refused() {
+    assert_eq!(Dictionary::new([]).err(), Some(Error::EmptyDictionary));
+    // Begins as zstd's do, and ends there.
+    let bytes = dictionaries()[0].1.bytes()[..40].to_vec();
+    let params = Params { level: None, dictionary: Some(Dictionary::new(bytes).unwrap()) };
+    let expected = Error::Dictionary { codec: "zstd", bytes: 40 };
+    assert_eq!(by_name("zstd").unwrap().prepare(&params, 4096).err(), Some(expected.clone()));
+    assert!(expected.to_string().contains("40 bytes is damaged for zstd"), "{expected}");
+    for name in ["lz4", "lz4hc"] {
+        let prepared = by_name(name).unwrap().prepare(&params, 4096).unwrap();
+        round_trip(&mut *prepared.stream_owned().unwrap(), &text(4096, 24), name);
+    }
 }

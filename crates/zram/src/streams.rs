@@ -4,7 +4,7 @@ use crate::{BLOCK, Config, Error};
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
-use zcomp::{Memory, Stream};
+use zcomp::Stream;
 
 /// What a thread needs to compress and decompress. Nothing in it allocates later.
 pub(crate) struct Workspace {
@@ -32,6 +32,7 @@ struct Padded(Mutex<Workspace>);
 #[derive(Debug)]
 pub(crate) struct Streams {
     workspaces: Box<[Padded]>,
+    /// What they share is in it: the digest of a dictionary.
     bytes: usize,
 }
 
@@ -39,20 +40,19 @@ impl Streams {
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let count = config.streams.unwrap_or_else(processors).max(1);
-        config.algorithm.check(&config.params)?;
-        let context = config.algorithm.stream_bytes(&config.params, BLOCK)?;
+        let prepared = config.algorithm.prepare(&config.params, BLOCK)?;
         let workspaces = (0..count)
             .map(|nth| {
-                let memory = Memory::owned(context)?;
                 Ok(Padded(Mutex::new(Workspace {
                     nth,
-                    codec: config.algorithm.stream(&config.params, BLOCK, memory)?,
+                    codec: prepared.stream_owned()?,
                     scratch: Box::new([0; 2 * BLOCK]),
                     block: Box::new([0; BLOCK]),
                 })))
             })
             .collect::<Result<Box<[_]>, Error>>()?;
-        let bytes = size_of_val(&*workspaces) + count * (context + 3 * BLOCK);
+        let own = size_of_val(&*workspaces) + count * (prepared.stream_bytes() + 3 * BLOCK);
+        let bytes = own + prepared.bytes();
         Ok(Streams { workspaces, bytes })
     }
 

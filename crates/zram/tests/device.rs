@@ -305,7 +305,7 @@ fn bad_requests_are_named_and_change_nothing() {
     device.read(12288, &mut []).unwrap();
     device.write(12288, &[]).unwrap();
     device.discard(12288, 0).unwrap();
-    let params = zcomp::Params { level: Some(1000) };
+    let params = zcomp::Params { level: Some(1000), ..Default::default() };
     let bad = Config { params, ..config("zstd", 4096) };
     assert!(matches!(Device::new(bad), Err(Error::Codec(_))));
     device.check();

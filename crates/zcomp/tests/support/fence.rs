@@ -4,19 +4,60 @@
 //! A [`Fence`] owns the mapping it made; its slice lies between the two forbidden pages.
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
 /// Bytes before the slice that have to stay as they were: a page would catch only far strays.
 const GUARD: u8 = 0xa5;
 
+thread_local! {
+    /// Mappings that are not in use: making one takes far longer than what is tried in it.
+    static FREE: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Opened memory between two forbidden pages.
+struct Map {
+    start: *mut u8,
+    /// Of a forbidden page.
+    page: usize,
+    /// What is opened behind the first of them.
+    inner: usize,
+}
+
+impl Map {
+    fn new(page: usize, inner: usize) -> Self {
+        let bytes = inner + 2 * page;
+        // SAFETY: a new private mapping, placed by the system.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let start = start.cast::<u8>();
+        // SAFETY: `inner` bytes from the second page on lie in the mapping made above.
+        let opened = unsafe {
+            libc::mprotect(start.add(page).cast(), inner, libc::PROT_READ | libc::PROT_WRITE)
+        };
+        assert_eq!(opened, 0);
+        Map { start, page, inner }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, to which no slice is left.
+        unsafe { libc::munmap(self.start.cast(), self.inner + 2 * self.page) };
+    }
+}
+
 /// A slice right before a forbidden page, with guard bytes in front of it.
 pub struct Fence {
-    map: *mut u8,
-    map_bytes: usize,
-    /// Where the opened part begins, and in it the slice.
-    open: usize,
-    start: usize,
+    /// There until the fence is dropped.
+    map: Option<Map>,
+    /// Where the opened part begins, and the slice.
+    open: *mut u8,
+    start: *mut u8,
     length: usize,
 }
 
@@ -26,23 +67,18 @@ impl Fence {
         // SAFETY: asks for a constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let inner = (length + 1).next_multiple_of(page);
-        let map_bytes = inner + 2 * page;
-        // SAFETY: a new private mapping, placed by the system.
-        let map = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            libc::mmap(ptr::null_mut(), map_bytes, libc::PROT_NONE, flags, -1, 0)
+        let free = FREE.with_borrow_mut(|free| {
+            let fitting = free.iter().position(|map| map.inner == inner)?;
+            Some(free.swap_remove(fitting))
+        });
+        let map = free.unwrap_or_else(|| Map::new(page, inner));
+        // SAFETY: all within the opened part of the mapping, which nothing else uses.
+        let (open, start) = unsafe {
+            let open = map.start.add(page);
+            ptr::write_bytes(open, GUARD, inner);
+            (open, open.add(inner - length))
         };
-        assert_ne!(map, libc::MAP_FAILED);
-        let map = map.cast::<u8>();
-        // SAFETY: `inner` bytes from the second page on lie in the mapping made above.
-        let opened = unsafe {
-            libc::mprotect(map.add(page).cast(), inner, libc::PROT_READ | libc::PROT_WRITE)
-        };
-        assert_eq!(opened, 0);
-        let start = page + inner - length;
-        // SAFETY: the bytes opened above.
-        unsafe { ptr::write_bytes(map.add(page), GUARD, inner) };
-        let mut fence = Fence { map, map_bytes, open: page, start, length };
+        let mut fence = Fence { map: Some(map), open, start, length };
         fence.fill(fill);
         fence
     }
@@ -56,9 +92,11 @@ impl Fence {
 
     /// That nothing was written in front of the slice.
     pub fn check(&self) {
-        // SAFETY: from the end of the forbidden page to the slice, all of it opened in `new`.
-        let guard =
-            unsafe { std::slice::from_raw_parts(self.map.add(self.open), self.start - self.open) };
+        // SAFETY: from the end of the forbidden page to the slice, all of it written in `new`.
+        let guard = unsafe {
+            let bytes = self.start.offset_from_unsigned(self.open);
+            std::slice::from_raw_parts(self.open, bytes)
+        };
         assert!(guard.iter().all(|byte| *byte == GUARD), "written in front of the slice");
     }
 }
@@ -67,20 +105,19 @@ impl Deref for Fence {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: `start` and `length` are within the opened part of the mapping.
-        unsafe { std::slice::from_raw_parts(self.map.add(self.start), self.length) }
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }
 
 impl DerefMut for Fence {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` is the only way to it.
-        unsafe { std::slice::from_raw_parts_mut(self.map.add(self.start), self.length) }
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
     }
 }
 
 impl Drop for Fence {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, to which no slice is left.
-        unsafe { libc::munmap(self.map.cast(), self.map_bytes) };
+        FREE.with_borrow_mut(|free| free.extend(self.map.take()));
     }
 }

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: memory with fences, and data of all kinds.
+//! What the tests of this crate share: memory with fences, data of all kinds, and settings to try.
 
 pub mod data;
 pub mod fence;
+pub mod setting;

@@ -1,0 +1,41 @@
+//! Making dictionaries, by zstd's trainer.
+
+use crate::{Dictionary, Error};
+
+/// ZDICT_DICTSIZE_MIN of the library.
+pub const DICTIONARY_BYTES_MIN: usize = 256;
+
+/// With fewer the trainer has too little to learn from and to try on.
+const SAMPLES_MIN: usize = 8;
+
+/// How many blocks of `block` bytes a dictionary of `bytes` bytes takes: as many as it has content. It gets
+/// better with more, up to a hundred times as many.
+pub fn samples_needed(block: usize, bytes: usize) -> usize {
+    bytes.div_ceil(block.max(1)).max(SAMPLES_MIN)
+}
+
+/// A dictionary of at most `bytes` bytes for blocks like these: `samples` one after the other, each of
+/// `block` bytes. The same samples give the same dictionary.
+///
+/// It has what zstd's tables would be after such blocks, and behind them, in some hundred bytes, the pieces
+/// that recur most, the most common last. To lz4 and lz4hc all of it is content.
+///
+/// # Errors
+/// [`Error::DictionarySize`] below [`DICTIONARY_BYTES_MIN`]; [`Error::TooFewSamples`], see
+/// [`samples_needed`]; [`Error::Training`]: the samples have nothing in common that could be told.
+pub fn train(samples: &[u8], block: usize, bytes: usize) -> Result<Dictionary, Error> {
+    if bytes < DICTIONARY_BYTES_MIN {
+        return Err(Error::DictionarySize { bytes, min: DICTIONARY_BYTES_MIN });
+    }
+    let lengths: Vec<usize> = samples.chunks(block.max(1)).map(<[u8]>::len).collect();
+    let (given, needed) = (lengths.len(), samples_needed(block, bytes));
+    if given < needed {
+        return Err(Error::TooFewSamples { given, needed });
+    }
+    let mut content = Vec::new();
+    content.try_reserve_exact(bytes).map_err(|_| Error::NoMemory { bytes })?;
+    content.resize(bytes, 0);
+    let trained = zstd_safe::train_from_buffer(&mut content[..], samples, &lengths)
+        .map_err(|code| Error::Training { reason: zstd_safe::get_error_name(code) })?;
+    Dictionary::new(&content[..trained])
+}

@@ -1,0 +1,67 @@
+//! What the suite runs with: every codec, without a dictionary and with each kind of them.
+
+use std::sync::LazyLock;
+
+use zcomp::{Codec, Dictionary, Params, Prepared, Stream, codecs, train};
+
+use super::data::{graded, kinds, random, text};
+
+/// A codec, and the dictionary it is to use.
+#[derive(Clone)]
+pub struct Setting {
+    pub codec: &'static dyn Codec,
+    pub dictionary: Option<Dictionary>,
+    /// For messages.
+    pub name: String,
+}
+
+impl Setting {
+    pub fn params(&self, level: Option<i32>) -> Params {
+        Params { level, dictionary: self.dictionary.clone() }
+    }
+
+    pub fn prepared(&self, level: Option<i32>, block: usize) -> Box<dyn Prepared> {
+        self.codec.prepare(&self.params(level), block).unwrap()
+    }
+
+    pub fn stream(&self, level: Option<i32>, block: usize) -> Box<dyn Stream> {
+        self.prepared(level, block).stream_owned().unwrap()
+    }
+}
+
+/// A trained one, and content of more than a window; both are what blocks of `kinds` are like.
+pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
+    static DICTIONARIES: LazyLock<[(&str, Dictionary); 2]> = LazyLock::new(|| {
+        let samples: Vec<u8> = (0..40).flat_map(|seed| kinds(4096, seed).concat()).collect();
+        let content = [graded(50_000, 20, 2), random(20_000, 1), text(30_000, 1)].concat();
+        [
+            ("trained", train(&samples, 4096, 16 << 10).unwrap()),
+            ("content", Dictionary::new(content).unwrap()),
+        ]
+    });
+    &*DICTIONARIES
+}
+
+/// All codecs with all dictionaries, and without.
+pub fn settings() -> impl Iterator<Item = Setting> {
+    codecs().iter().flat_map(|codec| {
+        let plain = Setting { codec: *codec, dictionary: None, name: codec.name().to_owned() };
+        let with = dictionaries().iter().map(|(kind, dictionary)| Setting {
+            codec: *codec,
+            dictionary: Some(dictionary.clone()),
+            name: format!("{} with a {kind} dictionary", codec.name()),
+        });
+        std::iter::once(plain).chain(with)
+    })
+}
+
+/// Levels to try of a codec: the ends, the default and its neighbours, and a few between.
+pub fn levels(codec: &dyn Codec) -> Vec<i32> {
+    let (range, default) = (codec.levels(), codec.default_level());
+    let mut levels = vec![*range.start(), default - 1, default, default + 1, *range.end()];
+    levels.extend([-7, -1, 2, 3, 6, 9, 12, 15, 17, 1000]);
+    levels.retain(|level| range.contains(level));
+    levels.sort();
+    levels.dedup();
+    levels
+}

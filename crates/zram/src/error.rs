@@ -1,5 +1,6 @@
 //! What can go wrong with a device, and the errno of each.
 
+use crate::Access;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -54,6 +55,64 @@ pub enum Error {
          here, or set fork to 'copy' before disksize"
     )]
     LeftBehind,
+    /// There is no such attribute.
+    #[error("there is no attribute {}; the table of attributes has all", Quoted(name))]
+    NoAttribute {
+        /// The name asked for.
+        name: String,
+    },
+    /// The attribute can't be read, or not be written.
+    #[error("attribute {name}: {}", if *access == Access::Read { "it is only read" } else { "it is only written" })]
+    Access {
+        /// The attribute.
+        name: &'static str,
+        /// What can be done with it.
+        access: Access,
+    },
+    /// The attribute can't have this value.
+    #[error("attribute {name}: {} can't be: {reason}", Quoted(value))]
+    Value {
+        /// The attribute.
+        name: &'static str,
+        /// The value that was to be written.
+        value: String,
+        /// How it is wrong.
+        why: BadValue,
+        /// What is wrong with it, or was expected.
+        reason: String,
+    },
+    /// A setting that only a device which is not made yet can be given.
+    #[error("attribute {name}: the device has its disksize already; reset it first")]
+    Initialised {
+        /// The attribute.
+        name: &'static str,
+    },
+    /// An attribute that only a device which is made has.
+    #[error("attribute {name}: the device is not made yet; set disksize first")]
+    Uninitialised {
+        /// The attribute.
+        name: &'static str,
+    },
+    /// The device can't be reset.
+    #[error("the device can't be reset: it is open ({opens} times) or being made; close it first")]
+    Open {
+        /// How often it is open.
+        opens: usize,
+    },
+    /// There is nothing to be opened.
+    #[error("the device can't be opened: it is not made yet; set disksize first")]
+    NoDevice,
+    /// The file of a dictionary could not be read.
+    #[error("dictionary {} can't be read: {}", Quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    File {
+        /// Where it was to be.
+        path: String,
+        /// Why not.
+        errno: i32,
+    },
+    /// Whoever was to be shown an attribute took no more.
+    #[error("an attribute's text could not be written out")]
+    Output,
     /// A slot's data do not decompress to a slot: memory was damaged.
     #[error("slot {slot} can't be read: {source}")]
     Corrupt {
@@ -73,6 +132,29 @@ pub enum Error {
 /// What refused memory, in words.
 struct Refusal<'e>(&'e zsmalloc::Error, Option<u64>);
 
+/// How a value is wrong, as the kernel's errno tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadValue {
+    /// EINVAL
+    Invalid,
+    /// ERANGE: a number that does not fit.
+    Range,
+    /// E2BIG: a name that is too long.
+    TooLong,
+}
+
+/// A value as it may be printed: on one line, not too long.
+struct Quoted<'v>(&'v str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 80;
+        let shown: String = self.0.chars().take(LONGEST).collect();
+        let more = if shown.len() < self.0.len() { "..." } else { "" };
+        write!(f, "'{}{more}'", shown.escape_debug())
+    }
+}
+
 impl fmt::Display for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
@@ -91,7 +173,15 @@ impl Error {
             Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,
             Error::Disksize { .. } | Error::Range { .. } | Error::Codec(_) => Errno::INVAL,
             Error::OutOfMemory { .. } | Error::Pool(_) | Error::TotalLimit { .. } => Errno::NOMEM,
-            Error::Untracked => Errno::INVAL,
+            Error::NoAttribute { .. } => Errno::NOENT,
+            Error::Access { .. } => Errno::ACCESS,
+            Error::Value { why: BadValue::Range, .. } => Errno::RANGE,
+            Error::Value { why: BadValue::TooLong, .. } => Errno::TOOBIG,
+            Error::Value { .. } | Error::Uninitialised { .. } | Error::Untracked => Errno::INVAL,
+            Error::Initialised { .. } | Error::Open { .. } => Errno::BUSY,
+            Error::NoDevice => Errno::NODEV,
+            Error::File { errno, .. } => return *errno,
+            Error::Output => Errno::IO,
             Error::LeftBehind => Errno::NODEV,
             Error::Corrupt { .. } => Errno::IO,
         };

@@ -14,8 +14,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::{BesideSlot, Exclusive, Old};
 
-/// Slots that a discard frees before it gives its stream back.
-const STRETCH: u64 = 1 << 16;
+/// Runs of slots that a discard frees before it gives its stream back.
+const RUNS: usize = 128;
+/// Slots that it tries before it asks again where the next is that there is.
+const RUN: u64 = 512;
 
 /// A request at work. While it has its stream, no fork comes in between.
 pub(crate) struct Request<'t, E: BesideSlot> {
@@ -89,15 +91,22 @@ impl<'t, E: BesideSlot> Request<'t, E> {
 
     /// Frees the first of some slots; from where to go on.
     fn free_some(&self, slots: Range<u64>) -> u64 {
-        let made = self.table.pool.first_made(slots.start).unwrap_or(slots.end).min(slots.end);
-        let stretch = made..(made + STRETCH).min(slots.end);
-        self.share.notify_free.fetch_add(stretch.end - slots.start, Relaxed);
-        for slot in stretch.clone() {
-            if let Some(word) = self.table.pool.lock_existing(slot as u32) {
-                self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+        let pool = &self.table.pool;
+        let mut next = slots.start;
+        for _ in 0..RUNS {
+            let made = pool.first_made(next).unwrap_or(slots.end).min(slots.end);
+            next = (made + RUN).min(slots.end);
+            for slot in made..next {
+                if let Some(word) = pool.lock_existing(slot as u32) {
+                    self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+                }
+            }
+            if next == slots.end {
+                break;
             }
         }
-        stretch.end
+        self.share.notify_free.fetch_add(next - slots.start, Relaxed);
+        next
     }
 
     /// Writes zeros to a range within one slot. One that holds nothing is left alone.

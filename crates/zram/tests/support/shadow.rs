@@ -41,9 +41,10 @@ impl<D: Borrow<Device>> Shadow<D> {
     /// Always works, and leaves slots alone that the range covers in part.
     pub fn discard(&mut self, at: usize, len: usize) {
         self.device.borrow().discard(self.offset(at), len as u64).unwrap();
-        let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+        let (start, end) = (self.base + at, self.base + at + len);
+        let whole = start.next_multiple_of(BLOCK)..end / BLOCK * BLOCK;
         if !whole.is_empty() {
-            self.bytes[whole].fill(0);
+            self.bytes[whole.start - self.base..whole.end - self.base].fill(0);
         }
     }
 
@@ -61,7 +62,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         let end = at + data.len();
         let mut start = at;
         while start < end {
-            let next = (start / BLOCK * BLOCK + BLOCK).min(end);
+            let next = ((self.base + start) / BLOCK * BLOCK + BLOCK - self.base).min(end);
             let mut back = vec![0; next - start];
             self.device.borrow().read(self.offset(start), &mut back).unwrap();
             let new = &data[start - at..next - at];

@@ -52,7 +52,7 @@ loom:
 # gcc and rustc disagree about the C codecs: only the Rust side is instrumented. A sanitizer's own memory is no metadata.
 asan: export CFLAGS = -fno-sanitize=all
 asan:
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/asan \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p zcomp --tests -- \
 	  --skip metadata_is_counted
 

@@ -94,6 +94,46 @@ pub(crate) enum Error {
         /// The file the first of them is of, escaped.
         first: String,
     },
+    /// There is too little to train a dictionary with.
+    #[error(
+        "{given} blocks of {block} bytes, those of one word left out, are too few for a dictionary of \
+         {size} bytes, which takes {needed}; give more files, or a smaller --size"
+    )]
+    TooFewBlocks {
+        /// Blocks there are.
+        given: usize,
+        /// Blocks it takes.
+        needed: usize,
+        /// Bytes of a block.
+        block: usize,
+        /// Bytes of the dictionary.
+        size: usize,
+    },
+    /// There can be no file where it is to go.
+    #[error(
+        "no file can be made at '{}': {source}; give a path in a directory that can be written to",
+        escaped(path)
+    )]
+    OutPath {
+        /// The path as given.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file could not be written; what was there before still is.
+    #[error("'{}' can't be written: {source}; make room, or give another path", escaped(path))]
+    OutFile {
+        /// The path as given.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Blocks came back changed from a codec.
+    #[error("{codec} did not give blocks back as they were; please report it")]
+    Codecs {
+        /// The codec's name.
+        codec: &'static str,
+    },
     /// A worker thread could not be had.
     #[error("thread {nth} can't be started: {source}; use fewer with --threads")]
     Thread {
@@ -163,6 +203,7 @@ impl Error {
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
+            Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,

@@ -5,9 +5,10 @@
 //!             worker: source reads a batch -> raw codec and device, timed -> tally
 //!   tallies + device statistics + memory -> report: table or JSON
 //!   args -> geometry -> classes: table or JSON
+//!   args -> input: walk -> plan -> samples -> zcomp::train -> trial on what was held out -> file, report
 //! ```
 //!
-//! Exit codes: 0 done; 1 not all was stored, or not all came back; 2 wrong use; 130 interrupted.
+//! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -22,19 +23,23 @@ mod interrupt;
 mod job;
 mod memory;
 mod notices;
+mod outfile;
 mod plan;
 mod progress;
 mod raw;
 mod refusal;
 mod report;
+mod samples;
 mod source;
 mod sums;
 mod table;
 mod tally;
+mod train;
+mod trial;
 mod units;
 mod worker;
 
-use args::{Command, FillArgs, Form};
+use args::{Command, FillArgs, Form, TrainArgs};
 use error::Error;
 use interrupt::Interrupt;
 use std::io::{ErrorKind, Write};
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Fill(args) => fill(&args),
         Command::Classes(args) => print(&classes::run(&args)),
+        Command::TrainDictionary(args) => train(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,6 +71,14 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
     })?;
     outcome.warnings.iter().for_each(|warning| eprintln!("uzram: warning: {warning}"));
     outcome.failure.map_or(Ok(()), Err)
+}
+
+/// Runs `uzram train-dictionary`, as [`fill`].
+fn train(args: &TrainArgs) -> Result<(), Error> {
+    let outcome = train::run(args, &Interrupt::install()?)?;
+    print(&outcome.text)?;
+    outcome.warnings.iter().for_each(|warning| eprintln!("uzram: warning: {warning}"));
+    Ok(())
 }
 
 /// Writes to standard output. A reader that has gone away wants no more, and that is no error.

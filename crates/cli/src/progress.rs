@@ -2,9 +2,13 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 const TEMPLATE: &str =
     "{msg:9} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+
+/// How often something moves while nothing is known.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Bytes done, of one phase. Drawn on standard error until it is finished.
 #[derive(Clone, Debug)]
@@ -21,6 +25,16 @@ impl Progress {
             bar.set_style(style.progress_chars("=> "));
         }
         Progress(bar)
+    }
+
+    /// A phase of which nobody can say how far it is.
+    pub(crate) fn unknown(phase: &'static str) -> Self {
+        let progress = Progress::new(phase, 0);
+        progress.0.set_style(ProgressStyle::default_spinner());
+        if !progress.0.is_hidden() {
+            progress.0.enable_steady_tick(TICK);
+        }
+        progress
     }
 
     /// `bytes` more are done.

@@ -56,7 +56,7 @@ fn wrong_use_is_told_in_one_line() {
 #[test]
 fn help_and_version_read_well() {
     for (args, parts) in [
-        (&["--help"][..], &["Usage: uzram", "fill  ", "classes  "][..]),
+        (&["--help"][..], &["Usage: uzram", "fill  ", "classes  ", "train-dictionary  "][..]),
         (
             &["fill", "--help"],
             &[
@@ -91,6 +91,22 @@ fn help_and_version_read_well() {
                 "--no-merge",
                 "--order <K>",
                 "--json",
+                "Examples",
+            ],
+        ),
+        (
+            &["train-dictionary", "--help"],
+            &[
+                "Usage: uzram train-dictionary",
+                "--output <FILE>",
+                "--size <SIZE>",
+                "[default: 64K]",
+                "--block <SIZE>",
+                "[default: 4K]",
+                "is replaced",
+                "does not pay",
+                "--json",
+                "Exit codes",
                 "Examples",
             ],
         ),

@@ -100,6 +100,60 @@ pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
     unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
 }
 
+/// A range of addresses, as the system takes them by the dozen.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct Piece(libc::iovec);
+
+impl Piece {
+    pub(crate) const NONE: Piece = Piece::new(NonNull::dangling(), 0);
+
+    pub(crate) const fn new(start: NonNull<u8>, len: usize) -> Self {
+        Piece(libc::iovec { iov_base: start.as_ptr().cast(), iov_len: len })
+    }
+}
+
+/// As [`release_at`] for all `pieces`, in one call: so other processors are interrupted once, not once a piece. False
+/// where the system can't do that (before Linux 6.14), or refused a piece: then any of them may have gone.
+///
+/// # Safety
+/// As for [`release_at`], of each.
+pub(crate) unsafe fn release_all_at(pieces: &[Piece]) -> bool {
+    if let [Piece(piece)] = pieces {
+        let start = NonNull::new(piece.iov_base.cast());
+        // SAFETY: as the caller says.
+        return start.is_some_and(|start| unsafe { release_at(start, piece.iov_len) });
+    }
+    // SAFETY: as the caller says.
+    unsafe { advise_all(pieces, libc::MADV_DONTNEED) }
+}
+
+/// Has the system find memory for all `pieces` at once, which are whole pages, whatever they hold. Where it can't, it
+/// does so when they are touched.
+///
+/// # Safety
+/// They lie in a live `Mapping`.
+pub(crate) unsafe fn populate_all_at(pieces: &[Piece]) {
+    // SAFETY: this advice changes no byte of a private mapping; of the ranges the caller vouches.
+    let _ = unsafe { advise_all(pieces, libc::MADV_POPULATE_WRITE) };
+}
+
+/// One advice about many ranges of this process; whether it was taken for all of them.
+///
+/// # Safety
+/// As the advice asks for, of each.
+unsafe fn advise_all(pieces: &[Piece], advice: libc::c_int) -> bool {
+    /// The calling process: no descriptor to open, and in a child it means the child.
+    const PIDFD_SELF: libc::c_int = -10000;
+    let bytes: usize = pieces.iter().map(|piece| piece.0.iov_len).sum();
+    // SAFETY: a Piece is an iovec, and the slice outlives the call; of the ranges the caller vouches.
+    let done = unsafe {
+        let call = libc::SYS_process_madvise;
+        libc::syscall(call, PIDFD_SELF, pieces.as_ptr(), pieces.len(), advice, 0)
+    };
+    usize::try_from(done) == Ok(bytes)
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         unmap(self.base, self.len);

@@ -11,7 +11,7 @@
 #![allow(unsafe_code)]
 
 use crate::descriptors::Descriptors;
-use crate::mapping::{Mapping, release_at};
+use crate::mapping::{Mapping, Piece, populate_all_at, release_all_at, release_at};
 use crate::supply::{Request, Supply};
 use crate::sync::{Mutex, Ordering::Relaxed, Ordering::Release};
 use crate::unit::{UNIT_BYTES, unit_pages};
@@ -30,6 +30,9 @@ pub const OFFSET_BITS: u32 = 42;
 const SEGMENT_BYTES_MIN: usize = 1 << 20;
 /// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
 const SEGMENT_BYTES_MAX: usize = 1 << 30;
+
+/// Runs of pages that are given back by one call.
+const PIECES: usize = 64;
 
 /// How a space is made.
 #[derive(Clone)]
@@ -305,19 +308,70 @@ impl<D: Zeroed> Space<D> {
     /// # Safety
     /// No one needs what these pages hold, or commits or touches them, until the call returns.
     pub unsafe fn release(&self, id: ExtentId, pages: &PageSet) -> PageSet {
-        let extent = self.extent(id);
-        let released = PageSet::default();
-        for run in pages.runs() {
-            debug_assert!(run.end <= extent.pages());
-            let start = self.pointer(extent.start() + ((run.start as u64) << page_shift()));
-            // SAFETY: the run lies in the extent (its owner's set), which lies in a live segment; the
-            // caller says that no one needs its bytes.
-            if unsafe { release_at(start, run.len() << page_shift()) } {
-                released.insert(run);
-            }
+        let going = PageSet::default();
+        going.copy_from(pages);
+        // SAFETY: as the caller says.
+        unsafe { self.release_all(std::iter::once((id, &going))) };
+        going
+    }
+
+    /// As [`release`](Self::release), for pages of many extents at once. Each set is left with those that went.
+    ///
+    /// # Safety
+    /// As for `release`, of each.
+    pub unsafe fn release_all<'b>(
+        &self,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
+    ) {
+        let mut have_gone = true;
+        self.in_pieces(batch.clone(), |pieces| {
+            // SAFETY: the pieces lie in live extents (their owner's sets), and so in live segments; the caller says that
+            // no one needs their bytes.
+            have_gone &= unsafe { release_all_at(pieces) };
+        });
+        for (id, pages) in batch.clone().filter(|_| !have_gone) {
+            let stays = |run: &Range<u32>| {
+                let (start, len) = self.place(id, run);
+                // SAFETY: as above. What had gone goes once more, which changes nothing.
+                unsafe { !release_at(start, len) }
+            };
+            pages.runs().filter(stays).for_each(|run| _ = pages.remove(run));
         }
-        self.budget.give(released.len() as usize);
-        released
+        self.budget.give(batch.map(|(_, pages)| pages.len() as usize).sum());
+    }
+
+    /// Has memory found for pages of extents, which are committed: who touches them then does not wait for it.
+    pub fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
+        // SAFETY: as in `release_all`, and it changes nothing of what they hold.
+        self.in_pieces(batch, |pieces| unsafe { populate_all_at(pieces) });
+    }
+
+    /// Calls `work` with where the pages lie, some runs at a time.
+    fn in_pieces<'b>(
+        &self,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet)>,
+        mut work: impl FnMut(&[Piece]),
+    ) {
+        let runs = batch.flat_map(|(id, pages)| pages.runs().map(move |run| (id, run)));
+        let mut places = runs.map(|(id, run)| self.place(id, &run));
+        let mut pieces = [Piece::NONE; PIECES];
+        loop {
+            let filled = pieces.iter_mut().zip(&mut places);
+            let filled =
+                filled.map(|(piece, (start, len))| *piece = Piece::new(start, len)).count();
+            if filled == 0 {
+                return;
+            }
+            work(&pieces[..filled]);
+        }
+    }
+
+    /// Where a run of an extent's pages lies, and its bytes.
+    fn place(&self, id: ExtentId, run: &Range<u32>) -> (NonNull<u8>, usize) {
+        let extent = self.extent(id);
+        debug_assert!(run.end <= extent.pages());
+        let start = self.pointer(extent.start() + ((run.start as u64) << page_shift()));
+        (start, run.len() << page_shift())
     }
 
     /// Holds the space still over a fork: its lock is taken until [`let_go`](Self::let_go).

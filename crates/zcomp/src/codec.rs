@@ -67,7 +67,9 @@ pub trait Prepared: Send + Sync + Debug {
     /// Bytes that all streams share: the dictionary and its digest.
     fn bytes(&self) -> usize;
 
-    /// A stream whose contexts lie in `memory`; nothing allocates after this call.
+    /// A stream whose contexts lie in `memory`; nothing allocates after this call, but lz4hc from level 10
+    /// on: the library then takes 64 KiB from the heap for each call, and where there is none, what was to be
+    /// compressed does not fit.
     ///
     /// # Errors
     /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes) says.

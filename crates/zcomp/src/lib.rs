@@ -6,7 +6,8 @@
 //!
 //! A [`Codec`] is a constant and says what it can do. [`Prepared`] has its parameters checked, and what
 //! streams share: the digest of a [`Dictionary`]. A [`Stream`] does the work: one per thread, with all its
-//! contexts in one [`Memory`] whose size is known beforehand, so nothing allocates once it is made.
+//! contexts in one [`Memory`] whose size is known beforehand, so nothing allocates once it is made
+//! (but see [`Prepared::stream`] of lz4hc).
 //! Compressed blocks carry no length and no checksum: whoever stores them knows both ends.
 //!
 //! ```

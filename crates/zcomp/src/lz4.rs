@@ -91,7 +91,8 @@ unsafe extern "C" {
 pub(crate) enum Lz4 {
     /// lz4: takes the first match it finds. Its level is the acceleration.
     Fast,
-    /// lz4hc: looks for longer ones.
+    /// lz4hc: looks for longer ones. From level 10 on each call takes 64 KiB from malloc for as long as it
+    /// lasts: how the library is built leaves no other choice.
     High,
 }
 
@@ -259,6 +260,10 @@ impl Stream for Lz4Stream<'_> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
+        if src.is_empty() {
+            // A token that says so. The library would look below the slice's address, which is 1.
+            return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
+        }
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
         let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
@@ -286,7 +291,8 @@ impl Stream for Lz4Stream<'_> {
                 }
             }
         };
-        // Never negative, and 0 only for what does not fit: an empty block takes a byte.
+        // Never negative, and 0 only for what does not fit; from lz4hc's level 10 on, also if there are no
+        // 64 KiB to be had from malloc.
         Ok((written > 0).then_some(written as usize))
     }
 

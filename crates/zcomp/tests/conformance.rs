@@ -7,7 +7,7 @@
 mod support;
 
 use support::data::{Xorshift, graded, kinds, random, real, text};
-use support::fence::Fence;
+use support::fence::{Fence, decompressed};
 use support::setting::{Setting, dictionaries, levels, settings};
 use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Memory, Params, Stream, by_name, codecs};
 
@@ -27,21 +27,6 @@ fn compressed(stream: &mut dyn Stream, src: &[u8]) -> Vec<u8> {
     let length = stream.compress(&Fence::of(src), &mut dst).unwrap().expect("within the bound");
     dst.check();
     dst[..length].to_vec()
-}
-
-/// What `src` decompresses to, with both slices fenced, if it does: twice, into zeros and into ones,
-/// which must not show through.
-fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
-    let src = Fence::of(src);
-    let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];
-    let first = stream.decompress(&src, &mut zeros);
-    let second = stream.decompress(&src, &mut ones);
-    zeros.check();
-    ones.check();
-    assert_eq!(first, second);
-    first?;
-    assert!(*zeros == *ones, "old bytes of the output show through");
-    Ok(zeros.to_vec())
 }
 
 fn round_trip(stream: &mut dyn Stream, src: &[u8], what: &str) {
@@ -74,12 +59,26 @@ fn all_lengths_near_edges_come_back() {
                 let what = format!("{} level {level} block {block}", setting.name);
                 let edges = [64, 256, 1024, 4096, 16_384, 65_536];
                 let near = edges.map(|edge: usize| edge.saturating_sub(3).max(1)..=edge + 3);
-                for length in (1..40).chain(near.into_iter().flatten()).filter(|l| *l <= block) {
+                for length in (0..40).chain(near.into_iter().flatten()).filter(|l| *l <= block) {
                     for src in [graded(length, 20, 2), random(length, 2), vec![9; length]] {
                         round_trip(&mut *stream, &src, &what);
                     }
                 }
             }
+        }
+    }
+}
+
+/// Whose slice is at address 1, as Rust has it.
+#[test]
+fn a_block_of_nothing_comes_back() {
+    for setting in settings() {
+        for level in levels(setting.codec) {
+            let mut stream = setting.stream(Some(level), 4096);
+            let mut dst = [0; 2 * HEADROOM];
+            let length = stream.compress(&[], &mut dst).unwrap().unwrap();
+            assert_eq!(stream.decompress(&dst[..length], &mut []), Ok(()), "{}", setting.name);
+            assert_eq!(stream.compress(&[], &mut []), Ok(None), "{}", setting.name);
         }
     }
 }

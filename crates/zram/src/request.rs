@@ -1,7 +1,7 @@
 //! A request on slots: what writes, reads and frees do to each of them.
 //!
-//! A whole slot is compressed and stored before its word is locked; a slot that is written in part is locked from
-//! reading its old data to storing the new, so that writers of different bytes of it both keep theirs.
+//! A whole slot is compressed before its word is locked; a slot that is written in part is locked from reading its
+//! old data to storing the new, so that writers of different bytes of it both keep theirs.
 
 use crate::parts::{Part, parts, whole_slots};
 use crate::slot::{self, ACCESSED, Encoded, IDLE};
@@ -12,7 +12,7 @@ use crate::{BLOCK, Error, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use zsmalloc::{BesideSlot, Exclusive, Old};
+use zsmalloc::{BesideSlot, Exclusive, Pin};
 
 /// Runs of slots that a discard frees before it gives its stream back.
 const RUNS: usize = 128;
@@ -64,7 +64,8 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             let written = if part.is_whole() {
                 self.write_whole(part.slot, data)
             } else {
-                self.lock(part.slot).and_then(|word| self.rewrite(word, &part, Some(data)))
+                let word = lock(self.table, part.slot, self.seconds);
+                word.and_then(|word| self.rewrite(word, &part, Some(data)))
             };
             written.inspect_err(|_| self.failed_write())?;
         }
@@ -72,8 +73,15 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        for part in parts(offset, buf.len()) {
-            let pin = self.table.pool.pin(part.slot);
+        let pool = &self.table.pool;
+        let mut parts = parts(offset, buf.len()).peekable();
+        let mut next = None;
+        while let Some(part) = parts.next() {
+            let pin = next.take().unwrap_or_else(|| pool.pin(part.slot));
+            // While this slot is decompressed the next one's bytes come from memory. Whoever waits for one with another
+            // pinned has a lower one pinned, so not all wait for each other.
+            next = parts.peek().map(|next| pool.pin(next.slot));
+            next.iter().for_each(Pin::prefetch);
             let (at, buf) = (part.within.start, &mut buf[part.request]);
             let read = slot::decode(pin.content(), at, buf, &mut self.workspace, part.slot);
             read.inspect_err(|_| {
@@ -126,26 +134,12 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         self.share.failed_writes.fetch_add(1, Relaxed);
     }
 
-    /// Locks a slot that is written to.
-    fn lock(&self, slot: u32) -> Result<Exclusive<'t, E>, Error> {
-        lock(self.table, slot, self.seconds)
-    }
-
     fn write_whole(&mut self, slot: u32, block: &[u8]) -> Result<(), Error> {
         let Workspace { codec, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(block, &mut **codec, &mut **scratch, huge_size)?;
-        let (table, seconds) = (self.table, self.seconds);
-        let lock = || lock(table, slot, seconds);
-        let old = match encoded {
-            Encoded::Inline(payload) => lock()?.set_inline(payload),
-            Encoded::Object(bytes) => match table.pool.stage(slot, bytes) {
-                Ok(staged) => lock()?.replace(staged, ACCESSED),
-                Err(error) => overwrite(table, lock()?, slot, bytes, error)?,
-            },
-        };
-        self.share.changed(slot::held_before(old), encoded.held());
-        Ok(())
+        let word = lock(self.table, slot, self.seconds)?;
+        put(self.table, self.share, (slot, word), encoded)
     }
 
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
@@ -164,18 +158,11 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let Workspace { codec, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(&block, &mut **codec, &mut **scratch, huge_size)?;
-        let old = match encoded {
-            Encoded::Inline(payload) => word.set_inline(payload),
-            Encoded::Object(bytes) => match word.stage(bytes) {
-                Ok(staged) => word.replace(staged, ACCESSED),
-                Err(error) => overwrite(self.table, word, part.slot, bytes, error)?,
-            },
-        };
-        self.share.changed(slot::held_before(old), encoded.held());
-        Ok(())
+        put(self.table, self.share, (part.slot, word), encoded)
     }
 }
 
+/// Locks a slot that is written to.
 fn lock<E: BesideSlot>(
     table: &Table<E>,
     slot: u32,
@@ -186,13 +173,19 @@ fn lock<E: BesideSlot>(
     Ok(word)
 }
 
-/// Stores in the place of the old object what the pool has no room for beside it (I6).
-fn overwrite<E: BesideSlot>(
+/// Gives a slot what it is to hold, and counts it.
+fn put<E: BesideSlot>(
     table: &Table<E>,
-    word: Exclusive<'_, E>,
-    slot: u32,
-    bytes: &[u8],
-    error: zsmalloc::Error,
-) -> Result<Old, Error> {
-    word.overwrite(bytes, ACCESSED).map_err(|_unchanged| table.shared.full(slot, error))
+    share: &Share,
+    (slot, word): (u32, Exclusive<'_, E>),
+    encoded: Encoded<'_>,
+) -> Result<(), Error> {
+    let old = match encoded {
+        Encoded::Inline(payload) => word.set_inline(payload),
+        Encoded::Object(bytes) => {
+            word.store(bytes, ACCESSED).map_err(|error| table.shared.full(slot, error))?
+        }
+    };
+    share.changed(slot::held_before(old), encoded.held());
+    Ok(())
 }

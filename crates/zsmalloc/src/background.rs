@@ -7,20 +7,15 @@
 //!           not asked for a moment: once more, to where nothing can be gained, and what manages the pool too
 //!           not asked for a second: it ends
 //! ```
-//!
-//! Locks: `inner` is taken with no lock held but an owner's word or a stream, and over a fork before all others.
 
 use crate::Core;
 use crate::class::{Class, ClassState};
 use crate::compact::{Aim, Compacting};
 use crate::core::Owner;
 use crate::plan::Purpose;
-use crate::sync::Ordering::Relaxed;
-use page::fork::Mutex;
-use rustix_futex_sync::Condvar;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, JoinHandle};
+use crate::worker::{Told, Worker};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long no one has asked when the thread finishes the job ...
@@ -32,9 +27,6 @@ const WORK: Duration = Duration::from_millis(2);
 /// ... this many times as long: it takes at most half a processor. To be woken costs others time too, so that is
 /// not done more often.
 const REST: u32 = 1;
-/// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
-/// are not interrupted for it, and it has still a tenth of one.
-const NICENESS: i32 = 10;
 
 /// The shortest and the longest rest after a pass that could move nothing.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
@@ -65,147 +57,51 @@ enum Next {
     Pass,
     /// Compact wherever anything can be gained.
     Finish,
-    End,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    thread: Option<JoinHandle<()>>,
-    stopping: bool,
-}
-
-/// The thread, while there is one, and what it is told.
-#[derive(Default)]
-pub(crate) struct Background {
-    inner: Mutex<Inner>,
-    told: Condvar,
-    asked: AtomicBool,
-    /// Starts or wakes the thread; unset where compaction is on demand only.
-    ask: OnceLock<Box<dyn Fn() + Send + Sync>>,
-}
-
-impl Background {
-    /// Has the thread compact soon. Called with no lock held.
-    pub(crate) fn ask(&self) {
-        if let Some(ask) = self.ask.get().filter(|_| !self.asked.swap(true, Relaxed)) {
-            ask();
-        }
-    }
-
-    /// Waits until there is something to do. `finished` tells whether nothing was, since it was last finished.
-    fn wait(&self, finished: bool) -> Next {
-        let mut inner = self.inner.lock();
-        while !inner.stopping && !self.asked.load(Relaxed) {
-            let (guard, result) =
-                self.told.wait_timeout(inner, if finished { IDLE } else { QUIET });
-            inner = guard;
-            if result.timed_out() && !self.asked.load(Relaxed) && !inner.stopping {
-                if finished {
-                    inner.thread = None;
-                    return Next::End;
-                }
-                return Next::Finish;
-            }
-        }
-        self.asked.store(false, Relaxed);
-        if inner.stopping { Next::End } else { Next::Pass }
-    }
-
-    /// Waits for `time`, or until the thread is to end.
-    fn rest(&self, time: Duration) {
-        let end = Instant::now() + time;
-        let mut inner = self.inner.lock();
-        while !inner.stopping {
-            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
-            inner = self.told.wait_timeout(inner, left).0;
-        }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.inner.lock().stopping
-    }
-
-    /// Ends the thread and waits for it; none is started again.
-    pub(crate) fn stop(&self) {
-        let thread = {
-            let mut inner = self.inner.lock();
-            inner.stopping = true;
-            inner.thread.take()
-        };
-        self.told.notify_all();
-        // The thread itself may drop the last reference to the pool.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
-        {
-            // It does not panic; if it did, the message is out already.
-            let _ = thread.join();
-        }
-    }
-
-    pub(crate) fn hold(&self) {
-        self.inner.hold();
-    }
-
-    pub(crate) fn let_go(&self) {
-        self.inner.let_go();
-    }
-
-    /// Forgets the thread, in a child that has not got it.
-    pub(crate) fn forget_thread(&self) {
-        self.asked.store(false, Relaxed);
-        std::mem::forget(self.inner.lock().thread.take());
-    }
 }
 
 impl<O: Owner + Send + 'static> Core<O> {
-    /// Has the pool compacted in the background from now on, whenever it is worth it.
+    /// Has the pool work in the background from now on, whenever it is worth it: two threads, one of which compacts,
+    /// while the other fetches pages ahead of need and gives back what too much is ready.
     pub fn compact_in_background(self: &Arc<Self>) {
+        self.enable(|core| &core.parts().compactor, Self::run);
+        self.enable(|core| &core.parts().fetcher, Self::tend);
+    }
+
+    /// Has `run` done by a thread whenever that is asked for.
+    fn enable(self: &Arc<Self>, worker: fn(&Self) -> &Arc<Worker>, run: fn(&Weak<Self>, &Worker)) {
         let weak = Arc::downgrade(self);
-        let ask = Box::new(move || {
+        worker(self).enable(move || {
             if let Some(core) = weak.upgrade() {
-                core.start_or_wake(&weak);
+                let (weak, shared) = (weak.clone(), worker(&core).clone());
+                worker(&core).start_or_wake(move || run(&weak, &shared));
             }
         });
-        // Asked for a second time, there is nothing to change.
-        let _ = self.parts().background.ask.set(ask);
     }
 
-    fn start_or_wake(&self, weak: &Weak<Self>) {
-        let background = &self.parts().background;
-        let mut inner = background.inner.lock();
-        if inner.thread.is_none() && !inner.stopping {
-            let (weak, shared) = (weak.clone(), background.clone());
-            let builder = thread::Builder::new().name("uzram-compact".into());
-            // Without a thread the pool stays as it is, until the next who asks.
-            inner.thread = builder.spawn(move || Self::run(&weak, &shared)).ok();
-            if inner.thread.is_none() {
-                background.asked.store(false, Relaxed);
-            }
-        }
-        drop(inner);
-        background.told.notify_all();
-    }
-
-    fn run(weak: &Weak<Self>, background: &Background) {
-        // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice as the others.
-        let _ = rustix::process::nice(NICENESS);
+    fn run(weak: &Weak<Self>, worker: &Worker) {
         let mut rest = Duration::ZERO;
-        let mut next = background.wait(false);
-        while next != Next::End {
+        let mut finished = false;
+        loop {
+            let next = match worker.wait(if finished { IDLE } else { QUIET }, finished) {
+                Told::Asked => Next::Pass,
+                Told::Quiet => Next::Finish,
+                Told::End => return,
+            };
             let Some(core) = weak.upgrade() else { return };
-            let moved = core.pass(background, next);
+            let moved = core.pass(worker, next);
             drop(core);
+            finished = next == Next::Finish;
             // What could not be moved now (pinned, or no room to move to) is not tried again at once.
             rest = match next {
                 Next::Pass if moved == 0 => (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1),
                 _ => Duration::ZERO,
             };
-            background.rest(rest);
-            next = background.wait(next == Next::Finish);
+            worker.rest(rest);
         }
     }
 
     /// Compacts every class that is worth it, a little at a time; objects moved.
-    fn pass(&self, background: &Background, next: Next) -> usize {
+    fn pass(&self, worker: &Worker, next: Next) -> usize {
         self.whole();
         let parts = self.parts();
         let Some(alone) = Compacting::begin(parts) else { return 0 };
@@ -225,7 +121,7 @@ impl<O: Owner + Send + 'static> Core<O> {
                 thread::sleep(worked * REST);
                 begun = Instant::now();
             }
-            !background.is_stopping()
+            !worker.is_stopping()
         };
         for class in parts.classes.iter().rev() {
             let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
@@ -233,7 +129,7 @@ impl<O: Owner + Send + 'static> Core<O> {
         }
         if next == Next::Finish {
             self.tidy_all(&alone, &mut go_on);
-            parts.trim(usize::MAX);
+            self.trim();
             grown.inspect(|grown| parts.settled(grown));
         }
         moved
@@ -241,8 +137,9 @@ impl<O: Owner + Send + 'static> Core<O> {
 }
 
 impl<O: Owner> Core<O> {
-    /// Ends the background thread, if there is one, and waits for it.
+    /// Ends the background threads, if there are any, and waits for them.
     pub fn stop_background(&self) {
-        self.parts().background.stop();
+        self.parts().compactor.stop();
+        self.parts().fetcher.stop();
     }
 }

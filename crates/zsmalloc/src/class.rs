@@ -127,6 +127,12 @@ impl Class {
         if self.whole { 0..self.pages() } else { self.pages_of(slot) }
     }
 
+    /// The last page of the slot after `slot`, in a zspage that is committed page by page.
+    pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
+        let end = (slot + 2) * self.size;
+        (slot + 1 < self.objects() && !self.whole).then(|| (end - 1) >> page_shift())
+    }
+
     /// The slots before and after `slot`, where they lie on `page` too, as `slot` does.
     pub(crate) fn beside(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
         let start = slot * self.size;

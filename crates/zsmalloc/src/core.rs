@@ -7,6 +7,7 @@ use crate::compact::Compacting;
 use crate::locked::Locked;
 use crate::memory::Pinned;
 use crate::parts::Parts;
+use crate::ready::Tending;
 use crate::stat::{ClassStat, Classes};
 use crate::sync::Backoff;
 use crate::sync::Ordering::Relaxed;
@@ -218,7 +219,8 @@ impl<O: Owner> Core<O> {
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
         self.whole();
-        self.parts.trim(usize::MAX)
+        let alone = wait_for(|| Tending::begin(&self.parts));
+        self.parts.trim_all(&alone)
     }
 
     /// Statistics per class.
@@ -235,13 +237,8 @@ impl<O: Owner> Core<O> {
     /// compaction is waited for, and kept away.
     pub fn check(&self) {
         self.whole();
-        let mut backoff = Backoff::default();
-        let _alone = loop {
-            match Compacting::begin(&self.parts) {
-                Some(alone) => break alone,
-                None => backoff.wait(),
-            }
-        };
+        let _no_compaction = wait_for(|| Compacting::begin(&self.parts));
+        let _no_fetch = wait_for(|| Tending::begin(&self.parts));
         self.check_still();
     }
 
@@ -268,6 +265,17 @@ impl<O: Owner> Core<O> {
         self.parts.memory.space.check();
         self.parts.memory.arena.check();
         self.owner.check();
+    }
+}
+
+/// What `begin` gives, as soon as it gives something.
+fn wait_for<T>(begin: impl Fn() -> Option<T>) -> T {
+    let mut backoff = Backoff::default();
+    loop {
+        match begin() {
+            Some(begun) => return begun,
+            None => backoff.wait(),
+        }
     }
 }
 
@@ -299,6 +307,14 @@ impl<E> Pin<'_, E> {
     pub fn unmark(&self, bits: u8) {
         if let (Ok(_), Some(word)) = (&self.held, &self.word) {
             word.unmark(bits);
+        }
+    }
+
+    /// Has the processor fetch what the word holds, which is to be read soon, while something else is done.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Ok((object, _)) = &self.held {
+            object.prefetch();
         }
     }
 }
@@ -353,6 +369,31 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     /// Stores `bytes` for this word, which does not name them yet.
     pub fn stage(&self, bytes: &[u8]) -> Result<Staged<'p>, Error> {
         Staged::new(self.parts, self.index, bytes)
+    }
+
+    /// Makes the word hold `bytes`, and unlocks it. They go to the place of what it held where a new object would lie in
+    /// the same class, which moves nothing else; and where the pool has no room for both (I6). On an error nothing has
+    /// changed.
+    pub fn store(self, bytes: &[u8], mark: u8) -> Result<Old, Error> {
+        let word = match self.lies_in_class_for(bytes.len()) {
+            true => match self.overwrite(bytes, mark) {
+                Ok(old) => return Ok(old),
+                Err(word) => word,
+            },
+            false => self,
+        };
+        match word.stage(bytes) {
+            Ok(staged) => Ok(word.replace(staged, mark)),
+            Err(error) => word.overwrite(bytes, mark).map_err(|_unchanged| error),
+        }
+    }
+
+    /// Whether the word holds an object, in the class that is for objects of `len` bytes.
+    fn lies_in_class_for(&self, len: usize) -> bool {
+        let parts = self.parts;
+        let Ok(place) = self.word.value().decode() else { return false };
+        let class = parts.class_of(len);
+        class.is_ok_and(|class| std::ptr::eq(class, parts.class_at(place.offset)))
     }
 
     /// Makes the word name `staged`, which was staged for it, unlocks it and frees what it held.

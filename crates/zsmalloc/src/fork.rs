@@ -21,7 +21,8 @@ use page::fork::Forks;
 impl<O: Owner + Send> Forks for Core<O> {
     fn hold(&self) {
         let parts = self.parts();
-        parts.background.hold();
+        parts.compactor.hold();
+        parts.fetcher.hold();
         parts.mending.hold();
         self.owner().hold();
         parts.hold_plan();
@@ -36,13 +37,15 @@ impl<O: Owner + Send> Forks for Core<O> {
         parts.let_go_plan();
         self.owner().let_go();
         parts.mending.let_go();
-        parts.background.let_go();
+        parts.fetcher.let_go();
+        parts.compactor.let_go();
     }
 
     fn let_go_in_child(&self) {
         self.let_go();
         let parts = self.parts();
-        parts.background.forget_thread();
+        parts.compactor.forget_thread();
+        parts.fetcher.forget_thread();
         let space = &parts.memory.space;
         if space.is_in_children() {
             parts.lost_threads.store(true, Release);
@@ -81,6 +84,7 @@ impl<O: Owner> Core<O> {
         parts.ready.store(0, Relaxed);
         parts.compacting.store(false, Relaxed);
         parts.releases.store(0, Relaxed);
+        parts.tending.store(false, Relaxed);
         let space = &parts.memory.space;
         for id in space.live().collect::<Vec<_>>() {
             let class = &parts.classes[space.extent(id).tag() as usize];

@@ -14,6 +14,7 @@
 //! [`Core`] does all that for an [`Owner`]. There are two: [`Slots`], numbered words for a device, and
 //! the cells of [`Pool`], which gives out opaque [`Handle`]s.
 
+mod ahead;
 mod background;
 mod cells;
 mod check;
@@ -38,6 +39,7 @@ mod stat;
 mod sync;
 mod word;
 mod words;
+mod worker;
 mod zspage;
 
 pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};

@@ -8,7 +8,7 @@ use crate::background::is_worth_asking;
 use crate::class::{Class, ClassState, FULL};
 use crate::memory::Loose;
 use crate::parts::Parts;
-use crate::sync::{MutexGuard, Ordering::Acquire, Ordering::Relaxed};
+use crate::sync::{MutexGuard, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use crate::zspage::{Body, Head};
 use page::{ExtentId, page_size};
 
@@ -56,6 +56,8 @@ pub(crate) struct Taken {
     pub(crate) offset: u64,
     /// Pages committed for it.
     pub(crate) spent: u32,
+    /// Whether the next slot lies on a page that is not committed.
+    pub(crate) wants_page: bool,
 }
 
 impl<'p> Locked<'p> {
@@ -100,10 +102,12 @@ impl<'p> Locked<'p> {
     pub(crate) fn take(&mut self, owner: u32, search: Search) -> Result<Option<Taken>, Error> {
         let Some((id, slot, body)) = self.find(search) else { return Ok(None) };
         let filled = self.fill(body, slot, owner)?;
+        let wants_page =
+            self.class.next_page(slot).is_some_and(|page| !body.head.committed.contains(page));
         self.count(id, filled);
         self.state.inuse += 1;
         let offset = filled.start + self.class.offset(slot);
-        Ok(Some(Taken { id, slot, offset, spent: filled.committed }))
+        Ok(Some(Taken { id, slot, offset, spent: filled.committed, wants_page }))
     }
 
     /// Gives a live slot back; whether that left pages on which nothing lives.
@@ -113,15 +117,20 @@ impl<'p> Locked<'p> {
         emptied
     }
 
-    /// As [`leave`](Self::leave), for the object `at` bytes into a zspage, and gives back the pages on which
-    /// nothing lives any more, but for those the pool keeps ready. Whether the pool is worth compacting.
+    /// As [`leave`](Self::leave), for the object `at` bytes into a zspage, and gives pages back, if there are more on
+    /// which nothing lives than the pool keeps ready. Whether the pool is worth compacting.
     pub(crate) fn give(mut self, id: ExtentId, at: u64) -> bool {
         let emptied = self.leave(id, self.class.slot_at(at));
         // Now and then: a page's worth of objects makes little difference.
         let ask = self.state.inuse.is_multiple_of(ASK_EVERY)
             && (is_worth_asking(self.class, &self.state) || self.parts.is_plan_too_large());
-        if emptied && self.parts.ready_excess(self.class) {
+        // The kernel gives an empty zspage back at once.
+        if emptied && self.class.whole {
             self.release(id);
+        } else if emptied {
+            let parts = self.parts;
+            drop(self);
+            parts.ease_soon();
         }
         ask
     }
@@ -183,7 +192,8 @@ impl<'p> Locked<'p> {
         self.regroup(id, inuse, inuse - 1);
         if emptied > 0 {
             self.state.ready += emptied;
-            self.parts.ready.fetch_add(emptied as usize, Relaxed);
+            // In one order with `tending`: see `ease`.
+            self.parts.ready.fetch_add(emptied as usize, SeqCst);
         }
         emptied > 0
     }
@@ -192,7 +202,7 @@ impl<'p> Locked<'p> {
     fn has_neighbour(&self, body: Body<'_>, slot: u32, page: u32) -> bool {
         let (before, after) = self.class.beside(slot, page);
         let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| body.is_taken(slot));
-        !body.head.releasing() && (is_taken(before) || is_taken(after))
+        !body.head.is_busy() && (is_taken(before) || is_taken(after))
     }
 
     /// Whether a page is needed by a zspage with `inuse` objects.
@@ -223,7 +233,7 @@ impl<'p> Locked<'p> {
     }
 
     /// The same, if the first zspage that should have room does: it may be that its free slots are held.
-    fn at_hand(&self) -> Option<(ExtentId, u32, Body<'_>)> {
+    pub(crate) fn at_hand(&self) -> Option<(ExtentId, u32, Body<'_>)> {
         let fullest = self.state.groups.checked_ilog2()?;
         self.lowest(ExtentId::from_raw(self.state.heads[fullest as usize])?)
     }

@@ -17,10 +17,19 @@ use crate::locked::Locked;
 use crate::parts::table_of;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::{Body, Head, Zspage};
+#[cfg(target_arch = "x86_64")]
+use page::page_size;
 use page::{Extent, ExtentId, PageSet, Space};
 use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// Bytes of a line of the processor's cache.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+/// Lines that are fetched at a time.
+#[cfg(target_arch = "x86_64")]
+const LINES: usize = 12;
 
 /// A zspage that no one can find: one that is being made, or destroyed.
 #[derive(Debug)]
@@ -44,6 +53,23 @@ impl Pinned {
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `pinned` made it of such a slice, and its holder has the word locked still (M3).
         unsafe { self.0.as_ref() }
+    }
+
+    /// Has the processor fetch the first of the bytes, which are to be read soon, and where they go on in another page.
+    /// (More at a time than it can have on the way would keep it waiting; and it goes on by itself within a page.)
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let bytes = self.bytes();
+            let page = page_size() - bytes.as_ptr().addr() % page_size();
+            for at in (0..LINES).map(|line| line * LINE).chain([page]) {
+                let at = bytes.as_ptr().wrapping_add(at.min(bytes.len()));
+                // SAFETY: every processor of this kind has the instruction, which reads nothing for the program.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+            }
+        }
     }
 }
 
@@ -215,11 +241,12 @@ impl Memory {
         Pinned(NonNull::from(self.read(offset, len)))
     }
 
-    /// Gives pages of a zspage back; those that went. Their slots are held (`Body::hold`), all of them.
-    pub(crate) fn release(&self, id: ExtentId, pages: &PageSet) -> PageSet {
+    /// Gives pages of zspages back; each set is left with those that went. Their slots are held (`Body::hold`), all
+    /// of them.
+    pub(crate) fn release<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone) {
         // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one reads,
         // writes or commits them until `Locked` frees them again, after this call.
-        unsafe { self.space.release(id, pages) }
+        unsafe { self.space.release_all(batch) }
     }
 }
 

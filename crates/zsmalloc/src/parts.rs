@@ -2,7 +2,7 @@
 //!
 //! Lock order: class, slab caches, space. Pages are given back with no lock held.
 
-use crate::background::Background;
+use crate::ahead::Ahead;
 use crate::class::Class;
 use crate::compact::Counters;
 use crate::geometry::GRAIN;
@@ -11,6 +11,7 @@ use crate::memory::Memory;
 use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicUsize, Backoff, Mutex};
+use crate::worker::Worker;
 use crate::zspage::Zspage;
 use crate::{ClassTable, Config, Error, Geometry};
 use page::{Extent, ExtentId, Request, Supply};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Pages given back at least when the limit is met.
-const TRIM: usize = 64;
+pub(crate) const TRIM: usize = 64;
 /// How often a refused slot is tried for again, after pages were given back.
 const ATTEMPTS: usize = 100;
 
@@ -44,8 +45,10 @@ pub(crate) struct Parts {
     plan: Option<Plan>,
     /// Pages committed that no live object touches.
     pub(crate) ready: AtomicUsize,
-    /// Threads that give pages back at the moment.
+    /// Threads that give pages back, or fetch some, at the moment.
     pub(crate) releases: AtomicUsize,
+    /// Whether a thread sees to what is kept ready.
+    pub(crate) tending: AtomicBool,
     /// Pages in use when all objects were last in the classes that the plan had for them, or fewer that were since.
     settled: AtomicUsize,
     /// What compaction did so far.
@@ -53,7 +56,10 @@ pub(crate) struct Parts {
     /// Whether a thread compacts.
     pub(crate) compacting: AtomicBool,
     /// Compaction by itself.
-    pub(crate) background: Arc<Background>,
+    pub(crate) compactor: Arc<Worker>,
+    /// Pages fetched, and given back, by themselves; and which are wanted.
+    pub(crate) fetcher: Arc<Worker>,
+    pub(crate) ahead: Ahead,
     /// Whether this is a child that has not mended what lost threads left.
     pub(crate) lost_threads: AtomicBool,
     /// Held while it does.
@@ -87,10 +93,13 @@ impl Parts {
             geometry: config.geometry,
             ready: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
+            tending: AtomicBool::new(false),
             settled: AtomicUsize::new(0),
             compaction: Counters::default(),
             compacting: AtomicBool::new(false),
-            background: Arc::default(),
+            compactor: Arc::new(Worker::new("uzram-compact")),
+            fetcher: Arc::new(Worker::new("uzram-pages")),
+            ahead: Ahead::new(table.classes().len(), supply)?,
             lost_threads: AtomicBool::new(false),
             mending: Mutex::default(),
         })
@@ -173,6 +182,7 @@ impl Parts {
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.classes)
             + size_of_val(&*self.by_size)
+            + self.ahead.bytes()
             + self.plan.as_ref().map_or(0, Plan::bytes)
     }
 
@@ -199,14 +209,18 @@ impl Parts {
     /// Takes a slot for `len` bytes.
     pub(crate) fn alloc(&self, len: usize, owner: u32) -> Result<u64, Error> {
         let own = self.own_class(len)?;
-        let taken = self.take(self.open_class(own), owner)?;
+        let class = self.open_class(own);
+        let taken = self.take(class, owner)?;
         own.grow_population();
+        if taken.wants_page {
+            self.want_page(class);
+        }
         if taken.spent > 0 {
             let used = self.memory.space.budget().used();
             if self.plan.as_ref().is_some_and(|plan| plan.is_outgrown(used)) {
                 self.plan_anew(Purpose::Growth);
                 if self.has_grown().is_some() {
-                    self.background.ask();
+                    self.compactor.ask();
                 }
             }
         }
@@ -253,7 +267,7 @@ impl Parts {
         self.changed_len(Some(len), None);
         let locked = Locked::new(self, &self.classes[extent.tag() as usize]);
         if locked.give(id, offset - extent.start()) {
-            self.background.ask();
+            self.compactor.ask();
         }
     }
 

@@ -9,32 +9,97 @@
 
 use crate::class::{Class, FULL};
 use crate::locked::Locked;
-use crate::parts::Parts;
-use crate::sync::Ordering::Relaxed;
+use crate::parts::{Parts, TRIM};
+use crate::sync::Ordering::{Relaxed, SeqCst};
 use page::{ExtentId, PageSet};
+use std::iter::Peekable;
 
 /// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no one has
 /// asked for compaction for a moment ...
 const READY_SHARE: usize = 256;
 /// ... and as many at any fill.
 const READY_MIN: usize = 8;
+/// As many more may be fetched ahead of need, but no more than there are classes.
+const AHEAD_SHARE: usize = 128;
+
+/// Zspages whose pages go by one call, which interrupts other processors once.
+const BATCH: usize = 32;
+
+/// A zspage, and those of its pages that are on their way back: their slots are held.
+type Going = (ExtentId, PageSet);
+
+/// That one thread sees to what is kept ready, which is this one.
+pub(crate) struct Tending<'p>(&'p Parts);
+
+impl<'p> Tending<'p> {
+    /// Begins, unless another thread does.
+    pub(crate) fn begin(parts: &'p Parts) -> Option<Self> {
+        (!parts.tending.swap(true, SeqCst)).then(|| Tending(parts))
+    }
+}
+
+impl Drop for Tending<'_> {
+    fn drop(&mut self) {
+        self.0.tending.store(false, SeqCst);
+    }
+}
 
 impl Parts {
-    /// Pages that may be kept ready.
+    /// Pages that may be kept ready: those that objects have left, and those fetched ahead of need.
     fn ready_most(&self) -> usize {
-        (self.memory.space.budget().used() / READY_SHARE).max(READY_MIN)
+        let used = self.memory.space.budget().used();
+        let left = (used / READY_SHARE).max(READY_MIN);
+        let ahead = (used / AHEAD_SHARE).min(self.classes.len());
+        if self.fetcher.is_enabled() { left + ahead } else { left }
     }
 
-    /// Whether more pages are ready than may be; none may in the kernel's geometry, which gives an empty
-    /// zspage back at once.
-    pub(crate) fn ready_excess(&self, class: &Class) -> bool {
-        self.ready.load(Relaxed) > if class.whole { 0 } else { self.ready_most() }
+    /// Whether one more page may be fetched ahead of need, beside `others` that are not counted yet.
+    pub(crate) fn may_fetch(&self, others: u32) -> bool {
+        let others = others as usize;
+        let budget = self.memory.space.budget();
+        let is_near = |limit: usize| budget.used() + others + TRIM >= limit;
+        self.ready.load(Relaxed) + others < self.ready_most()
+            && !budget.limit().is_some_and(is_near)
     }
 
-    /// Gives ready pages back, `wanted` or a few more, and zspages that were made for objects and got none;
-    /// how many pages.
-    pub(crate) fn trim(&self, wanted: usize) -> usize {
-        let pages = self.trim_pages(wanted);
+    /// Has pages given back if more are ready than may be: by the thread that does such things, if there is one and it
+    /// keeps up. Called with no lock held.
+    pub(crate) fn ease_soon(&self) {
+        let (ready, most) = (self.ready.load(SeqCst), self.ready_most());
+        if ready > most {
+            self.fetcher.ask();
+            if !self.fetcher.is_enabled() || ready > 2 * most {
+                self.ease();
+            }
+        }
+    }
+
+    /// Gives pages back if more are ready than may be: half of those, as many at once are cheaper than one by one.
+    /// Whether any went. Called with no lock held.
+    pub(crate) fn ease(&self) -> bool {
+        let excess = || {
+            let (ready, most) = (self.ready.load(SeqCst), self.ready_most());
+            (ready > most).then(|| ready - most / 2)
+        };
+        let mut total = 0;
+        // Whoever finds another at it leaves it to him, who looks once more when he is done.
+        while let Some(wanted) = excess()
+            && let Some(alone) = Tending::begin(self)
+        {
+            let gone = self.trim_pages(wanted);
+            drop(alone);
+            total += gone;
+            if gone == 0 {
+                break;
+            }
+        }
+        total > 0
+    }
+
+    /// Gives all ready pages back, and zspages that were made for objects and got none; how many pages.
+    pub(crate) fn trim_all(&self, _alone: &Tending<'_>) -> usize {
+        self.ahead.forget();
+        let pages = self.trim_pages(usize::MAX);
         for class in &self.classes {
             while Locked::new(self, class).destroy_one_unused() {}
         }
@@ -43,92 +108,103 @@ impl Parts {
 
     /// Gives ready pages back, `wanted` or a few more; how many.
     pub(crate) fn trim_pages(&self, wanted: usize) -> usize {
+        let mut classes = self.classes.iter().peekable();
         let mut total = 0;
-        for class in &self.classes {
-            // A batch at a time is noted under the lock, and given back one by one.
-            let mut batch = [None; 32];
-            while total < wanted
-                && self.ready.load(Relaxed) > 0
-                && self.note_ready(class, &mut batch)
-            {
-                let before = total;
-                for id in batch.iter().flatten().copied() {
-                    let locked = Locked::new(self, class);
-                    if total < wanted && locked.has_ready(id) {
-                        total += locked.release(id) as usize;
-                    }
+        while total < wanted && self.ready.load(Relaxed) > 0 {
+            let mut batch = [const { None }; BATCH];
+            let mut pages = 0;
+            for place in &mut batch {
+                if total + pages < wanted {
+                    *place = self.next_ready(&mut classes);
                 }
-                if total == before {
-                    break;
-                }
+                pages += place.as_ref().map_or(0, |(_, pages)| pages.len() as usize);
             }
+            let gone = self.give_back(&batch);
+            if gone == 0 {
+                break;
+            }
+            total += gone;
         }
         total
     }
 
-    /// Notes zspages with ready pages; whether there is one.
-    fn note_ready(&self, class: &Class, batch: &mut [Option<ExtentId>]) -> bool {
-        let locked = Locked::new(self, class);
-        batch.fill(None);
-        if locked.state.ready == 0 {
-            return false;
+    /// Holds the ready pages of a zspage of the first of `classes` that has one.
+    fn next_ready<'p>(
+        &'p self,
+        classes: &mut Peekable<impl Iterator<Item = &'p Class>>,
+    ) -> Option<Going> {
+        while let Some(class) = classes.peek() {
+            let locked = Locked::new(self, class);
+            if let Some(id) = locked.first_ready() {
+                return Some(locked.hold_ready(id));
+            }
+            classes.next();
         }
-        let found = (0..FULL).flat_map(|group| locked.group(group));
-        let found = found.filter(|&id| locked.has_ready(id));
-        batch.iter_mut().zip(found).for_each(|(place, id)| *place = Some(id));
-        batch[0].is_some()
+        None
+    }
+
+    /// Gives held pages back to the system, and zspages that this leaves empty; how many pages.
+    fn give_back(&self, batch: &[Option<Going>]) -> usize {
+        let batch = batch.iter().flatten().map(|(id, pages)| (*id, pages));
+        self.releases.fetch_add(1, Relaxed);
+        self.memory.release(batch.clone());
+        for (id, gone) in batch.clone() {
+            // While it is being given back, a zspage stays.
+            let class = &self.classes[self.memory.space.extent(id).tag() as usize];
+            Locked::new(self, class).settle(id, gone);
+        }
+        self.releases.fetch_sub(1, Relaxed);
+        batch.map(|(_, gone)| gone.len() as usize).sum()
     }
 }
 
 impl Locked<'_> {
     /// A zspage that has ready pages, and that no one is giving back at the moment.
-    pub(crate) fn has_ready(&self, id: ExtentId) -> bool {
-        self.has(id) && !self.head(id).releasing() && !self.head(id).ready.is_empty()
+    fn has_ready(&self, id: ExtentId) -> bool {
+        !self.head(id).is_busy() && !self.head(id).ready.is_empty()
     }
 
-    /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
-    /// The number of pages.
-    pub(crate) fn release(mut self, id: ExtentId) -> u32 {
-        if self.head(id).releasing() {
-            return 0; // the thread that does sees what became ready meanwhile
-        }
-        self.head(id).set_releasing(true);
-        let (parts, class) = (self.parts(), self.class());
-        let mut total = 0;
-        while !self.head(id).ready.is_empty() {
-            let going = PageSet::default();
-            going.copy_from(&self.head(id).ready);
-            for pages in going.runs() {
-                self.body(id).hold(class.slots_of(pages));
-            }
-            parts.releases.fetch_add(1, Relaxed);
-            drop(self);
-            let gone = parts.memory.release(id, &going);
-            self = Locked::new(parts, class);
-            parts.releases.fetch_sub(1, Relaxed);
-            self.settle(id, &going, &gone);
-            total += gone.len();
-            if gone.is_empty() || !parts.ready_excess(class) {
-                break;
-            }
-        }
-        self.head(id).set_releasing(false);
-        self.destroy_if_unused(id);
-        total
+    /// The first such zspage of the class, the emptiest first.
+    fn first_ready(&self) -> Option<ExtentId> {
+        let mut partial = (0..FULL).flat_map(|group| self.group(group));
+        partial.find(|&id| self.has_ready(id)).filter(|_| self.state.ready > 0)
     }
 
-    /// Takes note of a release: what is gone is no longer committed, slots on `going` are free again.
-    fn settle(&mut self, id: ExtentId, going: &PageSet, gone: &PageSet) {
-        for pages in going.runs() {
-            self.body(id).unhold(self.class().slots_of(pages));
-        }
+    /// Holds the slots on a zspage's ready pages, which are to be given back.
+    fn hold_ready(&self, id: ExtentId) -> Going {
+        let body = self.body(id);
+        body.head.set_busy(true);
+        let going = PageSet::default();
+        going.copy_from(&body.head.ready);
+        going.runs().for_each(|pages| body.hold(self.class().slots_of(pages)));
+        (id, going)
+    }
+
+    /// Takes note of a release: what is gone is no longer committed, held slots are free again. Gives the zspage back
+    /// if nothing is left in it.
+    fn settle(mut self, id: ExtentId, gone: &PageSet) {
+        let body = self.body(id);
+        body.head.ready.runs().for_each(|pages| body.unhold(self.class().slots_of(pages)));
         for pages in gone.runs() {
-            self.head(id).committed.remove(pages.clone());
-            self.head(id).ready.remove(pages);
+            body.head.committed.remove(pages.clone());
+            body.head.ready.remove(pages);
         }
         self.parts().ready.fetch_sub(gone.len() as usize, Relaxed);
         self.state.ready -= gone.len();
         self.state.committed -= gone.len();
+        self.end_busy(id);
+    }
+
+    /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
+    /// The number of pages; none where another thread does it at the moment.
+    pub(crate) fn release(self, id: ExtentId) -> u32 {
+        if !self.has_ready(id) {
+            self.destroy_if_unused(id);
+            return 0;
+        }
+        let (parts, going) = (self.parts(), self.hold_ready(id));
+        drop(self);
+        parts.give_back(&[Some(going)]) as u32
     }
 
     /// Gives a zspage back that was made for an object and has got none, if there is one; whether there was.
@@ -154,10 +230,10 @@ impl Locked<'_> {
     /// Whether a zspage has neither objects nor pages, and no one is about it.
     fn is_unused(&self, id: ExtentId) -> bool {
         let head = self.head(id);
-        head.inuse() == 0 && !head.releasing() && head.committed.is_empty()
+        head.inuse() == 0 && !head.is_busy() && head.committed.is_empty()
     }
 
-    fn destroy_if_unused(mut self, id: ExtentId) {
+    pub(crate) fn destroy_if_unused(mut self, id: ExtentId) {
         if self.is_unused(id) {
             let zspage = self.remove(id);
             let (parts, class) = (self.parts(), self.class());

@@ -3,7 +3,7 @@
 //! ```text
 //!   extent: first page, pages, class | pointer to the body
 //!   body:   |  0  next        4  previous   |  zspages of the fullness group, as raw extent ids; 0 = none
-//!           |  8  inuse      12  releasing  |  live objects; 1 while pages are being given back
+//!           |  8  inuse      12  busy       |  live objects; 1 while pages are being given back, or fetched
 //!           | 16  committed: 256 bits       |  pages that are counted, for objects or to be ready
 //!           | 48  ready: 256 bits           |  of them, those that no live object touches
 //!           | 80  taken: a bit per slot     |  in words of 64
@@ -32,7 +32,7 @@ pub(crate) struct Head {
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
     inuse: AtomicU32,
-    releasing: AtomicU32,
+    busy: AtomicU32,
     pub(crate) committed: PageSet,
     pub(crate) ready: PageSet,
 }
@@ -49,13 +49,13 @@ impl Head {
         self.inuse.store(inuse, Relaxed);
     }
 
-    /// Whether a thread gives pages of this zspage back at the moment, outside the lock.
-    pub(crate) fn releasing(&self) -> bool {
-        self.releasing.load(Relaxed) != 0
+    /// Whether a thread gives pages of this zspage back, or fetches some, at the moment, outside the lock.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Relaxed) != 0
     }
 
-    pub(crate) fn set_releasing(&self, releasing: bool) {
-        self.releasing.store(u32::from(releasing), Relaxed);
+    pub(crate) fn set_busy(&self, busy: bool) {
+        self.busy.store(u32::from(busy), Relaxed);
     }
 
     /// Takes the zspage out of all lists and counts, but for the pages it has.
@@ -63,7 +63,7 @@ impl Head {
         self.next.store(0, Relaxed);
         self.previous.store(0, Relaxed);
         self.inuse.store(0, Relaxed);
-        self.releasing.store(0, Relaxed);
+        self.busy.store(0, Relaxed);
         self.ready.clear();
     }
 }
@@ -127,7 +127,7 @@ impl Body<'_> {
     /// Whether one of `slots` is live.
     pub(crate) fn any_live(&self, mut slots: Range<u32>) -> bool {
         // Slots are held only while pages are being given back; else the bits alone tell.
-        match self.head.releasing() {
+        match self.head.is_busy() {
             true => slots.any(|slot| self.owner(slot).is_some()),
             false => bits::any(self.taken, slots),
         }

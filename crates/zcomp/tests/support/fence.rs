@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
+use zcomp::{Error, Stream};
+
 /// Bytes before the slice that have to stay as they were: a page would catch only far strays.
 const GUARD: u8 = 0xa5;
 
@@ -120,4 +122,19 @@ impl Drop for Fence {
     fn drop(&mut self) {
         FREE.with_borrow_mut(|free| free.extend(self.map.take()));
     }
+}
+
+/// What `src` decompresses to, with both slices fenced, if it does: twice, into zeros and into ones,
+/// which must not show through.
+pub fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
+    let src = Fence::of(src);
+    let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];
+    let first = stream.decompress(&src, &mut zeros);
+    let second = stream.decompress(&src, &mut ones);
+    zeros.check();
+    ones.check();
+    assert_eq!(first, second);
+    first?;
+    assert!(*zeros == *ones, "old bytes of the output show through");
+    Ok(zeros.to_vec())
 }

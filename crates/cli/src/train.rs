@@ -1,0 +1,125 @@
+//! `uzram train-dictionary`: sample, train, try on what was held out, write.
+
+use crate::args::{Form, TrainArgs};
+use crate::error::{Error, escaped};
+use crate::input;
+use crate::interrupt::Interrupt;
+use crate::notices::{Notice, Notices};
+use crate::outfile::OutFile;
+use crate::progress::Progress;
+use crate::samples::Samples;
+use crate::source::Source;
+use crate::trial::{self, Trial};
+use crate::units::{counted, human};
+use serde::Serialize;
+use std::fmt::{self, Write};
+
+/// A dictionary that saves less is called useless.
+const WORTH_WHILE: f64 = 0.01;
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) text: String,
+    /// What was left out, a line each.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What was made, and what it gives.
+#[derive(Debug, Serialize)]
+struct Report {
+    dictionary: String,
+    dictionary_bytes: usize,
+    block: usize,
+    files: u64,
+    /// Blocks it was trained with, and others that it was tried on.
+    blocks_trained: usize,
+    blocks_held_out: usize,
+    skipped_files: u64,
+    codecs: Vec<Trial>,
+}
+
+/// Does the whole job. Only when all is well, the file is written.
+pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
+    let out = OutFile::new(&args.output)?;
+    let notices = Notices::default();
+    let plan = input::plan(&args.paths, None, &notices, interrupt)?;
+    let source = Source { plan: &plan, notices: &notices };
+    let samples = Samples::read(&source, args.block, interrupt)?;
+    samples.check(args.size)?;
+
+    let progress = Progress::unknown("training");
+    let trained = zcomp::train(&samples.training, args.block, args.size);
+    progress.finish();
+    interrupt.check()?;
+    let dictionary = trained?;
+    let codecs = trial::run(&dictionary, &samples, interrupt)?;
+    out.write(dictionary.bytes())?;
+
+    let report = Report {
+        dictionary: escaped(&args.output),
+        dictionary_bytes: dictionary.bytes().len(),
+        block: args.block,
+        files: plan.files(),
+        blocks_trained: samples.training.len() / args.block,
+        blocks_held_out: samples.held_out.len() / args.block,
+        skipped_files: notices.count(Notice::Skipped),
+        codecs,
+    };
+    let text = match args.form {
+        Form::Json => report.json(),
+        Form::Table => report.table(),
+    };
+    Ok(Outcome { text, warnings: notices.lines() })
+}
+
+impl Report {
+    /// One JSON object and a newline.
+    fn json(&self) -> String {
+        // Keys are strings and all values numbers or text, so nothing can fail.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string can't fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let Report { dictionary, dictionary_bytes, block, .. } = self;
+        writeln!(out, "'{dictionary}': {dictionary_bytes} bytes, for blocks of {block} bytes")?;
+        let trained = counted(self.blocks_trained as u64, "block");
+        write!(out, "trained with {trained} of {}, tried on ", counted(self.files, "file"))?;
+        writeln!(out, "{} others:\n", self.blocks_held_out)?;
+        writeln!(out, "{:>31}  {:>17}  {:>17}", "ratio", "compress MB/s", "decompress MB/s")?;
+        write!(out, "{:9}{:>6}{:>8}{:>8}  ", "codec", "level", "without", "with")?;
+        writeln!(
+            out,
+            "{0:>9}{1:>8}  {0:>9}{1:>8}  {2:>7} {3:>10}",
+            "without", "with", "saved", "memory"
+        )?;
+        self.codecs.iter().try_for_each(|trial| row(out, trial))?;
+        writeln!(
+            out,
+            "\nMB/s of processor time; saved: less stored; memory: what a device holds for the dictionary"
+        )?;
+        let is_useless = |trial: &&Trial| trial.saved() < WORTH_WHILE;
+        let useless: Vec<_> = self.codecs.iter().filter(is_useless).map(|t| t.algorithm).collect();
+        match useless.is_empty() {
+            true => Ok(()),
+            false => writeln!(out, "with {} it does not pay", useless.join(", ")),
+        }
+    }
+}
+
+fn row(out: &mut String, trial: &Trial) -> fmt::Result {
+    let Trial { algorithm, level, without, with, .. } = trial;
+    write!(out, "{algorithm:9}{level:>6}{:>8.3}{:>8.3}  ", without.ratio, with.ratio)?;
+    write!(out, "{:>9.1}{:>8.1}  ", without.compress_mb_s, with.compress_mb_s)?;
+    write!(out, "{:>9.1}{:>8.1}  ", without.decompress_mb_s, with.decompress_mb_s)?;
+    let memory = human(trial.dictionary_memory as i64);
+    writeln!(out, "{:>+6.1}% {memory:>10}", trial.saved() * 100.0)
+}

@@ -1,0 +1,158 @@
+//! What a dictionary gives on blocks it was not trained with.
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::samples::Samples;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use std::time::Duration;
+use zcomp::{Codec, Dictionary, Params, Prepared, Stream};
+
+/// Each codec goes over the blocks so often, with and without in turns; the median counts.
+const PASSES: usize = 3;
+
+/// A codec at its default level, with the dictionary and without.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Trial {
+    pub(crate) algorithm: &'static str,
+    pub(crate) level: i32,
+    pub(crate) without: Figures,
+    pub(crate) with: Figures,
+    /// Bytes that a device holds for the dictionary, once for all streams.
+    pub(crate) dictionary_memory: usize,
+}
+
+/// What the blocks come to, and how fast. Rates are in 10^6 bytes per second of processor time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Figures {
+    /// The sum of min(block, compressed length).
+    pub(crate) stored: u64,
+    pub(crate) ratio: f64,
+    pub(crate) compress_mb_s: f64,
+    pub(crate) decompress_mb_s: f64,
+}
+
+impl Trial {
+    /// How much less is stored with the dictionary, of what is stored without it; below zero it is more.
+    pub(crate) fn saved(&self) -> f64 {
+        1.0 - self.with.stored as f64 / self.without.stored as f64
+    }
+}
+
+/// Tries the dictionary with every codec.
+pub(crate) fn run(
+    dictionary: &Dictionary,
+    samples: &Samples,
+    interrupt: &Interrupt,
+) -> Result<Vec<Trial>, Error> {
+    let bytes = samples.held_out.len() * 2 * PASSES * zcomp::codecs().len();
+    let progress = Progress::new("trying", bytes as u64);
+    let mut tried = Vec::new();
+    for codec in zcomp::codecs() {
+        let plain = codec.prepare(&Params::default(), samples.block)?;
+        let params = Params { dictionary: Some(dictionary.clone()), ..Params::default() };
+        let with = codec.prepare(&params, samples.block)?;
+        let mut runs = [Run::new(*codec, &*plain, samples)?, Run::new(*codec, &*with, samples)?];
+        for _ in 0..PASSES {
+            for run in &mut runs {
+                interrupt.check()?;
+                run.pass()?;
+                progress.advance(samples.held_out.len() as u64);
+            }
+        }
+        let [without, dictionary] = runs.map(Run::figures);
+        tried.push(Trial {
+            algorithm: codec.name(),
+            level: codec.default_level(),
+            without,
+            with: dictionary,
+            dictionary_memory: with.bytes(),
+        });
+    }
+    progress.finish();
+    Ok(tried)
+}
+
+/// What this thread has used up: others on the machine matter less to it than to the time of day.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A codec going over the blocks that are held out.
+struct Run<'a> {
+    codec: &'static str,
+    stream: Box<dyn Stream>,
+    samples: &'a Samples,
+    /// All that was compressed, and where each block of it ends.
+    compressed: Vec<u8>,
+    ends: Vec<usize>,
+    back: Vec<u8>,
+    compressing: Vec<Duration>,
+    decompressing: Vec<Duration>,
+}
+
+impl<'a> Run<'a> {
+    /// All memory it needs is made here, and touched.
+    fn new(
+        codec: &dyn Codec,
+        prepared: &dyn Prepared,
+        samples: &'a Samples,
+    ) -> Result<Self, zcomp::Error> {
+        // Two blocks are more than any codec makes of one, and hardly any gets longer at all.
+        let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
+        Ok(Run {
+            codec: codec.name(),
+            stream: prepared.stream_owned()?,
+            samples,
+            compressed: vec![1; room],
+            ends: Vec::with_capacity(samples.held_out.len() / samples.block),
+            back: vec![1; samples.held_out.len()],
+            compressing: Vec::new(),
+            decompressing: Vec::new(),
+        })
+    }
+
+    /// Compresses and decompresses all blocks, and compares.
+    fn pass(&mut self) -> Result<(), Error> {
+        let Samples { block, held_out, .. } = self.samples;
+        let (block, mut at) = (*block, 0);
+        self.ends.clear();
+        let start = processor_time();
+        for src in held_out.chunks(block) {
+            at += self.stream.compress(src, &mut self.compressed[at..])?.unwrap_or(0);
+            self.ends.push(at);
+        }
+        self.compressing.push(processor_time() - start);
+
+        let (start, mut from) = (processor_time(), 0);
+        for (end, dst) in self.ends.iter().zip(self.back.chunks_mut(block)) {
+            self.stream.decompress(&self.compressed[from..*end], dst)?;
+            from = *end;
+        }
+        self.decompressing.push(processor_time() - start);
+        match self.back == *held_out {
+            true => Ok(()),
+            false => Err(Error::Codecs { codec: self.codec }),
+        }
+    }
+
+    fn figures(self) -> Figures {
+        let Samples { block, held_out, .. } = self.samples;
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let stored: usize =
+            self.ends.iter().zip(starts).map(|(end, start)| (end - start).min(*block)).sum();
+        let bytes = held_out.len() as f64;
+        let mb_s = |mut passes: Vec<Duration>| {
+            passes.sort_unstable();
+            bytes / 1e6 / passes[PASSES / 2].as_secs_f64().max(1e-9)
+        };
+        Figures {
+            stored: stored as u64,
+            ratio: bytes / stored as f64,
+            compress_mb_s: mb_s(self.compressing),
+            decompress_mb_s: mb_s(self.decompressing),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `uzram train-dictionary`: what it writes and says, and wrong use.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{Ended, PAGE, UZRAM, end, noise, text, write_all};
+
+/// Directories with much text in `in`, and the output beside it.
+fn tree() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(
+        dir.path(),
+        &[
+            ("in/text", text(1, 300 * PAGE)),
+            ("in/sub/more", text(2, 99 * PAGE + 7)),
+            ("in/same", vec![7; 20 * PAGE]),
+            ("in/noise", noise(3, 20 * PAGE)),
+        ],
+    );
+    dir
+}
+
+fn train(dir: &Path, args: &[&str]) -> Ended {
+    let mut command = Command::new(UZRAM);
+    command.current_dir(dir).stdin(Stdio::null());
+    end(command.arg("train-dictionary").args(args))
+}
+
+/// Of the directory itself.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_dictionary_is_written_and_tried() {
+    let dir = tree();
+    let args = ["--size", "16K", "--json", "-o", "out", "in"];
+    let ended = train(dir.path(), &args);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let json = ended.json();
+    let number = |key: &str| json[key].as_u64().unwrap();
+    assert_eq!((number("block"), number("files"), number("skipped_files")), (4096, 4, 0));
+    assert_eq!(number("blocks_trained") + number("blocks_held_out"), 420, "{json}");
+    assert!((52..=53).contains(&number("blocks_held_out")), "{json}");
+    let written = fs::read(dir.path().join("out")).unwrap();
+    assert_eq!(number("dictionary_bytes"), written.len() as u64);
+    assert!((1 << 10..=16 << 10).contains(&written.len()), "{}", written.len());
+
+    let codecs = json["codecs"].as_array().unwrap();
+    let algorithms: Vec<_> =
+        codecs.iter().map(|codec| codec["algorithm"].as_str().unwrap()).collect();
+    assert_eq!(algorithms, ["lz4", "lz4hc", "zstd"]);
+    for codec in codecs {
+        for side in ["with", "without"] {
+            let figure = |key: &str| codec[side][key].as_f64().unwrap();
+            let ratio = (number("blocks_held_out") * 4096) as f64 / figure("stored");
+            assert!((figure("ratio") - ratio).abs() < 1e-9, "{codec}");
+            assert!(figure("compress_mb_s") > 0.0 && figure("decompress_mb_s") > 0.0, "{codec}");
+        }
+        assert!(codec["dictionary_memory"].as_u64().unwrap() > number("dictionary_bytes"));
+    }
+    // Words of one vocabulary: what lz4 has seen before, it needs not say again.
+    assert!(codecs[0]["with"]["stored"].as_u64() < codecs[0]["without"]["stored"].as_u64());
+
+    // The same input gives the same dictionary, in place of the old one; nothing else is left behind.
+    fs::write(dir.path().join("out"), "old").unwrap();
+    assert_eq!(train(dir.path(), &args).code, Some(0));
+    assert!(fs::read(dir.path().join("out")).unwrap() == written);
+    assert_eq!(names(dir.path()), ["in", "out"]);
+}
+
+#[test]
+fn the_table_says_what_it_gives() {
+    let dir = tree();
+    let ended = train(dir.path(), &["--size=4K", "--block", "16K", "-o", "out", "in"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for part in
+        ["'out': ", "for blocks of 16384 bytes", "4 files", "lz4hc         9", "without", "%"]
+    {
+        assert!(ended.out.contains(part), "{part:?} is missing:\n{}", ended.out);
+    }
+    assert!(ended.out.lines().all(|line| !line.ends_with(' ')), "{}", ended.out);
+    // Noise has nothing in common: no codec gains by it, and the table says so.
+    let ended = train(dir.path(), &["--size=1K", "-o", "out", "in/noise"]);
+    assert!(ended.out.contains("with lz4, lz4hc, zstd it does not pay"), "{ended:?}");
+}
+
+#[test]
+fn failures_leave_what_was_there() {
+    let dir = tree();
+    fs::write(dir.path().join("out"), "old").unwrap();
+    let cases: [(&[&str], i32, &[&str]); 10] = [
+        (&["in"], 2, &["--output <FILE>"]),
+        (&["-o", "out"], 2, &["<PATH>"]),
+        (&["-o", "out", "nosuch"], 2, &["nosuch", "give a file"]),
+        (&["-o", "out", "in/same"], 2, &["0 blocks of 4096", "takes 24", "--size"]),
+        (&["-o", "out", "--size", "2M", "in"], 2, &["420 blocks", "2097152", "takes 592"]),
+        (&["-o", "out", "--size", "255", "in"], 2, &["--size", "256 bytes to 8M"]),
+        (&["-o", "out", "--block", "5K", "in"], 2, &["--block", "4K, 8K"]),
+        (&["-o", "no/out", "in"], 2, &["'no/out'", "No such file", "give a path"]),
+        (&["-o", "in", "in"], 2, &["'in'", "no regular file"]),
+        (&["-o", "/dev/null", "in"], 2, &["/dev/null", "no regular file"]),
+    ];
+    for (args, code, parts) in cases {
+        let ended = train(dir.path(), args);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{args:?}: {ended:?}");
+        assert!(parts.iter().all(|part| ended.err.contains(part)), "{args:?}: {ended:?}");
+    }
+    assert_eq!(fs::read(dir.path().join("out")).unwrap(), b"old");
+    assert_eq!(names(dir.path()), ["in", "out"]);
+}

@@ -1,0 +1,162 @@
+//! A thread of the pool's own: started when it is first asked, ended when it has not been for a while.
+//!
+//! Locks: `inner` is taken with no lock held but an owner's word or a stream, and over a fork before all others.
+
+use page::fork::Mutex;
+use rustix_futex_sync::Condvar;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
+/// are not interrupted for it, and it has still a tenth of one.
+const NICENESS: i32 = 10;
+
+/// What a wait came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It was asked for.
+    Asked,
+    /// The time has passed.
+    Quiet,
+    /// It is to end.
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    thread: Option<JoinHandle<()>>,
+    stopping: bool,
+}
+
+/// The thread, while there is one, and what it is told.
+pub(crate) struct Worker {
+    name: &'static str,
+    inner: Mutex<Inner>,
+    told: Condvar,
+    asked: AtomicBool,
+    /// Starts or wakes the thread; unset where there is to be none.
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Worker {
+    /// None yet; its thread will be called `name`.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Worker {
+            name,
+            inner: Mutex::default(),
+            told: Condvar::new(),
+            asked: AtomicBool::new(false),
+            wake: OnceLock::new(),
+        }
+    }
+
+    /// Has `wake` called, which is to call [`start_or_wake`](Self::start_or_wake), by those who ask from now on.
+    pub(crate) fn enable(&self, wake: impl Fn() + Send + Sync + 'static) {
+        // For a second time, there is nothing to change.
+        let _ = self.wake.set(Box::new(wake));
+    }
+
+    /// Whether there is anyone to ask.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.wake.get().is_some()
+    }
+
+    /// Has the thread work soon.
+    pub(crate) fn ask(&self) {
+        if let Some(wake) = self.wake.get()
+            && !self.asked.load(Relaxed)
+            && !self.asked.swap(true, SeqCst)
+        {
+            wake();
+        }
+    }
+
+    /// Starts the thread, which does `run`, or wakes it.
+    pub(crate) fn start_or_wake(&self, run: impl FnOnce() + Send + 'static) {
+        let mut inner = self.inner.lock();
+        if inner.thread.is_none() && !inner.stopping {
+            let run = || {
+                // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice as the others.
+                let _ = rustix::process::nice(NICENESS);
+                run();
+            };
+            // Without a thread all stays as it is, until the next who asks.
+            inner.thread = thread::Builder::new().name(self.name.into()).spawn(run).ok();
+            if inner.thread.is_none() {
+                self.asked.store(false, SeqCst);
+            }
+        }
+        drop(inner);
+        self.told.notify_all();
+    }
+
+    /// For the thread: waits until someone asks, `time` at most. `ends`: it is not to go on after that time.
+    pub(crate) fn wait(&self, time: Duration, ends: bool) -> Told {
+        let mut inner = self.inner.lock();
+        while !inner.stopping && !self.asked.load(SeqCst) {
+            let (guard, result) = self.told.wait_timeout(inner, time);
+            inner = guard;
+            if result.timed_out() && !self.asked.load(SeqCst) && !inner.stopping {
+                if ends {
+                    inner.thread = None;
+                    return Told::End;
+                }
+                return Told::Quiet;
+            }
+        }
+        self.asked.store(false, SeqCst);
+        if inner.stopping { Told::End } else { Told::Asked }
+    }
+
+    /// For the thread: has those who ask not wake it, since it looks of itself; or has them again.
+    pub(crate) fn set_awake(&self, awake: bool) {
+        self.asked.store(awake, SeqCst);
+    }
+
+    /// For the thread: waits for `time`, or until it is to end; whether it is.
+    pub(crate) fn rest(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        let mut inner = self.inner.lock();
+        while !inner.stopping {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            inner = self.told.wait_timeout(inner, left).0;
+        }
+        true
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.inner.lock().stopping
+    }
+
+    /// Ends the thread and waits for it; none is started again.
+    pub(crate) fn stop(&self) {
+        let thread = {
+            let mut inner = self.inner.lock();
+            inner.stopping = true;
+            inner.thread.take()
+        };
+        self.told.notify_all();
+        // The thread itself may drop the last reference to the pool.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            // It does not panic; if it did, the message is out already.
+            let _ = thread.join();
+        }
+    }
+
+    pub(crate) fn hold(&self) {
+        self.inner.hold();
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.inner.let_go();
+    }
+
+    /// Forgets the thread, in a child that has not got it.
+    pub(crate) fn forget_thread(&self) {
+        self.asked.store(false, SeqCst);
+        std::mem::forget(self.inner.lock().thread.take());
+    }
+}

@@ -16,7 +16,7 @@ use zsmalloc::{Geometry, KernelGeometry};
 
 /// 1 in `make test`, more in `make long`.
 fn scale() -> usize {
-    if std::env::var_os("UZRAM_LONG").is_some() { 100 } else { 1 }
+    if std::env::var_os("UZRAM_LONG").is_some() { 50 } else { 1 }
 }
 
 impl Shadow<Device> {

@@ -58,13 +58,15 @@ fn loom_core_read_against_discard() {
 }
 
 #[test]
-fn loom_core_two_unmark_against_compaction() {
+fn loom_core_unmark_against_compaction() {
     let compact: Actor = |scene| {
         scene.core.compact();
     };
-    let reader: Actor = |scene| assert_eq!(scene.read_and_unmark(4), 5);
-    model(3, two_marked, [compact, reader, reader], |scene| {
-        assert_eq!(scene.marks(), [(0, IDLE), (1, 0), (4, 0), (5, 0)]);
+    let reader: Actor = |scene| {
+        assert_eq!((scene.read_and_unmark(4), scene.read_and_unmark(0)), (5, 1));
+    };
+    model(4, two_marked, [compact, reader], |scene| {
+        assert_eq!(scene.marks(), [(0, 0), (1, 0), (4, 0), (5, 0)]);
         scene.finish(&[(0, &[1]), (1, &[2]), (4, &[5]), (5, &[6])]);
     });
 }

@@ -30,6 +30,7 @@ impl OutFile {
                 path.map(|path| (path, Some(metadata.permissions())))
             }
             Ok(_) => Err(io::Error::other("it is no regular file")),
+            Err(_) if !names_file(given) => Err(io::Error::other("it names no file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((given.to_owned(), None)),
             Err(error) => Err(error),
         };
@@ -62,6 +63,11 @@ impl OutFile {
     }
 }
 
+/// Whether there is a name, of what is no directory.
+fn names_file(path: &Path) -> bool {
+    path.file_name().is_some() && !path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,8 +91,8 @@ mod tests {
     #[test]
     fn what_can_not_be_replaced_is_told_beforehand() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = dir.path().join("no/file");
-        for path in [dir.path(), &missing, Path::new("/dev/null"), Path::new("")] {
+        let [missing, slash] = ["no/file", "no/"].map(|name| dir.path().join(name));
+        for path in [dir.path(), &missing, &slash, Path::new("/dev/null"), Path::new("")] {
             let error = OutFile::new(path).unwrap_err();
             assert!(matches!(error, Error::OutPath { .. }), "{error:?}");
         }

@@ -10,6 +10,8 @@ mod pause;
 mod removal;
 mod rivals;
 pub mod slab;
+mod sparse;
+mod table;
 mod throughput;
 
 use clap::ValueEnum;
@@ -37,8 +39,14 @@ pub enum Experiment {
     Pause,
     /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over one.
     Malloc,
-    /// Our device's writes and reads over the raw codec's, on one thread and on two.
+    /// Our device's writes and reads over the raw codec's and the kernel's, on one thread and on two.
     Throughput,
+    /// What a slot of our device costs beside its data.
+    Table,
+    /// A device of 16 TiB that holds a gibibyte, page by page, anywhere.
+    Sparse,
+    /// The device: throughput, table and sparse.
+    Zram,
     /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
     Slab,
     /// All of them.
@@ -100,6 +108,9 @@ impl Experiment {
             Experiment::Churn => churn::run,
             Experiment::Malloc => malloc::run,
             Experiment::Throughput => throughput::run,
+            Experiment::Table => table::run,
+            Experiment::Sparse => sparse::run,
+            Experiment::Zram => zram,
             Experiment::Slab => slab::run,
             Experiment::All => all,
         };
@@ -108,6 +119,11 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let groups = [Experiment::All, Experiment::Zram];
     let each = Experiment::value_variants().iter();
-    each.filter(|one| **one != Experiment::All).try_for_each(|one| one.run(request, report))
+    each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
+}
+
+fn zram(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    [throughput::run, table::run, sparse::run].iter().try_for_each(|run| run(request, report))
 }

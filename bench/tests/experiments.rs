@@ -104,3 +104,14 @@ fn slab() {
     assert!(value(&figures, "messages/native: time") > 0.0);
     assert!(value(&figures, "32 bytes live/our cache: all that is counted over the objects") > 1.0);
 }
+
+#[test]
+fn zram() {
+    let figures = figures("zram", "8M", "1");
+    for what in ["overwriting with other pages by 4 KiB", "reading by 64 KiB"] {
+        assert!(value(&figures, &format!("system/{what}, ours over raw lz4")) > 0.0);
+    }
+    assert!(value(&figures, "system/filling a fresh device by 4 KiB, ours over raw lz4") > 0.0);
+    assert!(value(&figures, "system/metadata per slot") > 8.0);
+    assert!(value(&figures, "system/memory beyond the dense device's, over the slots' own") > 0.0);
+}

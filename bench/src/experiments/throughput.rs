@@ -1,238 +1,156 @@
-//! Our device's writes and reads over the raw codec's, lz4, in process. Both sides do the same pages in turns of a few
-//! milliseconds, so that what disturbs one disturbs the other.
+//! Our device's writes and reads, lz4, in process: over the raw codec's, and over those of the kernel's own device by direct
+//! I/O, all in turns.
 
-use zram::{Config, Device};
+mod bed;
+
+use bed::{Bed, Job, Side};
 
 use super::Request;
 use crate::Error;
-use crate::codec::RawCodec;
-use crate::contents::{Blobs, Contents};
-use crate::inputs::Input;
-use crate::page::{PAGE_SIZE, first_difference, same_filled};
-use crate::pairing::{Clock, Paired, Stopwatch, paired};
+use crate::pairing::paired;
 use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
-use crate::threads::together;
 
 const NAME: &str = "throughput";
 const ROUNDS: usize = 7;
-/// Pages done by one side before it is the other's turn.
-const TURN: usize = 1024;
-/// Pages of a request.
-const REQUESTS: [usize; 2] = [1, 16];
 /// Bytes of each input that are stored, where nothing else is asked for.
 const LIMIT: u64 = 256 * MIB;
+/// Throughput of two threads over one's, ours over the raw codec's.
+const SCALING_MIN: f64 = 0.95;
+/// A fresh device filled, ours over the raw codec.
+const FILL_MIN: f64 = 0.8;
+
+/// A job, the pages of its requests, and what our throughput must be of the raw codec's and of the kernel's.
+struct Row {
+    what: &'static str,
+    job: Job,
+    each: usize,
+    over_raw: Option<f64>,
+    over_kernel: Option<f64>,
+}
+
+const ROWS: [Row; 5] = [
+    Row {
+        what: "overwriting with the same pages by 4 KiB",
+        job: Job::Rewrite,
+        each: 1,
+        over_raw: Some(0.93),
+        over_kernel: None,
+    },
+    Row {
+        what: "overwriting with other pages by 4 KiB",
+        job: Job::Replace,
+        each: 1,
+        over_raw: Some(0.93),
+        over_kernel: Some(1.2),
+    },
+    Row {
+        what: "overwriting with other pages by 64 KiB",
+        job: Job::Replace,
+        each: 16,
+        over_raw: None,
+        over_kernel: Some(1.05),
+    },
+    Row {
+        what: "reading by 4 KiB in random order",
+        job: Job::ReadAnywhere,
+        each: 1,
+        over_raw: Some(0.8),
+        over_kernel: Some(1.4),
+    },
+    Row {
+        what: "reading by 64 KiB",
+        job: Job::Read,
+        each: 16,
+        over_raw: Some(0.88),
+        over_kernel: Some(1.1),
+    },
+];
 
 /// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    for input in request.inputs(&Input::ALL) {
+    for input in request.inputs(&crate::inputs::Input::ALL) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
-        // Same-filled pages cost neither side a codec's work: they are another experiment.
-        let stored: Vec<&[u8]> =
-            pages.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).collect();
-        let work = Work::new(stored.concat())?;
-        work.check()?;
-        for pages_per_request in REQUESTS {
-            work.one_thread(input.name(), pages_per_request, report)?;
+        let mut bed = Bed::new(&pages, request.seed)?;
+        drop(pages);
+        bed.check()?;
+        fill(&bed, input.name(), report)?;
+        for row in &ROWS {
+            one_thread(&mut bed, input.name(), row, report)?;
         }
-        work.scaling(input.name(), report)?;
+        scaling(&bed, input.name(), report)?;
     }
     Ok(())
 }
 
-/// Pages, what the raw codec makes of them, and a device that holds them.
-struct Work {
-    pages: Vec<u8>,
-    compressed: Blobs,
-    device: Device,
+fn one_thread(bed: &mut Bed, input: &str, row: &Row, report: &mut Report<'_>) -> Result<(), Error> {
+    let mut seconds = [const { Vec::new() }; 3];
+    for round in 0..=ROUNDS {
+        let times = bed.round(row.job, row.each)?;
+        // The first round warms up.
+        if round > 0 {
+            seconds.iter_mut().zip(times).for_each(|(row, time)| row.push(time));
+        }
+    }
+    bed.check()?;
+    let [raw, ours, kernel] = seconds;
+    let what = format!("{input}/{}", row.what);
+    let bound = |figure: Figure, least: Option<f64>| match least {
+        Some(least) => figure.must(Bound::at_least(least)),
+        None => figure,
+    };
+    let over_raw = paired(&raw, &ours)?;
+    let figure = Figure::new(NAME, format!("{what}, ours over raw lz4"), over_raw.ratio.median, "");
+    report.add(bound(figure, row.over_raw))?;
+    let rate = |seconds: f64| bed.bytes() as f64 / 1e6 / seconds;
+    let figure = Figure::new(NAME, what.clone(), rate(over_raw.b.median), "MB/s");
+    report.add(figure.rival("raw lz4", rate(over_raw.a.median)))?;
+    let told = format!("{what}, ours over kernel zram");
+    if let Some(reason) = bed.kernel_absent() {
+        let missing = Figure::missing(NAME, told, "").rival_absent(reason);
+        return report.add(bound(missing, row.over_kernel));
+    }
+    let over_kernel = paired(&kernel, &ours)?;
+    let figure = Figure::new(NAME, told, over_kernel.ratio.median, "");
+    let figure = figure.rival("kernel zram lz4, MB/s", rate(over_kernel.a.median));
+    report.add(bound(figure, row.over_kernel))
 }
 
-/// What a side does to a turn's pages.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Write,
-    Read,
+fn fill(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
+    let (mut raw, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let times = bed.fill()?;
+        if round > 0 {
+            raw.push(times[0]);
+            ours.push(times[1]);
+        }
+    }
+    let ratio = paired(&raw, &ours)?.ratio.median;
+    let what = format!("{input}/filling a fresh device by 4 KiB, ours over raw lz4");
+    report.add(Figure::new(NAME, what, ratio, "").must(Bound::at_least(FILL_MIN)))
 }
 
-impl Direction {
-    fn name(self) -> &'static str {
-        match self {
-            Direction::Write => "overwriting",
-            Direction::Read => "reading",
-        }
-    }
-
-    /// What our device must reach of the raw codec's throughput.
-    fn must(self) -> Bound {
-        match self {
-            Direction::Write => Bound::at_least(0.85),
-            Direction::Read => Bound::at_least(0.75),
-        }
-    }
-}
-
-impl Work {
-    fn new(pages: Vec<u8>) -> Result<Work, Error> {
-        let mut codec = RawCodec::lz4()?;
-        let mut compressed = Blobs::default();
-        for page in pages.chunks_exact(PAGE_SIZE) {
-            compressed.push(codec.compress(page)?);
-        }
-        let device = Device::new(Config::new(pages.len() as u64)?)?;
-        device.write(0, &pages)?;
-        Ok(Work { pages, compressed, device })
-    }
-
-    fn count(&self) -> usize {
-        self.compressed.len() as usize
-    }
-
-    /// Both sides give the pages back.
-    fn check(&self) -> Result<(), Error> {
-        let mut codec = RawCodec::lz4()?;
-        let mut back = vec![0; PAGE_SIZE];
-        for (nth, page) in self.pages.chunks_exact(PAGE_SIZE).enumerate() {
-            let offset = (nth * PAGE_SIZE) as u64;
-            self.device.read(offset, &mut back)?;
-            let ours = first_difference(page, &back);
-            codec.decompress(self.compressed_page(nth), &mut back)?;
-            if ours.or(first_difference(page, &back)).is_some() {
-                return Err(Error::Mismatch { device: "our device".into(), offset });
+/// Throughput of two threads over one's, ours over the raw codec's.
+fn scaling(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
+    for (job, what) in [(Job::Rewrite, "overwriting"), (Job::Read, "reading")] {
+        let scale = |side| -> Result<f64, Error> {
+            let one = bed.on_threads(side, job, 1)?;
+            Ok(one / bed.on_threads(side, job, 2)?)
+        };
+        let (mut raw, mut ours) = (Vec::new(), Vec::new());
+        for round in 0..=ROUNDS {
+            let sides = (scale(Side::Raw)?, scale(Side::Ours)?);
+            if round > 0 {
+                raw.push(sides.0);
+                ours.push(sides.1);
             }
         }
-        Ok(())
+        bed.check()?;
+        let compared = paired(&ours, &raw)?;
+        let what = format!("{input}/two threads {what}, scaling over raw lz4's");
+        let figure = Figure::new(NAME, what, compared.ratio.median, "");
+        let figure = figure.must(Bound::at_least(SCALING_MIN));
+        report.add(figure.rival("raw lz4's scaling", compared.b.median))?;
     }
-
-    fn compressed_page(&self, nth: usize) -> &[u8] {
-        self.compressed.get(nth as u32)
-    }
-
-    /// The raw codec does pages `range`.
-    fn raw(
-        &self,
-        direction: Direction,
-        range: std::ops::Range<usize>,
-        codec: &mut RawCodec,
-        back: &mut [u8],
-    ) -> Result<(), Error> {
-        for nth in range {
-            match direction {
-                Direction::Write => {
-                    codec.compress(&self.pages[nth * PAGE_SIZE..][..PAGE_SIZE])?;
-                }
-                Direction::Read => {
-                    codec.decompress(self.compressed_page(nth), &mut back[..PAGE_SIZE])?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Our device does pages `range`, `each` of them a request.
-    fn ours(
-        &self,
-        direction: Direction,
-        range: std::ops::Range<usize>,
-        each: usize,
-        back: &mut [u8],
-    ) -> Result<(), Error> {
-        let mut nth = range.start;
-        while nth < range.end {
-            let len = each.min(range.end - nth) * PAGE_SIZE;
-            let at = nth * PAGE_SIZE;
-            match direction {
-                Direction::Write => self.device.write(at as u64, &self.pages[at..at + len])?,
-                Direction::Read => self.device.read(at as u64, &mut back[..len])?,
-            }
-            nth += each;
-        }
-        Ok(())
-    }
-
-    /// All pages once by each side, in turns; the seconds of each.
-    fn round(&self, direction: Direction, each: usize) -> Result<(f64, f64), Error> {
-        let mut codec = RawCodec::lz4()?;
-        let mut back = vec![0; each * PAGE_SIZE];
-        let (mut raw, mut ours) = (Stopwatch::new(Clock::Wall), Stopwatch::new(Clock::Wall));
-        for turn in 0..self.count().div_ceil(TURN) {
-            let range = turn * TURN..(turn * TURN + TURN).min(self.count());
-            for side in 0..2 {
-                // Whoever comes second finds the pages in the cache: take turns at that too.
-                if (turn + side) % 2 == 0 {
-                    raw.time(|| self.raw(direction, range.clone(), &mut codec, &mut back))?;
-                } else {
-                    ours.time(|| self.ours(direction, range.clone(), each, &mut back))?;
-                }
-            }
-        }
-        Ok((raw.seconds(), ours.seconds()))
-    }
-
-    fn one_thread(&self, input: &str, each: usize, report: &mut Report<'_>) -> Result<(), Error> {
-        for direction in [Direction::Write, Direction::Read] {
-            self.round(direction, each)?;
-            let (mut raw, mut ours) = (Vec::new(), Vec::new());
-            for _ in 0..ROUNDS {
-                let seconds = self.round(direction, each)?;
-                raw.push(seconds.0);
-                ours.push(seconds.1);
-            }
-            self.check()?;
-            let Paired { a, b, ratio } = paired(&raw, &ours)?;
-            let what = format!("{input}/{} by {} KiB", direction.name(), each * 4);
-            let share = Figure::new(NAME, format!("{what}, ours over raw lz4"), ratio.median, "");
-            report.add(share.must(direction.must()))?;
-            let rate = |seconds: f64| self.pages.len() as f64 / 1e6 / seconds;
-            let figure = Figure::new(NAME, what, rate(b.median), "MB/s");
-            report.add(figure.rival("raw lz4", rate(a.median)))?;
-        }
-        Ok(())
-    }
-
-    /// Seconds for all pages, shared out to `threads` threads.
-    fn on_threads(&self, side: Side, direction: Direction, threads: usize) -> Result<f64, Error> {
-        let share = self.count() / threads;
-        let done = together(threads, |index| {
-            let mut codec = RawCodec::lz4()?;
-            let mut back = vec![0; PAGE_SIZE];
-            let range = index * share..(index + 1) * share;
-            match side {
-                Side::Raw => self.raw(direction, range, &mut codec, &mut back),
-                Side::Ours => self.ours(direction, range, 1, &mut back),
-            }
-        })?;
-        Ok(done.seconds)
-    }
-
-    /// Throughput of two threads over one's, ours over the raw codec's.
-    fn scaling(&self, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
-        for direction in [Direction::Write, Direction::Read] {
-            let scale = |side| -> Result<f64, Error> {
-                let one = self.on_threads(side, direction, 1)?;
-                Ok(one / self.on_threads(side, direction, 2)?)
-            };
-            let (mut raw, mut ours) = (Vec::new(), Vec::new());
-            for round in 0..=ROUNDS {
-                let sides = (scale(Side::Raw)?, scale(Side::Ours)?);
-                // The first round warms up.
-                if round > 0 {
-                    raw.push(sides.0);
-                    ours.push(sides.1);
-                }
-            }
-            self.check()?;
-            let compared = paired(&ours, &raw)?;
-            let what = format!("{input}/two threads {}, scaling over raw lz4's", direction.name());
-            let figure = Figure::new(NAME, what, compared.ratio.median, "");
-            let figure = figure.must(Bound::at_least(0.9));
-            report.add(figure.rival("raw lz4's scaling", compared.b.median))?;
-        }
-        Ok(())
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Raw,
-    Ours,
+    Ok(())
 }

@@ -137,6 +137,11 @@ impl Parts {
         self.plan.as_ref().map_or(own, open)
     }
 
+    /// How many classes objects are stored in.
+    pub(crate) fn open_classes(&self) -> usize {
+        self.plan.as_ref().map_or(self.classes.len(), Plan::open)
+    }
+
     /// Whether objects are stored in a class.
     pub(crate) fn is_open(&self, class: &Class) -> bool {
         self.plan.as_ref().is_none_or(|plan| plan.is_open(class.position as usize))

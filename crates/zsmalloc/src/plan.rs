@@ -34,6 +34,7 @@ const CLASSES_MAX: usize = 1536;
 #[derive(Debug)]
 pub(crate) struct Plan {
     class_for: Box<[AtomicU16]>,
+    open: AtomicUsize,
     /// The plan is outdated when more pages than this are in use, or fewer than that.
     above: AtomicUsize,
     below: AtomicUsize,
@@ -69,6 +70,7 @@ impl Plan {
     ) -> Result<Self, Error> {
         let plan = Plan {
             class_for: table_of(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
+            open: AtomicUsize::new(len),
             above: AtomicUsize::new(CHANGE_MIN),
             below: AtomicUsize::new(0),
             planning: Mutex::default(),
@@ -86,6 +88,11 @@ impl Plan {
     /// Whether objects are stored in the class at `position`.
     pub(crate) fn is_open(&self, position: usize) -> bool {
         self.class_for(position) == position
+    }
+
+    /// How many classes are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Relaxed)
     }
 
     /// Whether the plan was made for fewer pages than `used`.
@@ -117,6 +124,8 @@ impl Plan {
             }
             self.class_for[position].store(next_open as u16, Relaxed);
         }
+        let open = draft.open[..self.class_for.len()].iter().filter(|open| **open).count();
+        self.open.store(open, Relaxed);
     }
 
     /// Bytes of memory of the plan's tables.

@@ -19,8 +19,8 @@ use std::iter::Peekable;
 const READY_SHARE: usize = 256;
 /// ... and as many at any fill.
 const READY_MIN: usize = 8;
-/// As many more may be fetched ahead of need, but no more than there are classes.
-const AHEAD_SHARE: usize = 128;
+/// As many more may be fetched ahead of need, but no more than two for each open class.
+const AHEAD_SHARE: usize = 32;
 
 /// Zspages whose pages go by one call, which interrupts other processors once.
 const BATCH: usize = 32;
@@ -49,7 +49,7 @@ impl Parts {
     fn ready_most(&self) -> usize {
         let used = self.memory.space.budget().used();
         let left = (used / READY_SHARE).max(READY_MIN);
-        let ahead = (used / AHEAD_SHARE).min(self.classes.len());
+        let ahead = (used / AHEAD_SHARE).min(2 * self.open_classes());
         if self.fetcher.is_enabled() { left + ahead } else { left }
     }
 

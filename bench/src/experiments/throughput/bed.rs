@@ -1,0 +1,245 @@
+//! The same pages on three sides: the raw codec, our device, and the kernel's, which take turns of a few milliseconds at the
+//! same job, so that what disturbs one disturbs the others.
+
+use std::ops::Range;
+
+use fastrand::Rng;
+use zram::{Config, Device};
+
+use crate::Error;
+use crate::aligned::AlignedBuf;
+use crate::codec::RawCodec;
+use crate::contents::{Blobs, Contents};
+use crate::kernel::{KernelZram, Rival};
+use crate::page::{PAGE_SIZE, first_difference, same_filled};
+use crate::pairing::{Clock, Stopwatch};
+use crate::threads::together;
+
+/// Pages done by one side before it is the next one's turn.
+const TURN: usize = 1024;
+/// Pages of the largest request.
+const REQUEST_MAX: usize = 16;
+/// Slots get the pages of slots so many further on, when they are overwritten with others.
+const STEP: usize = 49 * REQUEST_MAX;
+
+/// Who does a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Raw,
+    Ours,
+    Kernel,
+}
+
+pub(super) const SIDES: [Side; 3] = [Side::Raw, Side::Ours, Side::Kernel];
+
+/// What is done to every slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    /// It is written with the page it holds.
+    Rewrite,
+    /// It is written with another.
+    Replace,
+    /// It is read, after and before any other.
+    ReadAnywhere,
+    /// It is read, after the one before it.
+    Read,
+}
+
+impl Job {
+    fn writes(self) -> bool {
+        matches!(self, Job::Rewrite | Job::Replace)
+    }
+}
+
+/// Pages, what the raw codec makes of them, and devices that hold them.
+pub(super) struct Bed {
+    pages: AlignedBuf,
+    compressed: Blobs,
+    ours: Device,
+    kernel: Rival<KernelZram>,
+    /// Slot n holds page n + shift.
+    shift: usize,
+    /// Slots in an order of chance.
+    order: Vec<usize>,
+}
+
+/// What a side needs for a turn.
+struct Tools {
+    codec: RawCodec,
+    back: AlignedBuf,
+}
+
+impl Tools {
+    fn new() -> Result<Tools, Error> {
+        Ok(Tools { codec: RawCodec::lz4()?, back: AlignedBuf::zeroed(REQUEST_MAX * PAGE_SIZE) })
+    }
+}
+
+impl Bed {
+    /// Devices that hold those of the pages that are not same-filled: these cost no side a codec's work.
+    pub(super) fn new(all: &[u8], seed: u64) -> Result<Bed, Error> {
+        let kept: Vec<&[u8]> =
+            all.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).collect();
+        let count = kept.len() / TURN * TURN;
+        let mut pages = AlignedBuf::zeroed(count * PAGE_SIZE);
+        let (mut codec, mut compressed) = (RawCodec::lz4()?, Blobs::default());
+        for (page, kept) in pages.chunks_exact_mut(PAGE_SIZE).zip(&kept) {
+            page.copy_from_slice(kept);
+            compressed.push(codec.compress(page)?);
+        }
+        if count == 0 {
+            let reason = format!("{} pages are too few", kept.len());
+            return Err(Error::Setup { reason, remedy: "give a --limit of 8M or more" });
+        }
+        let bytes = (count * PAGE_SIZE) as u64;
+        let ours = Device::new(Config::new(bytes)?)?;
+        ours.write(0, &pages)?;
+        let kernel = KernelZram::acquire("lz4", bytes)?;
+        if let Rival::Present(kernel) = &kernel {
+            kernel.write(0, &pages, 1 << 20)?;
+        }
+        let mut order: Vec<usize> = (0..count).collect();
+        Rng::with_seed(seed).shuffle(&mut order);
+        Ok(Bed { pages, compressed, ours, kernel, shift: 0, order })
+    }
+
+    /// Bytes that a job goes through.
+    pub(super) fn bytes(&self) -> usize {
+        self.count() * PAGE_SIZE
+    }
+
+    fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Why the kernel's device is not here.
+    pub(super) fn kernel_absent(&self) -> Option<&str> {
+        match &self.kernel {
+            Rival::Present(_) => None,
+            Rival::Absent(reason) => Some(reason),
+        }
+    }
+
+    /// The pages that the slots from `slot` on hold.
+    fn held(&self, slot: usize, count: usize) -> Range<usize> {
+        let first = (slot + self.shift) % self.count();
+        first..first + count
+    }
+
+    fn page_bytes(&self, pages: Range<usize>) -> &[u8] {
+        &self.pages[pages.start * PAGE_SIZE..pages.end * PAGE_SIZE]
+    }
+
+    /// All devices give the pages back.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let mut tools = Tools::new()?;
+        for slot in 0..self.count() {
+            let held = self.held(slot, 1);
+            for side in SIDES {
+                self.request(side, false, slot, 1, &mut tools)?;
+                let expected = self.page_bytes(held.clone());
+                let is_absent = side == Side::Kernel && self.kernel_absent().is_some();
+                if !is_absent && first_difference(expected, &tools.back[..PAGE_SIZE]).is_some() {
+                    let offset = (slot * PAGE_SIZE) as u64;
+                    return Err(Error::Mismatch { device: format!("{side:?}"), offset });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One request: `count` slots from `slot` on, written with what they are to hold, or read.
+    fn request(
+        &self,
+        side: Side,
+        writes: bool,
+        slot: usize,
+        count: usize,
+        tools: &mut Tools,
+    ) -> Result<(), Error> {
+        let offset = (slot * PAGE_SIZE) as u64;
+        let held = self.held(slot, count);
+        let Tools { codec, back } = tools;
+        let back = &mut back[..count * PAGE_SIZE];
+        match (side, writes) {
+            (Side::Raw, true) => {
+                for page in self.page_bytes(held).chunks_exact(PAGE_SIZE) {
+                    codec.compress(page)?;
+                }
+            }
+            (Side::Raw, false) => {
+                for (page, back) in held.zip(back.chunks_exact_mut(PAGE_SIZE)) {
+                    codec.decompress(self.compressed.get(page as u32), back)?;
+                }
+            }
+            (Side::Ours, true) => self.ours.write(offset, self.page_bytes(held))?,
+            (Side::Ours, false) => self.ours.read(offset, back)?,
+            (Side::Kernel, _) => match &self.kernel {
+                Rival::Present(kernel) if writes => {
+                    kernel.write_at(offset, self.page_bytes(held))?
+                }
+                Rival::Present(kernel) => kernel.read_at(offset, back)?,
+                Rival::Absent(_) => {}
+            },
+        }
+        Ok(())
+    }
+
+    /// Every slot once on each side, in turns, `each` slots a request; the seconds of each side.
+    pub(super) fn round(&mut self, job: Job, each: usize) -> Result<[f64; 3], Error> {
+        if job == Job::Replace {
+            self.shift = (self.shift + STEP) % self.count();
+        }
+        let mut tools = Tools::new()?;
+        let mut watches = SIDES.map(|_| Stopwatch::new(Clock::Wall));
+        let slots: Vec<usize> = (0..self.count()).step_by(each).collect();
+        let slots = if job == Job::ReadAnywhere { &self.order } else { &slots };
+        for (nth, turn) in slots.chunks(TURN / each).enumerate() {
+            for place in 0..SIDES.len() {
+                // Whoever comes later finds pages in the cache: they take turns at that too.
+                let side = (nth + place) % SIDES.len();
+                watches[side].time(|| {
+                    turn.iter().try_for_each(|&slot| {
+                        self.request(SIDES[side], job.writes(), slot, each, &mut tools)
+                    })
+                })?;
+            }
+        }
+        Ok(watches.map(|watch| watch.seconds()))
+    }
+
+    /// As `round`, on a fresh device of ours that is filled; the seconds of the codec and of ours.
+    pub(super) fn fill(&self) -> Result<[f64; 2], Error> {
+        let fresh = Device::new(Config::new(self.bytes() as u64)?)?;
+        let mut codec = RawCodec::lz4()?;
+        let mut watches = [Stopwatch::new(Clock::Wall), Stopwatch::new(Clock::Wall)];
+        for turn in 0..self.count() / TURN {
+            let slots = turn * TURN..turn * TURN + TURN;
+            let pages = slots.map(|slot| (slot, self.page_bytes(slot..slot + 1)));
+            for place in 0..2 {
+                let side = (turn + place) % 2;
+                watches[side].time(|| {
+                    pages.clone().try_for_each(|(slot, page)| {
+                        if side == 0 {
+                            codec.compress(page).map(|_| ())
+                        } else {
+                            Ok(fresh.write((slot * PAGE_SIZE) as u64, page)?)
+                        }
+                    })
+                })?;
+            }
+        }
+        Ok(watches.map(|watch| watch.seconds()))
+    }
+
+    /// Seconds for all slots, shared out to `threads` threads.
+    pub(super) fn on_threads(&self, side: Side, job: Job, threads: usize) -> Result<f64, Error> {
+        let share = self.count() / threads;
+        let done = together(threads, |index| {
+            let mut tools = Tools::new()?;
+            (index * share..(index + 1) * share)
+                .try_for_each(|slot| self.request(side, job.writes(), slot, 1, &mut tools))
+        })?;
+        Ok(done.seconds)
+    }
+}

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use slab::{Arena, Layout, Options, RawCache, Tunables};
 
 use crate::Error;
@@ -148,8 +149,7 @@ impl<A: Allocator> Objects for HeapObjects<A> {
     }
 }
 
-/// Does `visit` with the objects of a kind; those of ours stand for our cache. (Each kind is compiled for itself, so
-/// that calls are as direct as a user's.)
+/// What is done with the objects of a kind. (Each is compiled for itself, so that calls are as direct as a user's.)
 pub trait Visit {
     /// What comes out.
     type Out;
@@ -158,26 +158,58 @@ pub trait Visit {
     fn visit(self, objects: impl Objects + 'static) -> Result<Self::Out, Error>;
 }
 
-/// The objects of a kind, for a visitor.
-pub fn visit<V: Visit>(kind: StoreKind, size: usize, visitor: V) -> Result<V::Out, Error> {
-    match kind {
-        StoreKind::Slots | StoreKind::Pool => {
-            visitor.visit(OurObjects::new(size, Layout::Native, None)?)
-        }
-        StoreKind::Glibc => visitor.visit(HeapObjects::<Glibc>::new(size)),
-        #[cfg(feature = "rivals")]
-        StoreKind::Jemalloc => visitor.visit(HeapObjects::<Jemalloc>::new(size)),
-        #[cfg(feature = "rivals")]
-        StoreKind::Mimalloc => visitor.visit(HeapObjects::<Mimalloc>::new(size)),
-        #[cfg(not(feature = "rivals"))]
-        StoreKind::Jemalloc | StoreKind::Mimalloc => Err(Error::Setup {
-            reason: format!("{} is not here", kind.name()),
-            remedy: "build with --features rivals",
-        }),
-    }
+/// Whose objects are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ObjectKind {
+    /// A cache of ours.
+    Cache,
+    /// The C library's malloc.
+    Glibc,
+    /// jemalloc.
+    Jemalloc,
+    /// mimalloc.
+    Mimalloc,
 }
 
-/// The name of a kind, where ours are the slab caches.
-pub fn name(kind: StoreKind) -> &'static str {
-    if StoreKind::OURS.contains(&kind) { "our cache" } else { kind.name() }
+impl ObjectKind {
+    /// Ours first, then the rivals.
+    pub const ALL: [ObjectKind; 4] =
+        [ObjectKind::Cache, ObjectKind::Glibc, ObjectKind::Jemalloc, ObjectKind::Mimalloc];
+
+    /// The allocator, where it is one.
+    fn rival(self) -> Option<StoreKind> {
+        match self {
+            ObjectKind::Cache => None,
+            ObjectKind::Glibc => Some(StoreKind::Glibc),
+            ObjectKind::Jemalloc => Some(StoreKind::Jemalloc),
+            ObjectKind::Mimalloc => Some(StoreKind::Mimalloc),
+        }
+    }
+
+    /// Its name in figures.
+    pub fn name(self) -> &'static str {
+        self.rival().map_or("our cache", StoreKind::name)
+    }
+
+    /// Whether it was built in.
+    pub fn is_here(self) -> bool {
+        self.rival().is_none_or(StoreKind::is_here)
+    }
+
+    /// Does `visitor` with its objects of `size` bytes.
+    pub fn visit<V: Visit>(self, size: usize, visitor: V) -> Result<V::Out, Error> {
+        match self {
+            ObjectKind::Cache => visitor.visit(OurObjects::new(size, Layout::Native, None)?),
+            ObjectKind::Glibc => visitor.visit(HeapObjects::<Glibc>::new(size)),
+            #[cfg(feature = "rivals")]
+            ObjectKind::Jemalloc => visitor.visit(HeapObjects::<Jemalloc>::new(size)),
+            #[cfg(feature = "rivals")]
+            ObjectKind::Mimalloc => visitor.visit(HeapObjects::<Mimalloc>::new(size)),
+            #[cfg(not(feature = "rivals"))]
+            ObjectKind::Jemalloc | ObjectKind::Mimalloc => Err(Error::Setup {
+                reason: format!("{} is not here", self.name()),
+                remedy: "build with --features rivals",
+            }),
+        }
+    }
 }

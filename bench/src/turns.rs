@@ -4,6 +4,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
+use crate::pairing::{Clock, Stopwatch};
 use crate::threads::together;
 
 /// One way of doing the work.
@@ -24,15 +25,25 @@ pub fn rounds(
     rounds: usize,
     operations: u64,
 ) -> Result<Vec<Vec<f64>>, Error> {
+    rounds_by(Clock::Wall, sides, rounds, operations)
+}
+
+/// As [`rounds`], by another clock.
+pub fn rounds_by(
+    clock: Clock,
+    sides: &mut Sides<'_>,
+    rounds: usize,
+    operations: u64,
+) -> Result<Vec<Vec<f64>>, Error> {
     let mut seconds = vec![Vec::new(); sides.len()];
     for round in 0..=rounds {
         let mut expected = None;
         for place in 0..sides.len() {
             let side = (place + round) % sides.len();
-            let begun = Instant::now();
-            let found = sides[side].turn(operations)?;
+            let mut watch = Stopwatch::new(clock);
+            let found = watch.time(|| sides[side].turn(operations))?;
             if round > 0 {
-                seconds[side].push(begun.elapsed().as_secs_f64());
+                seconds[side].push(watch.seconds());
             }
             let expected = *expected.get_or_insert(found);
             if found != expected {

@@ -3,15 +3,18 @@
 mod batches;
 mod live;
 mod messages;
+mod misses;
+#[path = "../../../crates/slab/tests/support/s4.rs"]
+mod s4;
 mod shapes;
 
 pub use live::hold;
-pub use messages::exchange_ordered;
+pub use misses::exchange_ordered;
 
 use super::Request;
 use crate::Error;
+use crate::objects::ObjectKind;
 use crate::report::{Figure, Report};
-use crate::stores::StoreKind;
 use crate::summary::Summary;
 
 const NAME: &str = "slab";
@@ -23,13 +26,13 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     shapes::run(report)?;
     batches::run(request, report)?;
     messages::run(request, report)?;
+    misses::run(request, report)?;
     live::run(request, report)
 }
 
 /// Ours, and the rivals that are here.
-fn kinds() -> Vec<StoreKind> {
-    let all = [StoreKind::Pool].into_iter().chain(StoreKind::RIVALS);
-    all.filter(|kind| kind.is_here()).collect()
+fn kinds() -> Vec<ObjectKind> {
+    ObjectKind::ALL.into_iter().filter(|kind| kind.is_here()).collect()
 }
 
 fn median(values: &[f64]) -> f64 {

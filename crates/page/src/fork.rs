@@ -44,7 +44,7 @@ impl<T> Mutex<T> {
     }
 
     /// As [`hold`](Self::hold), with a look at what it guards.
-    fn hold_with(&self, look: impl FnOnce(&mut T)) {
+    pub fn hold_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.mutex.lock();
         look(&mut guard);
         std::mem::forget(guard);

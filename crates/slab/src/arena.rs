@@ -2,7 +2,7 @@
 
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, Relaxed};
-use crate::{Error, packed};
+use crate::{Error, fork, packed};
 use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,7 +26,10 @@ impl Arena {
         // A slab takes a little more address space then, and the map of pages is a quarter.
         let granule = config.granule.max(GRANULE);
         let config = page::Config { by_address: true, quick: true, granule, ..config };
-        Ok(Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) }))
+        let arena =
+            Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) });
+        fork::register(&arena);
+        Ok(arena)
     }
 
     /// A number no other cache of this arena has: the tag of its slabs.
@@ -51,14 +54,36 @@ impl Arena {
         self.space.budget()
     }
 
-    /// Asserts that extents, blocks and the page budget agree; no cache is at work.
-    pub fn check(&self) {
-        self.space.check();
-        self.blocks.check();
+    fn committed(&self) -> usize {
         let pages = self.space.live().map(|id| {
             let extent = self.space.extent(id);
             extent.pages() as usize - extent.data.released().count_ones() as usize
         });
-        assert_eq!(pages.sum::<usize>(), self.space.budget().used(), "pages committed");
+        pages.sum()
+    }
+
+    /// Holds the arena still over a fork, after all caches.
+    pub(crate) fn hold(&self) {
+        self.blocks.hold();
+        self.space.hold();
+    }
+
+    /// Releases what `hold` took.
+    pub(crate) fn let_go(&self) {
+        self.space.let_go();
+        self.blocks.let_go();
+    }
+
+    /// Counts the committed pages anew, in a child, before its caches are mended.
+    pub(crate) fn recount(&self) {
+        self.space.recount(self.committed());
+        self.blocks.recount();
+    }
+
+    /// Asserts that extents, blocks and the page budget agree; no cache is at work.
+    pub fn check(&self) {
+        self.space.check();
+        self.blocks.check();
+        assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
     }
 }

@@ -10,7 +10,8 @@
 //! sets the bit first and looks for the owner then. So one of the two sees the other, and no bit is forgotten. B2: an
 //! object with its remote bit set is live still, and freeing it again, by any thread, finds the bit. B3: who
 //! collects makes it free first and clears the bit then, so a second free finds one or the other; unless it looks before
-//! both and sets the bit after. Then it is not told so, but the bit is cleared before the object is given out again.
+//! both and sets the bit after. Then it is not told so, but the bit is *stray*: an object that has one is not given out
+//! before it is cleared.
 
 use crate::sync::{Relaxed, fence_in_models};
 use std::sync::atomic::Ordering::SeqCst;
@@ -44,8 +45,34 @@ pub(crate) enum Freed {
     Twice,
 }
 
+#[inline]
 fn bit(index: usize) -> u64 {
     1 << (index % 64)
+}
+
+/// For the slab's thread: the first free object of these 64 becomes live: its number among them. None that has a stray
+/// bit (B3).
+#[inline]
+pub(crate) fn take(live: &Word, remote: &Word) -> Option<usize> {
+    let before = live.load(Relaxed);
+    let taken = before | remote.load(Relaxed);
+    if taken == u64::MAX {
+        return None;
+    }
+    let index = taken.trailing_ones() as usize;
+    live.store(before | bit(index), Relaxed);
+    Some(index)
+}
+
+/// For the slab's thread: one of 64 objects becomes free; false where it was (B2).
+#[inline]
+pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
+    let before = live.load(Relaxed);
+    let is_live = before & !remote.load(Relaxed) & bit(index) != 0;
+    if is_live {
+        live.store(before & !bit(index), Relaxed);
+    }
+    is_live
 }
 
 impl Bits<'_> {
@@ -63,19 +90,28 @@ impl Bits<'_> {
         self.live[index / 64].load(Relaxed) & bit(index) != 0
     }
 
-    /// For the slab's thread: a free object from word `hint` on, and there is one, becomes live: its word, and number.
-    #[inline]
-    pub(crate) fn take_from(&self, hint: usize) -> (usize, usize) {
-        let mut word = hint;
+    /// Whether no one has freed the object: not even who does not own the slab.
+    pub(crate) fn is_out(&self, index: usize) -> bool {
+        self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
+    }
+
+    /// For the slab's thread: the next word from `start` on, and around, of which an object is free; without stray bits.
+    pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
+        let mut words = (start..self.live.len()).chain(0..start);
+        let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
+        // Of free objects: stray ones (B3).
+        self.clear_remote(word, !self.live[word].load(Relaxed));
+        Some(word)
+    }
+
+    /// For the slab's thread: a free object becomes live, the first of those from word `start` on, or of others.
+    pub(crate) fn take_from(&self, start: usize) -> Option<usize> {
         loop {
-            let live = self.live[word].load(Relaxed);
-            if live != u64::MAX {
-                let index = word << 6 | live.trailing_ones() as usize;
-                self.live[word].store(live | live.wrapping_add(1), Relaxed);
-                self.clear_remote(index);
-                return (word, index);
+            let word = self.next_word(start)?;
+            // None if another stray bit was faster, which it takes a second free each for.
+            if let Some(index) = take(&self.live[word], &self.remote[word]) {
+                return Some(word * 64 + index);
             }
-            word += 1;
         }
     }
 
@@ -83,28 +119,25 @@ impl Bits<'_> {
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
-        self.clear_remote(index);
+        // No one was told of it yet, so whoever has freed it did so before (B3).
+        self.clear_remote(index / 64, bit(index));
     }
 
-    /// Clears the bit of an object that is given out: a second free may have left it (B3).
-    #[inline]
-    fn clear_remote(&self, index: usize) {
-        let remote = &self.remote[index / 64];
-        if remote.load(Relaxed) & bit(index) != 0 {
-            remote.fetch_and(!bit(index), SeqCst);
+    fn clear_remote(&self, word: usize, bits: u64) {
+        let remote = &self.remote[word];
+        if remote.load(Relaxed) & bits != 0 {
+            remote.fetch_and(!bits, SeqCst);
         }
     }
 
     /// For the slab's thread: an object becomes free; false where it was (B2).
-    #[inline]
     pub(crate) fn free(&self, index: usize) -> bool {
-        let word = &self.live[index / 64];
-        let live = word.load(Relaxed);
-        let is_freed = live & !self.remote[index / 64].load(Relaxed) & bit(index) == 0;
-        if !is_freed {
-            word.store(live & !bit(index), Relaxed);
-        }
-        !is_freed
+        free(&self.live[index / 64], &self.remote[index / 64], index)
+    }
+
+    /// For the slab's thread: live objects, those beyond the last included.
+    pub(crate) fn live(&self) -> usize {
+        self.live.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
     }
 
     /// For any other thread: an object becomes free.

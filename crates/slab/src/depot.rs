@@ -21,12 +21,14 @@
 #![allow(unsafe_code)]
 
 use crate::bits::{Freed, NO_ONE, RESERVE};
+use crate::grid::Grid;
 use crate::guard::Guard;
-use crate::layout::Shape;
+use crate::held::Held;
 use crate::lists::{List, Lists};
 use crate::magazine::{Magazine, Magazines, Tunables};
 use crate::options::Options;
-use crate::slab::{Held, Slab};
+use crate::shape::Shape;
+use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Relaxed};
 use crate::thread::{Keeper, Number, number};
 use crate::{Arena, Error, packed};
@@ -37,8 +39,6 @@ use std::sync::{Arc, Weak};
 /// Slabs that may be empty: as many as hold what so many threads may keep, and this share of all.
 const EMPTY_LIMITS: usize = 4;
 const EMPTY_SHARE: usize = 32;
-/// Objects' places are computed with this many binary places: a place is below 2^20.
-const PLACE_SHIFT: u32 = 40;
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -62,6 +62,8 @@ impl State {
 pub(crate) struct Depot {
     pub(crate) arena: Arc<Arena>,
     pub(crate) options: Options,
+    /// Bytes of an object, as they were asked for.
+    pub(crate) size: usize,
     pub(crate) shape: Shape,
     pub(crate) guard: Option<Guard>,
     pub(crate) magazines: Magazines,
@@ -71,10 +73,7 @@ pub(crate) struct Depot {
     pub(crate) tag: u32,
     /// Slabs that may always be empty.
     empty_min: usize,
-    /// Bytes from the first object to the end of the last.
-    span: usize,
-    /// 2^40 / stride, rounded up.
-    reciprocal: u64,
+    pub(crate) grid: Grid,
     pub(crate) colour: AtomicU32,
     pub(crate) blocks: packed::RawCache,
     pub(crate) me: Weak<Depot>,
@@ -109,12 +108,12 @@ impl Depot {
             waiting: AtomicUsize::new(0),
             tag: arena.next_cache(),
             empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
-            span: shape.objects * shape.stride,
-            reciprocal: (1u64 << PLACE_SHIFT).div_ceil(shape.stride as u64),
+            grid: Grid::new(&shape),
             colour: AtomicU32::new(0),
             blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
             me: Weak::new(),
             options,
+            size,
             shape,
         };
         let depot = Arc::new_cyclic(|me| Depot { me: me.clone(), ..depot });
@@ -130,7 +129,6 @@ impl Depot {
     }
 
     /// Slab and number of an object's address.
-    #[inline]
     pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Place<'_>, Error> {
         let address = object.addr().get();
         let foreign = Error::Foreign { address };
@@ -140,16 +138,10 @@ impl Depot {
     }
 
     /// The number of the object at an address, if it is one of that slab of this cache.
-    #[inline]
-    pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
+    fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
         // Where there is no slab, first is 0, and no address is that low.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
-        if extent.tag() != self.tag || at >= self.span {
-            return None;
-        }
-        // `at` is below 2^20, so neither product overflows.
-        let index = ((at as u64).wrapping_mul(self.reciprocal) >> PLACE_SHIFT) as usize;
-        (index.wrapping_mul(self.shape.stride) == at).then_some(index)
+        if extent.tag() == self.tag { self.grid.index(at) } else { None }
     }
 
     /// Unlocks, and gives back what there is too much of.
@@ -224,8 +216,8 @@ impl Depot {
                     let Some(magazine) = self.magazines.own(number) else {
                         unreachable!("{id:?} is of a thread that owns nothing")
                     };
-                    magazine.set_near(object, extent);
-                    return self.free_own(magazine, slab, index);
+                    let done = self.free_own(magazine, id, index);
+                    return if done { Ok(()) } else { Err(twice) };
                 }
                 _ => match slab.bits(&self.shape).free_remotely(index) {
                     Freed::Left => return Ok(()),
@@ -253,7 +245,7 @@ impl Depot {
         }
         state.lists.active -= 1;
         // More of a full slab's objects are likely to come.
-        match self.magazines.make(number()).filter(|_| list == List::Full) {
+        match self.magazines.make(number(), &self.shape).filter(|_| list == List::Full) {
             Some(magazine) => {
                 self.claim(&mut state, magazine, number(), id);
                 drop(state);
@@ -319,7 +311,8 @@ impl Depot {
         let live = self.slabs().flat_map(|slab| {
             // SAFETY: no thread is at work.
             let held = unsafe { Held::new(slab, &self.shape) };
-            let live = (0..self.shape.objects).filter(move |&index| held.is_live(index));
+            let bits = held.slab.bits(&self.shape);
+            let live = (0..self.shape.objects).filter(move |&index| bits.is_out(index));
             live.map(move |index| held.object(index))
         });
         live.filter(|object| !lost.contains(&object.addr().get())).collect()
@@ -333,9 +326,13 @@ impl Depot {
         for slab in self.slabs() {
             // SAFETY: no thread is at work.
             let held = unsafe { Held::new(slab, &self.shape) };
-            held.check();
             let owner = slab.owner.load(Relaxed);
-            owned += usize::from(owner != NO_ONE && owner != RESERVE);
+            let is_owned = owner != NO_ONE && owner != RESERVE;
+            owned += usize::from(is_owned);
+            if is_owned {
+                held.recount();
+            }
+            held.check();
             assert!(owner == NO_ONE || List::of_slab(slab) == List::Apart, "{owner} is in a list");
         }
         assert_eq!(owned, state.owned, "slabs of threads");
@@ -345,16 +342,20 @@ impl Depot {
 
     /// How many slabs a magazine has.
     fn check_magazine(&self, magazine: &Magazine) -> usize {
-        let (head, tail) = magazine.with(|own| (own.head, own.tail));
-        let (mut count, mut kept, mut last) = (0, 0, None);
+        let (head, tail, current) = magazine.with(|own| (own.head, own.tail, own.current));
+        let (mut slabs, mut kept, mut last) = (Vec::new(), 0, None);
         for id in std::iter::successors(head, |&id| self.held(id).next()) {
-            assert_eq!(self.held(id).prev(), last);
-            kept += self.shape.objects - self.held(id).active();
-            count += 1;
+            let held = self.held(id);
+            assert_eq!(held.prev(), last);
+            kept += self.shape.objects - held.active();
+            slabs.push((held.slab.first().addr(), held.slab.bits(&self.shape).live.as_ptr()));
             last = Some(id);
         }
         assert_eq!((last, kept), (tail, magazine.kept() as usize), "slabs of a thread");
-        count
+        let current = current.map(|id| self.held(id).slab);
+        let bits = current.map(|slab| (slab.bits(&self.shape), slab.first().addr()));
+        magazine.check(&slabs, bits.as_ref().map(|(bits, first)| (bits, *first)));
+        slabs.len()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -373,5 +374,21 @@ impl Keeper for Depot {
         if let Some(magazine) = self.magazines.own(number) {
             self.drain(magazine);
         }
+    }
+
+    fn hold(&self) {
+        self.state.hold();
+        self.blocks.hold();
+    }
+
+    fn let_go(&self) {
+        self.blocks.let_go();
+        self.state.let_go();
+    }
+
+    fn mend(&self, number: Number) {
+        // SAFETY: the child has no other threads.
+        unsafe { self.magazines.end_others(number) };
+        self.mend_slabs(number);
     }
 }

@@ -1,4 +1,6 @@
-//! What can go wrong with objects.
+//! What can go wrong with objects, and the errno of each.
+
+use rustix::io::Errno;
 
 /// Why a cache could not be made, or an object not be had or freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,4 +68,20 @@ pub enum Error {
         /// The first byte that was written to.
         at: usize,
     },
+}
+
+impl Error {
+    /// The errno a C function would answer with.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            Error::Pages(page::Error::ExtentLength { .. }) => Errno::INVAL,
+            Error::Pages(_) => Errno::NOMEM,
+            Error::RedZone { .. } | Error::UsedAfterFree { .. } => Errno::IO,
+            Error::Size { .. } | Error::Align { .. } | Error::UnknownLayout => Errno::INVAL,
+            Error::Tunables { .. } | Error::Foreign { .. } | Error::DoubleFree { .. } => {
+                Errno::INVAL
+            }
+        };
+        errno.raw_os_error()
+    }
 }

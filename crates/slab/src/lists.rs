@@ -3,8 +3,9 @@
 //! ```text
 //!   partial | full | free: heads of lists that are linked in the descriptors
 //! ```
-use crate::layout::Shape;
-use crate::slab::{Held, Slab};
+use crate::held::Held;
+use crate::shape::Shape;
+use crate::slab::Slab;
 use crate::sync::Relaxed;
 use page::ExtentId;
 

@@ -3,10 +3,11 @@
 //! The lock, the count and what the owner may do are played here as the depot has them (K3); the bits are the real ones.
 #![allow(unsafe_code)]
 
-use crate::bits::{Bits, Freed, NO_ONE, Owner, Word};
+use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
+use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const MINE: u32 = 1;
 
@@ -145,6 +146,36 @@ fn loom_a_second_free_changes_nothing() {
     });
 }
 
+/// B3: a second free that is over when the object is given out does nothing to it, wherever it came in between.
+#[test]
+fn loom_a_stray_bit_is_never_given_out() {
+    model(|| {
+        let slab = Slab::new(1);
+        let over = Arc::new(AtomicBool::new(false));
+        let other = {
+            let (slab, over) = (slab.clone(), over.clone());
+            thread::spawn(move || {
+                assert!(slab.free(0));
+                slab.free(0);
+                over.store(true, Release);
+            })
+        };
+        let mut found = 0;
+        slab.bits().collect(|_| found += 1);
+        if over.load(Acquire) {
+            slab.bits().collect(|_| found += 1);
+            // As with a current word: at once, or after a look at the slab.
+            let [live, remote] = [&slab.live[0], &slab.remote[0]];
+            let taken = bits::take(live, remote).or_else(|| slab.bits().take_from(0));
+            assert_eq!((found, taken), (1, Some(0)));
+            slab.bits().collect(|_| found += 1);
+            assert_eq!(found, 1, "it is its new user's");
+            assert!(bits::free(live, remote, 0), "who frees it once");
+        }
+        other.join().unwrap();
+    });
+}
+
 /// What its user wrote to an object is seen by who is given it next.
 #[test]
 fn loom_what_was_written_comes_before() {
@@ -162,8 +193,7 @@ fn loom_what_was_written_comes_before() {
         let mut found = 0;
         slab.bits().collect(|_| found += 1);
         if found == 1 {
-            let (_, index) = slab.bits().take_from(0);
-            assert_eq!(index, 0);
+            assert_eq!(slab.bits().take_from(0), Some(0));
             // SAFETY: it was freed and is this thread's now.
             assert_eq!(bytes.with(|bytes| unsafe { *bytes }), 7);
         }

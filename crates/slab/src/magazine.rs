@@ -1,28 +1,35 @@
 //! Magazines: the slabs that are a thread's own, in which it takes and frees without a lock or an atomic operation.
 //!
 //! ```text
-//!   thread 3 --> | kept, limit | current | head --> slab <--> slab <--> ... <-- tail |   linked in the descriptors
-//!                | near: descriptor | descriptor | ... |    of slabs that were freed in lately, by page number
+//!   thread 3 --> | word: live, remote, base | grid | kept, limit |       all that is needed to take; to free, also
+//!                | near: first, live | first, live | ...         |       slabs by the granule of an address
+//!                | current | head --> slab <--> slab <--> ... <-- tail | linked in the descriptors
 //! ```
-//! What is near may be anything that once was: whoever finds a descriptor there compares it with the address.
+//! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one is taken. Slabs of
+//! layouts that have an index are never near, and have no word.
 //!
 //! # Safety
 //! - M1: a thread's magazine is made and used by that thread alone: a [`Number`] can't leave its thread, and a number
 //!   goes to another one under a lock. Others may look at `kept`, and set `limit` to 0, which asks for all of it.
+//! - M2: the word, and what is near, are slabs' that the thread owns now: who makes a slab the thread's notes it, and
+//!   who makes it no one's forgets it first. So the words of bits stay, and the thread may change the live ones (K3).
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::layout::Shape;
-use crate::slab::Slab;
+use crate::bits::{self, Bits, Word};
+use crate::grid::Grid;
+use crate::shape::{PAGES_MAX, Shape};
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
 use crate::thread::{NUMBERS, Number};
-use page::{Extent, ExtentId};
+use page::ExtentId;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{NonNull, null_mut};
 
-/// Slabs that a thread finds at once, and the binary logarithm of the bytes they are told apart by.
-const NEAR: usize = 512;
-const NEAR_SHIFT: u32 = 12;
+/// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are the smallest.
+const NEAR: usize = 256;
+const NEAR_SHIFT: u32 = 14;
+/// Pages are no longer than 64 KiB.
+const PAGE_SHIFT_MAX: u32 = 16;
 
 /// How many free objects a thread keeps in slabs of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,48 +55,180 @@ impl Tunables {
     }
 }
 
+#[inline]
+fn place(address: usize) -> usize {
+    (address >> NEAR_SHIFT) % NEAR
+}
+
 /// The slabs of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     /// Which of them objects are taken from.
-    pub(crate) current: Option<(ExtentId, NonNull<Slab>)>,
+    pub(crate) current: Option<ExtentId>,
     pub(crate) head: Option<ExtentId>,
     pub(crate) tail: Option<ExtentId>,
 }
 
+/// Where a slab begins, and its live bits.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    first: usize,
+    live: *const Word,
+}
+
+impl Near {
+    /// In place `place` it is no slab's: `first` is half a table away from all addresses that are looked for there,
+    /// and a slab is shorter.
+    fn none(place: usize) -> Cell<Self> {
+        let first = ((place + NEAR / 2) % NEAR) << NEAR_SHIFT;
+        Cell::new(Near { first, live: std::ptr::null() })
+    }
+}
+
+/// 64 objects: their bits, and where the first lies.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    live: NonNull<Word>,
+    remote: NonNull<Word>,
+    base: NonNull<u8>,
+}
+
+/// What became of an object that was to be freed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    Done,
+    /// Done, and more is kept than may be.
+    Over,
+    /// Not found here, or not live.
+    Not,
+}
+
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub(crate) struct Magazine {
+    word: Cell<Option<Current>>,
+    grid: Grid,
+    /// Words of the live bits of a slab, behind which the remote ones lie.
+    words: usize,
     /// Free objects in the thread's slabs.
     kept: AtomicU32,
     /// Most there may be; 0 asks for all.
     limit: AtomicU32,
     own: UnsafeCell<Own>,
-    near: [Cell<Option<NonNull<Extent<Slab>>>>; NEAR],
+    near: [Cell<Near>; NEAR],
 }
 
+// What every call needs is a line of memory.
+const _: () = assert!(std::mem::offset_of!(Magazine, own) == 64);
+// The longest slab, in granules, is less than half the table (`Near::none`).
+const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - NEAR_SHIFT) < NEAR / 2);
+
 impl Magazine {
+    fn new(limit: u32, shape: &Shape) -> Self {
+        Magazine {
+            word: Cell::new(None),
+            grid: Grid::new(shape),
+            words: shape.bits_words,
+            kept: AtomicU32::new(0),
+            limit: AtomicU32::new(limit),
+            own: UnsafeCell::default(),
+            near: std::array::from_fn(Near::none),
+        }
+    }
+
+    /// An object of the current word.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<NonNull<u8>> {
+        let Current { live, remote, base } = self.word.get()?;
+        // SAFETY: M2.
+        let index = unsafe { bits::take(live.as_ref(), remote.as_ref()) }?;
+        self.set_kept(self.kept().wrapping_sub(1));
+        // SAFETY: the word's bits beyond the last object are never free, so it lies in the slab.
+        Some(unsafe { base.add(index.wrapping_mul(self.grid.stride)) })
+    }
+
+    /// Frees an object of a slab that is near.
+    #[inline]
+    pub(crate) fn put(&self, object: NonNull<u8>) -> Put {
+        let address = object.addr().get();
+        let Near { first, live } = self.near[place(address)].get();
+        let Some(index) = self.grid.index(address.wrapping_sub(first)) else { return Put::Not };
+        // SAFETY: the address lies in the slab that begins at `first`, where it has an object of this number; M2. Behind
+        // the words of live bits lie as many of remote ones.
+        let freed = unsafe {
+            let live = live.add(index / 64);
+            bits::free(&*live, &*live.add(self.words), index)
+        };
+        if !freed {
+            return Put::Not;
+        }
+        let kept = self.kept().wrapping_add(1);
+        self.set_kept(kept);
+        if kept > self.limit.load(Relaxed) { Put::Over } else { Put::Done }
+    }
+
+    /// Which word of the current slab, whose bits these are, objects are taken from; the first, if from none yet.
+    pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
+        let is_it =
+            |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));
+        bits.live.iter().position(is_it).unwrap_or(0)
+    }
+
+    /// Objects are taken from word `word` of a slab of the thread's from now on.
+    pub(crate) fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
+        let [live, remote] = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
+        // SAFETY: a word has a bit for an object at least, which lies in the slab.
+        let base = unsafe { first.add(word * 64 * self.grid.stride) };
+        self.word.set(Some(Current { live, remote, base }));
+    }
+
+    /// From no word, until [`set_word`](Self::set_word).
+    pub(crate) fn forget_word(&self) {
+        self.word.set(None);
+    }
+
+    /// The places of a slab's granules.
+    fn places(&self, first: usize) -> impl Iterator<Item = usize> {
+        (first >> NEAR_SHIFT..=(first + self.grid.span - 1) >> NEAR_SHIFT).map(|nth| nth % NEAR)
+    }
+
+    /// Notes a slab of the thread's, whose first object lies at `first`.
+    pub(crate) fn set_near(&self, first: usize, live: &[Word]) {
+        self.places(first)
+            .for_each(|place| self.near[place].set(Near { first, live: live.as_ptr() }));
+    }
+
+    /// Forgets a slab.
+    pub(crate) fn forget_near(&self, first: usize) {
+        let places = self.places(first).filter(|&place| self.near[place].get().first == first);
+        places.for_each(|place| self.near[place].swap(&Near::none(place)));
+    }
+
+    /// Asserts that what is near, and the word, are those of the thread's slabs (M2): `slabs`, of which `current` is one.
+    pub(crate) fn check(
+        &self,
+        slabs: &[(usize, *const Word)],
+        current: Option<(&Bits<'_>, usize)>,
+    ) {
+        for (place, near) in self.near.iter().enumerate() {
+            let Near { first, live } = near.get();
+            let is_none = first == Near::none(place).get().first;
+            assert!(is_none || slabs.contains(&(first, live)), "{first:#x} is not the thread's");
+        }
+        if let Some(Current { live, remote, base }) = self.word.get() {
+            let Some((bits, first)) = current else { panic!("a word without a slab") };
+            let word = self.word_of(bits);
+            let words = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
+            assert_eq!([live, remote], words, "the word is the current slab's");
+            assert_eq!(base.addr().get(), first + word * 64 * self.grid.stride);
+        }
+    }
+
     /// The thread's slabs, for the length of `work`, which does not come here again.
     #[inline]
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Own) -> R) -> R {
         // SAFETY: M1: whoever has the magazine is its thread; or no other is left (`Magazines::all`).
         work(unsafe { &mut *self.own.get() })
-    }
-
-    fn place(&self, object: NonNull<u8>) -> &Cell<Option<NonNull<Extent<Slab>>>> {
-        &self.near[(object.addr().get() >> NEAR_SHIFT) % NEAR]
-    }
-
-    /// The descriptor of the slab that `object` lies in, or another one, or none.
-    #[inline]
-    pub(crate) fn near(&self, object: NonNull<u8>) -> Option<&Extent<Slab>> {
-        // SAFETY: `set_near` was given it; descriptors stay as long as the arena, which the cache holds.
-        self.place(object).get().map(|extent| unsafe { extent.as_ref() })
-    }
-
-    /// Notes the descriptor of the slab that `object` lies in.
-    pub(crate) fn set_near(&self, object: NonNull<u8>, extent: &Extent<Slab>) {
-        self.place(object).set(Some(NonNull::from(extent)));
     }
 
     #[inline]
@@ -123,7 +262,7 @@ impl Magazine {
 pub(crate) struct Magazines {
     tunables: Tunables,
     /// By thread; null before a thread's first object.
-    slots: Box<[AtomicPtr<Magazine>; NUMBERS]>,
+    slots: [AtomicPtr<Magazine>; NUMBERS],
 }
 
 // SAFETY: slabs may be any thread's; a magazine is its thread's alone (M1).
@@ -133,7 +272,7 @@ unsafe impl Sync for Magazines {}
 
 impl Magazines {
     pub(crate) fn new(tunables: Tunables) -> Self {
-        Magazines { tunables, slots: Box::new([const { AtomicPtr::new(null_mut()) }; NUMBERS]) }
+        Magazines { tunables, slots: [const { AtomicPtr::new(null_mut()) }; NUMBERS] }
     }
 
     pub(crate) fn tunables(&self) -> Tunables {
@@ -149,7 +288,7 @@ impl Magazines {
     }
 
     /// The thread's magazine, made if need be; none where it may have none, or there is no memory.
-    pub(crate) fn make(&self, number: Number) -> Option<&Magazine> {
+    pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&Magazine> {
         if let Some(made) = self.own(number) {
             return Some(made);
         }
@@ -159,12 +298,7 @@ impl Magazines {
         let slot = &self.slots[usize::from(number.place())];
         let mut memory = Vec::new();
         memory.try_reserve_exact(1).ok()?;
-        memory.push(Magazine {
-            kept: AtomicU32::new(0),
-            limit: AtomicU32::new(self.tunables.limit),
-            own: UnsafeCell::default(),
-            near: [const { Cell::new(None) }; NEAR],
-        });
+        memory.push(Magazine::new(self.tunables.limit, shape));
         let magazine: *mut [Magazine] = Box::into_raw(memory.into_boxed_slice());
         slot.store(magazine.cast(), Release);
         self.own(number)
@@ -178,19 +312,32 @@ impl Magazines {
 
     /// Bytes that the magazines take.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.slots) + self.all().count() * size_of::<Magazine>()
+        size_of_val(&self.slots) + self.all().count() * size_of::<Magazine>()
     }
 }
 
-impl Drop for Magazines {
-    fn drop(&mut self) {
-        for slot in self.slots.iter() {
-            if let Some(magazine) = NonNull::new(slot.load(Relaxed)) {
-                // SAFETY: `make` leaked it, as a slice of one, and `&mut self` excludes all others.
+impl Magazines {
+    /// Ends the magazines of all threads but this one.
+    ///
+    /// # Safety
+    /// There are no other threads.
+    pub(crate) unsafe fn end_others(&self, number: Number) {
+        for (place, slot) in self.slots.iter().enumerate() {
+            if place != usize::from(number.place())
+                && let Some(magazine) = NonNull::new(slot.swap(null_mut(), Relaxed))
+            {
+                // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone (M1).
                 drop(unsafe {
                     Box::from_raw(std::ptr::slice_from_raw_parts_mut(magazine.as_ptr(), 1))
                 });
             }
         }
+    }
+}
+
+impl Drop for Magazines {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self` excludes all others; what is no one's is not this thread's.
+        unsafe { self.end_others(Number::NONE) }
     }
 }

@@ -9,11 +9,12 @@ use crate::Error;
 use crate::bits::{NO_ONE, RESERVE};
 use crate::depot::{Depot, State};
 use crate::guard::Guard;
-use crate::layout::Shape;
+use crate::held::Held;
 use crate::lists::List;
 use crate::options::Memory;
-use crate::slab::Held;
+use crate::shape::Shape;
 use crate::sync::Relaxed;
+use crate::thread::Number;
 use page::{ExtentId, PageSet};
 use std::ptr::NonNull;
 
@@ -51,13 +52,14 @@ impl Depot {
         let extent = self.arena.space.extent(id);
         let start = self.arena.space.pointer(extent.start());
         let pad = self.guard.as_ref().map_or(0, Guard::pad);
+        // First, so that a child which is forked meanwhile finds it in no list.
+        extent.data.list.store(List::Apart as u8, Relaxed);
+        extent.data.owner.store(NO_ONE, Relaxed);
         // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows of either.
         unsafe {
             let held = Held::new(&extent.data, &self.shape);
             held.reset(start, block, first + colour + pad);
         }
-        extent.data.list.store(List::Apart as u8, Relaxed);
-        extent.data.owner.store(NO_ONE, Relaxed);
         for index in 0..objects {
             let object = self.held(id).object(index);
             if let Some(guard) = &self.guard {
@@ -111,30 +113,76 @@ impl Depot {
             if let Some(destructor) = self.options.destructor {
                 (0..self.shape.objects).for_each(|index| destructor(held.object(index)));
             }
-            let Some(block) = slab.block() else { unreachable!("{id:?} is no slab") };
-            let all = u16::MAX >> (u16::BITS as usize - self.shape.pages);
-            let pages = PageSet::from_low_bits((all & !slab.released()).into());
-            // SAFETY: no object is out, and no one looks any more (K1).
-            if unsafe { space.release(id, &pages) }.len() == pages.len() {
-                slab.clear();
-                space.free(id);
-                self.free_block(block);
-            } else {
-                // Locked memory, so none of it was given back before: it stays, as a new slab.
-                self.prepare(id, block);
-                self.state().lists.link(id, List::Free, |id| self.held(id));
+            self.give_back(id);
+        }
+    }
+
+    /// Gives back the pages of a slab, and its block if it has one.
+    fn give_back(&self, id: ExtentId) {
+        let space = &self.arena.space;
+        let slab = &space.extent(id).data;
+        let block = slab.block();
+        let all = u16::MAX >> (u16::BITS as usize - self.shape.pages);
+        let pages = PageSet::from_low_bits((all & !slab.released()).into());
+        // SAFETY: no object is out, and no one looks any more (K1).
+        if unsafe { space.release(id, &pages) }.len() == pages.len() {
+            slab.clear();
+            space.free(id);
+            block.into_iter().for_each(|block| self.free_block(block));
+        } else if let Some(block) = block {
+            // Locked memory, so none of it was given back before: it stays, as a new slab.
+            self.prepare(id, block);
+            self.state().lists.link(id, List::Free, |id| self.held(id));
+        }
+    }
+
+    /// Gives up the slabs of all threads but this one, which are no more, and what they were about.
+    pub(crate) fn mend_slabs(&self, number: Number) {
+        let space = &self.arena.space;
+        self.blocks.mend();
+        let mut state = self.state();
+        let mut lost = Vec::new();
+        for id in space.live().filter(|&id| space.extent(id).tag() == self.tag) {
+            let slab = &space.extent(id).data;
+            let owner = slab.owner.load(Relaxed);
+            if number.is(owner) || state.reserve.contains(&id) {
+                continue;
+            }
+            if slab.first().is_null() || slab.block().is_none() {
+                lost.push(id);
+            } else if List::of_slab(slab) != List::Apart {
+                state.lists.unlink(id, |id| self.held(id));
+                self.take_back(&mut state, id);
+            } else if owner != NO_ONE {
+                // A thread's, or the reserve's while its idle pages were given back.
+                state.owned -= usize::from(owner != RESERVE);
+                self.held(id).rebuild();
+                self.take_back(&mut state, id);
+            } else if self.options.memory == Memory::AnyTime {
+                lost.push(id);
             }
         }
+        drop(state);
+        // Without destructors: some may have been called.
+        lost.into_iter().for_each(|id| self.give_back(id));
+    }
+
+    /// Makes a slab no one's, and frees in it what others have freed. The lock is held (K3).
+    fn take_back(&self, state: &mut State, id: ExtentId) {
+        let held = self.held(id);
+        held.slab.bits(&self.shape).give_up();
+        held.collect();
+        state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
     }
 
     /// Makes the slabs of the reserve.
     pub(crate) fn make_reserve(&self) -> Result<(), Error> {
         let slabs = self.options.reserve.div_ceil(self.shape.objects);
         let refused = page::Error::Mapping { bytes: slabs * size_of::<ExtentId>() };
-        let mut state = self.state();
-        state.reserve.try_reserve_exact(slabs).map_err(|_| Error::Pages(refused))?;
+        self.state().reserve.try_reserve_exact(slabs).map_err(|_| Error::Pages(refused))?;
         for _ in 0..slabs {
             let id = self.make()?;
+            let mut state = self.state();
             self.held(id).slab.owner.store(RESERVE, Relaxed);
             state.reserve.push(id);
         }

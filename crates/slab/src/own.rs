@@ -1,82 +1,92 @@
 //! The slabs that are a thread's own: how it takes and frees in them, comes by them and gives them up.
 //!
-//! # Safety
-//! - O1: who is in a function with a magazine is its thread (M1), so he may work in its slabs (K3). A slab that the lock
-//!   is held for, and that no thread owns, becomes the thread's in `claim` and `adopt`, and no one's in `release`.
-#![allow(unsafe_code)]
+//! Who is in a function with a magazine is its thread (M1), so he may work in its slabs (K3). A slab that the lock is
+//! held for, and that no thread owns, becomes the thread's in `claim` and `adopt`, and no one's in `release`.
 
 use crate::Error;
 use crate::depot::{Depot, State};
+use crate::held::Held;
+use crate::layout::Layout;
 use crate::lists::List;
-use crate::magazine::{Magazine, Own, Tunables};
-use crate::slab::{Held, Slab};
+use crate::magazine::{Magazine, Own, Put, Tunables};
 use crate::sync::Relaxed;
 use crate::thread::{Number, number};
 use page::ExtentId;
 use std::ptr::NonNull;
 
 impl Depot {
-    /// An object of the thread's own slab, if there is one at once.
+    /// An object of the thread's current word, if there is one.
     #[inline]
-    pub(crate) fn take_own(&self, number: Number) -> Option<NonNull<u8>> {
-        let magazine = self.magazines.own(number)?;
-        let (_, slab) = magazine.with(|own| own.current)?;
-        // SAFETY: the current slab is the calling thread's (K3); descriptors stay as long as the arena.
-        let held = unsafe { Held::new(slab.as_ref(), &self.shape) };
-        let index = held.take()?;
-        magazine.set_kept(magazine.kept().wrapping_sub(1));
-        Some(held.object(index))
+    pub(crate) fn take_at_once(&self, number: Number) -> Option<NonNull<u8>> {
+        self.magazines.own(number)?.take()
     }
 
-    /// Frees an object of the thread's own slabs; `None` if it is not found there at once.
+    /// Frees an object of the thread's own slabs, if it is found at once.
     #[inline]
-    pub(crate) fn free_near(
-        &self,
-        number: Number,
-        object: NonNull<u8>,
-    ) -> Option<Result<(), Error>> {
-        let magazine = self.magazines.own(number)?;
-        let extent = magazine.near(object)?;
-        let index = self.index_in(extent, object)?;
-        let is_own = number.is(extent.data.owner.load(Relaxed));
-        is_own.then(|| self.free_own(magazine, &extent.data, index))
-    }
-
-    /// Frees an object of a slab that is the calling thread's.
-    #[inline]
-    pub(crate) fn free_own(
-        &self,
-        magazine: &Magazine,
-        slab: &Slab,
-        index: usize,
-    ) -> Result<(), Error> {
-        // SAFETY: the slab is the calling thread's (K3).
-        let held = unsafe { Held::new(slab, &self.shape) };
-        if !held.put(index) {
-            return Err(Error::DoubleFree { address: held.object(index).addr().get() });
+    pub(crate) fn put_at_once(&self, number: Number, object: NonNull<u8>) -> bool {
+        let Some(magazine) = self.magazines.own(number) else { return false };
+        match magazine.put(object) {
+            Put::Done => {}
+            Put::Over => self.trim(magazine),
+            Put::Not => return false,
         }
-        magazine.set_kept(magazine.kept().wrapping_add(1));
+        true
+    }
+
+    /// Frees an object of a slab that is the calling thread's; false where it is free.
+    pub(crate) fn free_own(&self, magazine: &Magazine, id: ExtentId, index: usize) -> bool {
+        // The slab is the calling thread's (K3).
+        let held = self.held(id);
+        if !held.put(index) {
+            return false;
+        }
+        self.note_near(magazine, held);
+        magazine.set_kept(magazine.kept() + 1);
         if magazine.is_over() {
             self.trim(magazine);
         }
-        Ok(())
+        true
+    }
+
+    fn note_near(&self, magazine: &Magazine, held: Held<'_>) {
+        if self.shape.layout == Layout::Native {
+            magazine.set_near(held.object(0).addr().get(), held.slab.bits(&self.shape).live);
+        }
     }
 
     /// An object from where there is one, in a slab that becomes the thread's if it may have any.
     pub(crate) fn take(&self) -> Result<NonNull<u8>, Error> {
         let number = number();
-        let Some(magazine) = self.magazines.make(number) else { return self.take_shared() };
+        let Some(magazine) = self.magazines.make(number, &self.shape) else {
+            return self.take_shared();
+        };
         loop {
-            if let Some(object) = self.take_own(number) {
+            let current = magazine.with(|own| own.current);
+            if let Some(object) = current.and_then(|id| self.take_own(magazine, id)) {
                 return Ok(object);
             }
             self.refill(magazine, number)?;
         }
     }
 
+    /// An object of the thread's current slab.
+    fn take_own(&self, magazine: &Magazine, id: ExtentId) -> Option<NonNull<u8>> {
+        // The slab is the calling thread's (K3).
+        let held = self.held(id);
+        if self.shape.layout == Layout::Native {
+            let bits = held.slab.bits(&self.shape);
+            let word = bits.next_word(magazine.word_of(&bits))?;
+            magazine.set_word(&bits, held.object(0), word);
+            return magazine.take();
+        }
+        let object = held.take().map(|index| held.object(index))?;
+        magazine.set_kept(magazine.kept() - 1);
+        Some(object)
+    }
+
     /// Makes a slab with free objects the thread's current one.
     fn refill(&self, magazine: &Magazine, number: Number) -> Result<(), Error> {
-        if let Some((id, _)) = magazine.with(|own| own.current) {
+        if let Some(id) = magazine.with(|own| own.current) {
             // The thread's, so it may work there (K3).
             let found = self.held(id).collect();
             if found > 0 {
@@ -85,32 +95,27 @@ impl Depot {
             }
         }
         let mut state = self.state();
-        if let Some((id, _)) = magazine.with(|own| own.current.take()) {
+        if let Some(id) = magazine.with(|own| own.current) {
             self.release(&mut state, magazine, id);
         }
         let lists = &state.lists;
         let shared = || lists.first(List::Partial).or_else(|| lists.first(List::Free));
-        match magazine.with(|own| own.head).or_else(shared) {
-            Some(id) if List::of_slab(self.held(id).slab) == List::Apart => {
-                self.set_current(magazine, id)
-            }
+        let id = match magazine.with(|own| own.head).or_else(shared) {
+            Some(id) if List::of_slab(self.held(id).slab) == List::Apart => id,
             Some(id) => {
                 self.recommit(id)?;
                 self.claim(&mut state, magazine, number, id);
-                self.set_current(magazine, id);
+                id
             }
             None => {
                 drop(state);
                 let id = self.make()?;
                 self.adopt(&mut self.state(), magazine, number, id);
-                self.set_current(magazine, id);
+                id
             }
-        }
+        };
+        magazine.with(|own| own.current = Some(id));
         Ok(())
-    }
-
-    fn set_current(&self, magazine: &Magazine, id: ExtentId) {
-        magazine.with(|own| own.current = Some((id, NonNull::from(self.held(id).slab))));
     }
 
     /// Makes a slab that is in a list the thread's. The lock is held (K3).
@@ -132,6 +137,7 @@ impl Depot {
         state.owned += 1;
         let free = self.shape.objects - held.active();
         magazine.set_kept(magazine.kept() + free as u32);
+        self.note_near(magazine, held);
         magazine.with(|own| {
             held.set_links(None, own.head);
             match own.head {
@@ -155,8 +161,13 @@ impl Depot {
                 Some(next) => self.held(next).set_prev(prev),
                 None => own.tail = prev,
             }
-            own.current = own.current.filter(|&(current, _)| current != id);
+            if own.current == Some(id) {
+                own.current = None;
+                magazine.forget_word();
+            }
         });
+        magazine.forget_near(held.object(0).addr().get());
+        held.recount();
         let free = self.shape.objects - held.active();
         magazine.set_kept(magazine.kept() - free as u32);
         held.slab.bits(&self.shape).give_up();

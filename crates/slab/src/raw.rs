@@ -25,6 +25,7 @@ pub struct RawCache {
 
 impl RawCache {
     /// A cache of objects of `size` bytes, aligned to `align`, a power of two up to a page.
+    #[doc(alias = "kmem_cache_create")]
     pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
         Self::with_options(arena, size, align, Options::default())
     }
@@ -43,9 +44,10 @@ impl RawCache {
     }
 
     /// An object. Its bytes are those it had when it was last freed, the constructor's, or zero.
+    #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
-        match self.depot.take_own(number_if_known()) {
+        match self.depot.take_at_once(number_if_known()) {
             Some(object) => Ok(object),
             None => self.alloc_slowly(),
         }
@@ -75,11 +77,13 @@ impl RawCache {
     ///
     /// # Safety
     /// No one uses the object again.
+    #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        match self.depot.free_near(number_if_known(), object) {
-            Some(done) => done,
-            None => self.free_slowly(object),
+        if self.depot.put_at_once(number_if_known(), object) {
+            Ok(())
+        } else {
+            self.free_slowly(object)
         }
     }
 
@@ -98,11 +102,13 @@ impl RawCache {
 
     /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs went, or wait for a
     /// grace period.
+    #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.depot.shrink()
     }
 
     /// Ends the cache. Objects that users still have are an error, which names them; they stay readable.
+    #[doc(alias = "kmem_cache_destroy")]
     pub fn destroy(self) -> Result<(), Leak> {
         self.leak()
     }
@@ -117,6 +123,12 @@ impl RawCache {
     /// The arena the cache's slabs lie in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.depot.arena
+    }
+
+    /// Bytes of an object, as they were asked for.
+    #[doc(alias = "kmem_cache_size")]
+    pub fn size(&self) -> usize {
+        self.depot.size
     }
 
     /// The shape of the cache's slabs.

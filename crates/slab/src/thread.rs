@@ -19,6 +19,9 @@ pub(crate) struct Number {
 }
 
 impl Number {
+    /// No thread's.
+    pub(crate) const NONE: Number = Number { number: 0, here: PhantomData };
+
     /// The place of the thread's things among those of all threads; 0 is no thread's.
     #[inline]
     pub(crate) fn place(self) -> u8 {
@@ -46,6 +49,15 @@ impl Number {
 pub(crate) trait Keeper: Send + Sync {
     /// Gives up what was kept for the thread, which ends.
     fn leave(&self, number: Number);
+
+    /// Takes its locks, over a fork.
+    fn hold(&self);
+
+    /// Releases what `hold` took.
+    fn let_go(&self);
+
+    /// Gives up what was kept for all threads but this one, in a child.
+    fn mend(&self, number: Number);
 }
 
 static CACHES: Mutex<Vec<Weak<dyn Keeper>>> = Mutex::new(Vec::new());
@@ -67,6 +79,36 @@ pub(crate) fn register(keeper: Weak<dyn Keeper>) {
 pub(crate) fn forget<K: Keeper + 'static>(keeper: &Arc<K>) {
     let keeper: Weak<dyn Keeper> = Arc::downgrade(keeper) as Weak<dyn Keeper>;
     CACHES.lock().retain(|other| !other.ptr_eq(&keeper));
+}
+
+/// Holds the registry still over a fork, and says what is in it.
+pub(crate) fn hold(keepers: &mut Vec<Arc<dyn Keeper>>) {
+    CACHES.hold_with(|caches| keepers.extend(caches.iter().filter_map(Weak::upgrade)));
+}
+
+/// Releases what [`hold`] took.
+pub(crate) fn let_go() {
+    CACHES.let_go();
+}
+
+/// Holds the numbers still over a fork, as the last of all.
+pub(crate) fn hold_numbers() {
+    TAKEN.hold();
+}
+
+/// Releases what [`hold_numbers`] took.
+pub(crate) fn let_go_numbers() {
+    TAKEN.let_go();
+}
+
+/// Makes the numbers of other threads free, in a child; the calling thread's.
+pub(crate) fn forget_lost() -> Number {
+    let number = number_if_known();
+    let place = usize::from(number.place());
+    let mut taken = TAKEN.lock();
+    *taken = [1, 0, 0, 0];
+    taken[place / 64] |= 1 << (place % 64);
+    number
 }
 
 /// The calling thread's number, if it was given one by [`number`].

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{Request, SIZES, figure, kinds};
 use crate::Error;
 use crate::memory::ProcessMemory;
-use crate::objects::{Objects, Visit, name, visit};
+use crate::objects::{ObjectKind, Objects, Visit};
 use crate::report::{Bound, Report};
-use crate::stores::StoreKind;
 
 /// Live objects, where nothing else is asked for.
 const OBJECTS: u64 = 10_000_000;
@@ -23,7 +22,7 @@ const STAYS: u32 = 100;
 /// What a process of its own is to hold.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Held {
-    kind: u8,
+    kind: ObjectKind,
     size: usize,
     count: u64,
     seed: u64,
@@ -40,10 +39,10 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     let count = request.operations.unwrap_or(OBJECTS);
     for size in SIZES {
         for kind in kinds() {
-            let held = Held { kind: number(kind), size, count, seed: request.seed };
+            let held = Held { kind, size, count, seed: request.seed };
             let memory = measure(held)?;
             let bytes = (size as u64 * count) as f64;
-            let told = |what: &str| format!("{size} bytes live/{}: {what}", name(kind));
+            let told = |what: &str| format!("{size} bytes live/{}: {what}", kind.name());
             let [full, left] = memory.held.map(|held| held as f64);
             if let [Some(counted), Some(after)] = memory.counted {
                 let share = figure(
@@ -68,11 +67,6 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         }
     }
     Ok(())
-}
-
-fn number(kind: StoreKind) -> u8 {
-    [StoreKind::Pool].iter().chain(&StoreKind::RIVALS).position(|other| *other == kind).unwrap_or(0)
-        as u8
 }
 
 fn measure(held: Held) -> Result<Memory, Error> {
@@ -100,9 +94,7 @@ pub fn hold(order: &str) -> Result<(), Error> {
         expected: "what an experiment gives",
     };
     let held: Held = serde_json::from_str(order).map_err(malformed)?;
-    let kinds: Vec<_> = [StoreKind::Pool].into_iter().chain(StoreKind::RIVALS).collect();
-    let kind = kinds[held.kind as usize % kinds.len()];
-    let memory = visit(kind, held.size, Fill(held))?;
+    let memory = held.kind.visit(held.size, Fill(held))?;
     println!("{}", serde_json::to_string(&memory).map_err(malformed)?);
     Ok(())
 }

@@ -5,20 +5,10 @@ use std::sync::Arc;
 use slab::{Arena, Layout, Options, RawCache, line_align};
 
 use super::figure;
+use super::s4::CACHES;
 use crate::Error;
 use crate::report::{Bound, Report};
 
-/// Cache, bytes, objects per slab with the header and without.
-const CACHES: [(&str, usize, usize, usize); 8] = [
-    ("kmalloc-512", 512, 8, 8),
-    ("kmalloc-256", 256, 15, 15),
-    ("kmalloc-192", 192, 20, 20),
-    ("kmalloc-96", 96, 30, 31),
-    ("kmalloc-64", 64, 59, 60),
-    ("kmalloc-128", 128, 30, 31),
-    ("kmalloc-32", 32, 112, 113),
-    ("kmem_cache", 192, 20, 20),
-];
 /// Objects of each cache when its row is looked at.
 const OBJECTS: usize = 10_000;
 

@@ -1,0 +1,13 @@
+//! The caches of experiment S4, with 4 KiB slabs and aligned to lines.
+
+/// Cache, bytes, objects per slab with the header in front of the objects and without.
+pub const CACHES: [(&str, usize, usize, usize); 8] = [
+    ("kmalloc-512", 512, 8, 8),
+    ("kmalloc-256", 256, 15, 15),
+    ("kmalloc-192", 192, 20, 20),
+    ("kmalloc-96", 96, 30, 31),
+    ("kmalloc-64", 64, 59, 60),
+    ("kmalloc-128", 128, 30, 31),
+    ("kmalloc-32", 32, 112, 113),
+    ("kmem_cache", 192, 20, 20),
+];

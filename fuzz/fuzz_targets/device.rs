@@ -64,7 +64,7 @@ impl Shadow {
     fn settle(&mut self, at: usize, new: &[u8], done: std::result::Result<(), Error>) {
         let done = match done {
             Ok(()) => new.len(),
-            Err(Error::OutOfMemory { slot, source }) => {
+            Err(Error::OutOfMemory { slot, source, .. }) => {
                 assert!(source.is_limit() || self.refusing, "{source}");
                 (slot as usize * BLOCK).saturating_sub(at)
             }
@@ -74,10 +74,25 @@ impl Shadow {
         self.compare(at, new.len());
     }
 
+    /// Slots that the range covers whole, which always works.
     fn discard(&mut self, at: usize, len: usize) {
-        let new = vec![0; len];
-        let discarded = self.device.discard(at as u64, len as u64);
-        self.settle(at, &new, discarded);
+        self.device.discard(at as u64, len as u64).expect("within the device");
+        self.free(at, len);
+        self.compare(at, len);
+    }
+
+    fn free(&mut self, at: usize, len: usize) {
+        let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+        if !whole.is_empty() {
+            self.bytes[whole].fill(0);
+        }
+    }
+
+    /// Of a refused request whole slots are zeros, and the first of the others is, or none.
+    fn write_zeroes(&mut self, at: usize, len: usize) {
+        let zeroed = self.device.write_zeroes(at as u64, len as u64);
+        self.free(at, len);
+        self.settle(at, &vec![0; len], zeroed);
     }
 
     fn step(&mut self, input: &mut Unstructured) -> Result<()> {
@@ -95,7 +110,11 @@ impl Shadow {
             }
             9..=11 => {
                 let (at, len) = self.range(input)?;
-                self.discard(at, len);
+                if input.arbitrary()? {
+                    self.discard(at, len);
+                } else {
+                    self.write_zeroes(at, len);
+                }
             }
             12 => {
                 let before = self.device.mm_stat().mem_used_total;
@@ -134,7 +153,7 @@ impl Shadow {
         refused(self.device.write(offset, &vec![7; usize::from(len)]));
         refused(self.device.read(offset, &mut vec![7; usize::from(len)]));
         refused(self.device.discard(offset, u64::from(len)));
-        refused(self.device.discard(offset, u64::MAX - u64::from(len)));
+        refused(self.device.write_zeroes(offset, u64::MAX - u64::from(len)));
         Ok(())
     }
 

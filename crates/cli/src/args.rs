@@ -1,14 +1,15 @@
 //! The command line, as typed values.
 
+use crate::attributes::{self, Setting};
 use crate::error::Error;
 use crate::geometry::GeometryLine;
-use crate::memparse;
 use crate::refusal::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zcomp::{Codec, Params};
+use zram::memparse;
 use zsmalloc::Geometry;
 
 /// The most threads that can be asked for.
@@ -33,6 +34,7 @@ struct Cli {
 enum Subcommands {
     Fill(FillLine),
     Classes(ClassesLine),
+    Attributes(AttributesLine),
     TrainDictionary(TrainLine),
 }
 
@@ -55,7 +57,8 @@ Examples:
   uzram fill /usr/lib
   uzram fill --algorithm zstd --level 3 --input-limit 2G --classes /usr/lib /usr/share
   uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
-  uzram fill --json --mem-limit 512M dump.img")]
+  uzram fill --json --mem-limit 512M dump.img
+  uzram fill --set algorithm_params=dict=lib.dict --show io_stat --show compaction_stat /usr/lib")]
 struct FillLine {
     /// Algorithm: lz4, lz4hc or zstd
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
@@ -80,6 +83,13 @@ struct FillLine {
     /// When objects are moved together so that pages become free
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     compaction: CompactionMode,
+    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
+    /// what other options say; can be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting)]
+    set: Vec<Setting>,
+    /// Add what an attribute reads as when all is stored; can be given again
+    #[arg(long, value_name = "NAME", value_parser = attributes::readable)]
+    show: Vec<&'static str>,
     /// Add the table of size classes, as the kernel's `classes` file
     #[arg(long)]
     classes: bool,
@@ -165,6 +175,16 @@ struct TrainLine {
     paths: Vec<PathBuf>,
 }
 
+/// Print the attributes of a device: what 'uzram fill' can set and show
+///
+/// Names, words and errors are those of the kernel's zram, as far as it has them.
+#[derive(Debug, Args)]
+struct AttributesLine {
+    /// Print a JSON array instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -172,6 +192,8 @@ pub(crate) enum Command {
     Fill(FillArgs),
     /// `uzram classes`
     Classes(ClassesArgs),
+    /// `uzram attributes`
+    Attributes(Form),
     /// `uzram train-dictionary`
     TrainDictionary(TrainArgs),
 }
@@ -223,6 +245,9 @@ pub(crate) struct FillArgs {
     pub(crate) input_pages: Option<u64>,
     pub(crate) geometry: Geometry,
     pub(crate) compaction: CompactionMode,
+    pub(crate) set: Vec<Setting>,
+    /// Names of attributes.
+    pub(crate) show: Vec<&'static str>,
     pub(crate) class_table: ClassTable,
     pub(crate) form: Form,
     pub(crate) paths: Vec<PathBuf>,
@@ -291,6 +316,16 @@ impl From<CompactionMode> for zram::Compaction {
     }
 }
 
+impl From<zram::Compaction> for CompactionMode {
+    fn from(compaction: zram::Compaction) -> Self {
+        match compaction {
+            zram::Compaction::Auto => CompactionMode::Auto,
+            zram::Compaction::Manual => CompactionMode::Manual,
+            zram::Compaction::Off => CompactionMode::Off,
+        }
+    }
+}
+
 impl Form {
     fn new(is_json: bool) -> Self {
         if is_json { Form::Json } else { Form::Table }
@@ -314,6 +349,8 @@ impl TryFrom<FillLine> for FillArgs {
             // Slots have 4 KiB.
             geometry: line.geometry.table(0)?.geometry(),
             compaction: line.compaction,
+            set: line.set,
+            show: line.show,
             class_table: if line.classes { ClassTable::Shown } else { ClassTable::Omitted },
             form: Form::new(line.json),
             paths: line.paths,
@@ -344,6 +381,7 @@ impl TryFrom<Cli> for Command {
         Ok(match cli.command {
             Subcommands::Fill(line) => Command::Fill(line.try_into()?),
             Subcommands::Classes(line) => Command::Classes(line.try_into()?),
+            Subcommands::Attributes(line) => Command::Attributes(Form::new(line.json)),
             Subcommands::TrainDictionary(line) => Command::TrainDictionary(line.into()),
         })
     }

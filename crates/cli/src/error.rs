@@ -44,6 +44,9 @@ pub(crate) enum Error {
     /// The codec can't do what is asked for.
     #[error("--level: {0}")]
     Level(zcomp::Error),
+    /// An attribute can't have the value.
+    #[error("--set: {0}")]
+    Setting(zram::Error),
     /// There are no such size classes.
     #[error("{flag}: {source}")]
     Geometry {
@@ -73,6 +76,17 @@ pub(crate) enum Error {
          raise --mem-limit, or give less with --input-limit"
     )]
     Limit {
+        /// The limit in words.
+        limit: String,
+        /// What there is.
+        stored: Stored,
+    },
+    /// The limit of all memory was reached.
+    #[error(
+        "all memory would pass its limit of {limit} after {stored}; \
+         raise total_limit, or give less with --input-limit"
+    )]
+    TotalLimit {
         /// The limit in words.
         limit: String,
         /// What there is.
@@ -205,6 +219,7 @@ impl Error {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
             Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
+            Error::Setting(_) => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,
         })

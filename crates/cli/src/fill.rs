@@ -1,6 +1,7 @@
 //! `uzram fill`: plan, store, measure, read back.
 
 use crate::args::{ClassTable, FillArgs, MemLimit};
+use crate::attributes::Shown;
 use crate::crew::Crew;
 use crate::error::{Error, Stored, escaped};
 use crate::input;
@@ -17,7 +18,7 @@ use crate::units::human;
 use crate::worker::{WORKER_BYTES, Worker};
 use std::thread;
 use zcomp::Prepared;
-use zram::{Config, Device, MmStat};
+use zram::{Config, Device, MmStat, Zram};
 
 /// More threads than this only for who asks.
 const THREADS_DEFAULT_MAX: usize = 16;
@@ -47,8 +48,9 @@ struct Filled {
     stat: MmStat,
     mem_total: u64,
     classes: Option<String>,
-    /// The error that ended storing early.
-    full: Option<zsmalloc::Error>,
+    shown: Vec<Shown>,
+    /// The error that ended storing early, and the limit of all memory, if it was that.
+    full: Option<(zsmalloc::Error, Option<u64>)>,
     tallies: Vec<Tally>,
 }
 
@@ -57,47 +59,51 @@ struct Filled {
 /// # Errors
 /// Nothing could be measured: wrong use, Ctrl-C, or a failure that is not a full device.
 pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
-    args.algorithm.check(&args.params).map_err(Error::Level)?;
-    let codec = args.algorithm.prepare(&args.params, PAGE)?;
+    let zram = device_to_be(args)?;
+    let settings = zram.settings();
+    settings.algorithm.check(&settings.params).map_err(Error::Level)?;
+    let codec = settings.algorithm.prepare(&settings.params, PAGE)?;
     let notices = Notices::default();
     let plan = input::plan(&args.paths, args.input_pages, &notices, interrupt)?;
     let job = Job::new(&plan, &notices, interrupt);
     let room = memory::room();
     let threads = args.threads.unwrap_or_else(|| default_threads(room, job.batches()));
-    let config = config(args, &*codec, &plan, threads, room)?;
+    zram.configure("streams", |settings| {
+        settings.streams = Some(threads);
+        Ok(())
+    })?;
+    if args.mem_limit == MemLimit::Default && !args.set.iter().any(|set| set.is_of("mem_limit")) {
+        let limit = room.map(|room| memory::limit_of(room, beside(&*codec, &plan, threads)));
+        zram.set_mem_limit(limit);
+    }
     let filled = thread::scope(|scope| {
         let workers = (0..threads).map(|_| Worker::new(&*codec)).collect::<Result<_, _>>()?;
-        fill(Crew::start(scope, workers, &job)?, &job, &config, args.class_table)
+        fill(Crew::start(scope, workers, &job)?, &job, &zram, args)
     })?;
-    Ok(outcome(args, &plan, &notices, threads, filled))
+    Ok(outcome(&settings, &plan, &notices, threads, filled))
+}
+
+/// What the arguments say of the device.
+fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
+    let zram = Zram::new();
+    zram.configure("settings", |settings| {
+        settings.algorithm = args.algorithm;
+        settings.params = args.params.clone();
+        settings.geometry = args.geometry;
+        settings.compaction = args.compaction.into();
+        if let MemLimit::Bytes(bytes) = args.mem_limit {
+            settings.mem_limit = Some(bytes);
+        }
+        Ok(())
+    })?;
+    args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
+    Ok(zram)
 }
 
 fn default_threads(room: Option<u64>, batches: usize) -> usize {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     let fitting = room.map_or(usize::MAX, |bytes| (bytes / ROOM_PER_THREAD) as usize);
     processors.min(THREADS_DEFAULT_MAX).min(fitting).min(batches).max(1)
-}
-
-fn config(
-    args: &FillArgs,
-    codec: &dyn Prepared,
-    plan: &Plan,
-    threads: usize,
-    room: Option<u64>,
-) -> Result<Config, Error> {
-    let pages = u64::from(plan.pages()).max(1);
-    let mut config = Config::new(pages * PAGE as u64)?;
-    config.algorithm = args.algorithm;
-    config.params = args.params.clone();
-    config.streams = Some(threads);
-    config.geometry = args.geometry;
-    config.compaction = args.compaction.into();
-    config.mem_limit = match args.mem_limit {
-        MemLimit::Bytes(bytes) => Some(bytes),
-        MemLimit::None => None,
-        MemLimit::Default => room.map(|room| memory::limit_of(room, beside(codec, plan, threads))),
-    };
-    Ok(config)
 }
 
 /// Bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and checksums.
@@ -108,32 +114,31 @@ fn beside(codec: &dyn Prepared, plan: &Plan, threads: usize) -> u64 {
 }
 
 /// Stores everything, measures, and reads it back.
-fn fill(
-    crew: Crew<'_>,
-    job: &Job<'_>,
-    config: &Config,
-    class_table: ClassTable,
-) -> Result<Filled, Error> {
+fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<Filled, Error> {
     let bytes = u64::from(job.source.plan.pages()) * PAGE as u64;
-    warm_up(config)?;
+    warm_up(zram.settings())?;
     let before = ProcessMemory::now();
-    let device = Device::new(config.clone())?;
+    zram.set_disksize(bytes.max(PAGE as u64))?;
+    let device = zram.open()?;
     let device = job.device.get_or_init(|| device);
 
     run_phase(&crew, job, Order::Store, Progress::new("storing", bytes))?;
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
-        Some(Error::Device(zram::Error::OutOfMemory { source, .. })) => Some(source),
+        Some(Error::Device(zram::Error::OutOfMemory { source, total_limit, .. })) => {
+            Some((source, total_limit))
+        }
         Some(error) => return Err(error),
         None => None,
     };
     let (stat, mem_total) = (device.mm_stat(), device.mem_total());
-    let classes = (class_table == ClassTable::Shown).then(|| device.classes().to_string());
+    let classes = (args.class_table == ClassTable::Shown).then(|| device.classes().to_string());
+    let shown = args.show.iter().map(|name| Shown::new(zram, name)).collect::<Result<_, _>>()?;
 
     run_phase(&crew, job, Order::Compare, Progress::new("comparing", bytes))?;
     job.next_phase().map_or(Ok(()), Err)?;
     let tallies = crew.finish()?;
-    Ok(Filled { before, after, stat, mem_total, classes, full, tallies })
+    Ok(Filled { before, after, stat, mem_total, classes, shown, full, tallies })
 }
 
 fn run_phase(
@@ -149,8 +154,8 @@ fn run_phase(
 }
 
 /// Has the code that is measured read from disk before memory is, with a small device.
-fn warm_up(config: &Config) -> Result<(), Error> {
-    let small = Config { disksize: 16 * PAGE as u64, streams: Some(1), ..config.clone() };
+fn warm_up(settings: Config) -> Result<(), Error> {
+    let small = Config { disksize: 16 * PAGE as u64, streams: Some(1), ..settings };
     let device = Device::new(small)?;
     let mut page = [0; PAGE];
     page[..12].copy_from_slice(b"some content");
@@ -163,23 +168,23 @@ fn warm_up(config: &Config) -> Result<(), Error> {
 
 /// What the figures mean.
 fn outcome(
-    args: &FillArgs,
+    settings: &Config,
     plan: &Plan,
     notices: &Notices,
     threads: usize,
     filled: Filled,
 ) -> Outcome {
-    let Filled { before, after, stat, mem_total, classes, full, tallies } = filled;
+    let Filled { before, after, stat, mem_total, classes, shown, full, tallies } = filled;
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
     let codec_size = sum(|tally| tally.codec_bytes);
     let mismatches = sum(|tally| tally.mismatches);
     let over_codec = |used: u64| quotient(used as f64, codec_size as f64).map(|part| part - 1.0);
     let report = Report {
-        algorithm: args.algorithm.name(),
-        level: args.params.level.unwrap_or_else(|| args.algorithm.default_level()),
+        algorithm: settings.algorithm.name(),
+        level: settings.params.level.unwrap_or_else(|| settings.algorithm.default_level()),
         threads,
-        geometry: args.geometry.into(),
-        compaction: args.compaction,
+        geometry: settings.geometry.into(),
+        compaction: settings.compaction.into(),
         files: plan.files(),
         pages: sum(|tally| tally.pages_stored),
         pages_planned: plan.pages().into(),
@@ -204,10 +209,11 @@ fn outcome(
         changed_files: notices.count(Notice::Changed),
         mm_stat: stat.to_string(),
         classes,
+        shown,
     };
     let mismatch = tallies.iter().find_map(|tally| tally.mismatch);
     let failure = match (full, mismatch) {
-        (Some(source), _) => Some(out_of_memory(&report, source)),
+        (Some((source, limit)), _) => Some(out_of_memory(&report, source, limit)),
         (None, Some(file)) => {
             Some(Error::Mismatch { pages: mismatches, first: escaped(&plan.path(file)) })
         }
@@ -233,9 +239,12 @@ fn rates(tallies: &[Tally]) -> Rates {
     }
 }
 
-fn out_of_memory(report: &Report, source: zsmalloc::Error) -> Error {
+fn out_of_memory(report: &Report, source: zsmalloc::Error, total_limit: Option<u64>) -> Error {
     let Report { pages, pages_planned: planned, mismatches, .. } = *report;
     let stored = Stored { pages, planned, mismatches };
+    if let Some(Ok(limit)) = total_limit.map(i64::try_from) {
+        return Error::TotalLimit { limit: human(limit), stored };
+    }
     match i64::try_from(report.mem_limit) {
         Ok(limit @ 1..) if source.is_limit() => Error::Limit { limit: human(limit), stored },
         _ => Error::OutOfMemory { stored, source },

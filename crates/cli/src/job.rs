@@ -10,7 +10,7 @@ use crate::sums::Sums;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use zram::Device;
+use zram::Open;
 
 /// Pages that a thread takes at a time.
 pub(crate) const BATCH_PAGES: u32 = 256;
@@ -20,7 +20,7 @@ pub(crate) struct Job<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) interrupt: &'a Interrupt,
     /// Made after the workers are.
-    pub(crate) device: OnceLock<Device>,
+    pub(crate) device: OnceLock<Open>,
     /// Pages of each batch, from its first, that were gone through.
     stored: Box<[AtomicU16]>,
     next_batch: AtomicU32,

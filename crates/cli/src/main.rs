@@ -4,7 +4,7 @@
 //!   args -> input: walk -> plan of files -> fill: workers
 //!             worker: source reads a batch -> raw codec and device, timed -> tally
 //!   tallies + device statistics + memory -> report: table or JSON
-//!   args -> geometry -> classes: table or JSON
+//!   args -> geometry -> classes: table or JSON;  zram's attributes -> table or JSON
 //!   args -> input: walk -> plan -> samples -> zcomp::train -> trial on what was held out -> file, report
 //! ```
 //!
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attributes;
 mod cgroup;
 mod classes;
 mod crew;
@@ -22,7 +23,6 @@ mod input;
 mod interrupt;
 mod job;
 mod memory;
-mod memparse;
 mod notices;
 mod outfile;
 mod plan;
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Fill(args) => fill(&args),
         Command::Classes(args) => print(&classes::run(&args)),
+        Command::Attributes(form) => print(&attributes::run(form)),
         Command::TrainDictionary(args) => train(&args),
     };
     match done {

@@ -1,8 +1,9 @@
 //! What `uzram fill` found, and the same as JSON.
 
 use crate::args::CompactionMode;
+use crate::attributes::Shown;
 use crate::geometry::GeometryNames;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// All figures. Sizes are in bytes; what can't be told is null.
 #[derive(Clone, Debug, Serialize)]
@@ -57,6 +58,13 @@ pub(crate) struct Report {
     /// The kernel's table of size classes, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) classes: Option<String>,
+    /// Attributes that were asked for, by name.
+    #[serde(
+        rename = "attributes",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "by_name"
+    )]
+    pub(crate) shown: Vec<Shown>,
 }
 
 /// Throughput in 10^6 bytes per second, of all threads together.
@@ -69,6 +77,10 @@ pub(crate) struct Rates {
     /// The device's rate as a part of the codec's, over requests without same-filled pages.
     pub(crate) write_over_codec: Option<f64>,
     pub(crate) read_over_codec: Option<f64>,
+}
+
+fn by_name<S: Serializer>(shown: &[Shown], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(shown.iter().map(|shown| (shown.name, &shown.text)))
 }
 
 impl Report {
@@ -113,6 +125,7 @@ impl Report {
             changed_files: 1,
             mm_stat: "20480 9000 12288 0 12288 1 0 2 2".to_owned(),
             classes: None,
+            shown: Vec::new(),
         }
     }
 }

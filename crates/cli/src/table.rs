@@ -26,7 +26,7 @@ fn write_all(out: &mut String, report: &Report) -> fmt::Result {
     if let Some(classes) = &report.classes {
         write!(out, "\n{classes}")?;
     }
-    Ok(())
+    report.shown.iter().try_for_each(|shown| write!(out, "\n{}:\n{}", shown.name, shown.text))
 }
 
 fn head(out: &mut String, report: &Report) -> fmt::Result {

@@ -203,7 +203,7 @@ mod tests {
     use crate::plan::Plan;
     use crate::progress::Progress;
     use std::fs::{self, File};
-    use zram::Config;
+    use zram::Zram;
 
     /// Files a and b of 600 and 3 pages, and what is between storing and comparing them.
     fn stored_and(meanwhile: impl FnOnce(&Device, &std::path::Path)) -> (Tally, Vec<String>) {
@@ -214,8 +214,9 @@ mod tests {
         let (notices, interrupt) = (Notices::default(), Interrupt::default());
         let plan: Plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
         let job = Job::new(&plan, &notices, &interrupt);
-        let device = Device::new(Config::new(603 * PAGE as u64).unwrap()).unwrap();
-        let device = job.device.get_or_init(|| device);
+        let zram = Zram::new();
+        zram.set_disksize(603 * PAGE as u64).unwrap();
+        let device = job.device.get_or_init(|| zram.open().unwrap());
         let mut worker = worker();
         worker.obey(&job, Order::Store(Progress::new("storing", 0)));
         assert!(job.next_phase().is_none());
@@ -266,7 +267,7 @@ mod tests {
         let (notices, interrupt) = (Notices::default(), Interrupt::default());
         let plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
         let job = Job::new(&plan, &notices, &interrupt);
-        let device = Device::new(Config::new(64 * PAGE as u64).unwrap()).unwrap();
+        let device = Device::new(zram::Config::new(64 * PAGE as u64).unwrap()).unwrap();
         let mut worker = worker();
         let batch = job.take_batch().unwrap();
         job.set_stored(&batch, 64);

@@ -14,7 +14,7 @@ fn wrong_use_is_told_in_one_line() {
     std::fs::remove_file(dir.path().join("none/sub/.keep")).unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (file, missing, empty) = (path("file"), path("no\nsuch"), path("none"));
-    let cases: [(&[&str], &[&str]); 25] = [
+    let cases: [(&[&str], &[&str]); 33] = [
         (&[&missing], &["no\\nsuch", "give a file"]),
         (&[&file, &missing], &["no\\nsuch"]),
         (&[&empty], &["none", "regular file"]),
@@ -43,6 +43,14 @@ fn wrong_use_is_told_in_one_line() {
         (&["--geometry", "both", &file], &["both", "kernel, native"]),
         (&["--compaction", "on", &file], &["--compaction", "auto, manual, off"]),
         (&["--order", "1", &file], &["--order"]),
+        (&["--set", "dump", &file], &["--set", "NAME=VALUE"]),
+        (&["--set", "nosuch=1", &file], &["nosuch", "uzram attributes"]),
+        (&["--set", "mm_stat=1", &file], &["mm_stat", "only be shown"]),
+        (&["--set", "disksize=1G", &file], &["disksize", "--input-limit"]),
+        (&["--set", "idle=all", &file], &["--set: attribute idle", "disksize"]),
+        (&["--set", "fork=5", &file], &["--set: attribute fork: '5'", "copy, leave"]),
+        (&["--show", "nosuch", &file], &["nosuch", "uzram attributes"]),
+        (&["--show", "compact", &file], &["compact", "only be set"]),
     ];
     for (args, parts) in cases {
         let ended = end(fill().args(args));
@@ -73,6 +81,8 @@ fn help_and_version_read_well() {
                 "--rule <RULE>",
                 "--no-merge",
                 "--compaction <WHEN>",
+                "--set <NAME=VALUE>",
+                "--show <NAME>",
                 "--classes",
                 "--json",
                 "Exit codes",

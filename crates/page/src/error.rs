@@ -14,6 +14,12 @@ pub enum Error {
         /// Pages asked for.
         wanted: usize,
     },
+    /// A [`Supply`](crate::Supply) refused to have them committed.
+    #[error("{pages} more pages were refused by a limit beside that of pages")]
+    Refused {
+        /// Pages asked for.
+        pages: usize,
+    },
     /// The system refused address space (`ulimit -v`, overcommit, number of mappings).
     #[error(
         "the system refused {bytes} bytes of address space (ulimit -v, overcommit or max_map_count)"

@@ -51,6 +51,28 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
+    /// Leaves it out of core dumps.
+    pub(crate) fn keep_from_dumps(&self) {
+        // SAFETY: as in `advise`: no byte changes.
+        unsafe { self.advise(Advice::LinuxDontDump) }
+    }
+
+    /// Leaves it out of children: after a fork they have nothing there.
+    pub(crate) fn keep_from_children(&self) {
+        // SAFETY: as in `advise`: no byte changes here, and a child has no mapping to look at.
+        unsafe { self.advise(Advice::LinuxDontFork) }
+    }
+
+    /// Advises all of it: parts would be mappings of their own, of which there can be 65,530.
+    ///
+    /// # Safety
+    /// The advice changes no byte.
+    unsafe fn advise(&self, advice: Advice) {
+        // SAFETY: the range is a live mapping, this one's; the caller speaks for the advice. A system that does
+        // not know it goes on without.
+        let _ = unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) };
+    }
+
     /// Takes over a mapping that was forgotten.
     ///
     /// # Safety

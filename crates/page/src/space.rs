@@ -48,11 +48,23 @@ pub struct Config {
     pub by_address: bool,
     /// Whether [`Space::extent_at`] is to be quick too, which costs another 4 KiB.
     pub quick: bool,
+    /// Whether segments are part of core dumps.
+    pub in_dumps: bool,
+    /// Whether children have the segments too, after a fork; see [`Space::left_behind`].
+    pub in_children: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { limit: None, supply: None, granule: 1, by_address: false, quick: false }
+        Config {
+            limit: None,
+            supply: None,
+            granule: 1,
+            by_address: false,
+            quick: false,
+            in_dumps: true,
+            in_children: true,
+        }
     }
 }
 
@@ -63,6 +75,8 @@ impl fmt::Debug for Config {
             .field("granule", &self.granule)
             .field("by_address", &self.by_address)
             .field("quick", &self.quick)
+            .field("in_dumps", &self.in_dumps)
+            .field("in_children", &self.in_children)
             .finish_non_exhaustive()
     }
 }
@@ -87,6 +101,8 @@ struct State {
 pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
+    in_dumps: bool,
+    in_children: bool,
     units: Units,
     extents: Descriptors<D>,
     state: Mutex<State>,
@@ -108,6 +124,8 @@ impl<D: Zeroed> Space<D> {
             budget: Budget::new(config.limit),
             units: Units::new(&config)?,
             supply: config.supply,
+            in_dumps: config.in_dumps,
+            in_children: config.in_children,
             extents: Descriptors::new(),
             state: Mutex::new(State { segments: Vec::new(), segment_bytes: UNIT_BYTES }),
         })
@@ -123,7 +141,8 @@ impl<D: Zeroed> Space<D> {
         self.units.bytes() + self.extents.bytes()
     }
 
-    fn supply(&self) -> Option<&dyn Supply> {
+    /// Who may refuse requests before they reach the system.
+    pub fn supply(&self) -> Option<&dyn Supply> {
         self.supply.as_deref()
     }
 
@@ -172,6 +191,12 @@ impl<D: Zeroed> Space<D> {
                 Err(_) => bytes /= 2,
             }
         };
+        if !self.in_dumps {
+            mapping.keep_from_dumps();
+        }
+        if !self.in_children {
+            mapping.keep_from_children();
+        }
         let units = self.units.attach(&mapping, self.supply())?;
         state.segment_bytes = (bytes * 2).clamp(UNIT_BYTES, SEGMENT_BYTES_MAX);
         state.segments.push(Segment { mapping, units });
@@ -268,11 +293,13 @@ impl<D: Zeroed> Space<D> {
         if wanted == 0 {
             return Ok(());
         }
+        self.budget.take(wanted)?;
+        // Counted first: of two who ask at once, one at least sees the other's pages.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
-            let limit = self.budget.limit().unwrap_or(usize::MAX);
-            return Err(Error::Limit { limit, used: self.budget.used(), wanted });
+            self.budget.give(wanted);
+            return Err(Error::Refused { pages: wanted });
         }
-        self.budget.take(wanted)
+        Ok(())
     }
 
     /// Gives `pages` of an extent, which are committed, back to the system, and counts them so; those that
@@ -357,6 +384,18 @@ impl<D: Zeroed> Space<D> {
     pub fn let_go(&self) {
         self.budget.let_go();
         self.state.let_go();
+    }
+
+    /// Whether children have the segments too, after a fork.
+    pub fn is_in_children(&self) -> bool {
+        self.in_children
+    }
+
+    /// To be called in a child that has no segments, before it maps any memory: what lies there later is not this
+    /// space's, and no extent may be looked into any more.
+    pub fn left_behind(&self) {
+        let mut state = self.state.lock();
+        state.segments.drain(..).for_each(|segment| std::mem::forget(segment.mapping));
     }
 
     /// Makes the count of committed pages what the owners found: in a child, a lost thread may have died

@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 
-/// What a [`Space`](crate::Space) is about to ask of the system.
+/// What a [`Space`](crate::Space), or a table beside one, is about to ask of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// To map this many bytes of address space.
@@ -10,10 +10,15 @@ pub enum Request {
         /// Bytes of the mapping.
         bytes: usize,
     },
-    /// To commit this many pages.
+    /// To commit this many pages, which the budget counts already.
     Commit {
         /// Number of pages.
         pages: usize,
+    },
+    /// To allocate this many bytes outside of any space; they are touched at once.
+    Allocate {
+        /// Bytes of the allocation.
+        bytes: usize,
     },
 }
 

@@ -20,10 +20,21 @@ pub enum Compaction {
     Off,
 }
 
+/// What a child has of the device after a fork.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fork {
+    /// A copy of its own, as of all memory of the process.
+    #[default]
+    Copy,
+    /// Nothing: pages of the pool stay with the parent, which spares the child their page tables and the parent the
+    /// copies it would make as it goes on. A child's requests are refused.
+    Leave,
+}
+
 /// What a device is made of. [`Config::new`] has the defaults; change what should differ.
 #[derive(Clone)]
 pub struct Config {
-    /// Bytes of the device; rounded up to whole slots.
+    /// Bytes of the device; rounded up to whole slots. 0 is none yet.
     pub disksize: u64,
     /// The codec; lz4 by default.
     pub algorithm: &'static dyn Codec,
@@ -31,29 +42,49 @@ pub struct Config {
     pub params: Params,
     /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no limit.
     pub mem_limit: Option<u64>,
+    /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no limit. The last
+    /// 64 KiB below it are kept for what comes without being asked for, such as page maps.
+    pub total_limit: Option<u64>,
+    /// Whether slots keep when they were accessed last, to the second: 4 bytes a slot.
+    pub track_access: bool,
     /// Streams, which is how many threads compress at a time; `None` is one per processor.
     pub streams: Option<usize>,
     /// Size classes and zspages; the native ones by default.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,
+    /// What children have of it.
+    pub fork: Fork,
+    /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they tell little,
+    /// and they may hold anything.
+    pub dump: bool,
     /// Who may refuse pages before the system does; `None` grants all.
     pub supply: Option<std::sync::Arc<dyn page::Supply>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            disksize: 0,
+            algorithm: zcomp::codecs()[0],
+            params: Params::default(),
+            mem_limit: None,
+            total_limit: None,
+            track_access: false,
+            streams: None,
+            geometry: Geometry::default(),
+            compaction: Compaction::default(),
+            fork: Fork::default(),
+            dump: false,
+            supply: None,
+        }
+    }
 }
 
 impl Config {
     /// A device of `disksize` bytes: lz4, no limit, a stream per processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
-        Ok(Config {
-            disksize,
-            algorithm: zcomp::by_name("lz4")?,
-            params: Params::default(),
-            mem_limit: None,
-            streams: None,
-            geometry: Geometry::default(),
-            compaction: Compaction::default(),
-            supply: None,
-        })
+        Ok(Config { disksize, ..Config::default() })
     }
 
     /// Slots of the device.
@@ -76,6 +107,10 @@ impl fmt::Debug for Config {
             .field("streams", &self.streams)
             .field("geometry", &self.geometry)
             .field("compaction", &self.compaction)
+            .field("total_limit", &self.total_limit)
+            .field("track_access", &self.track_access)
+            .field("fork", &self.fork)
+            .field("dump", &self.dump)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,8 @@
 //! What can go wrong with a device, and the errno of each.
 
+use crate::Access;
 use rustix::io::Errno;
+use std::fmt;
 
 /// Why a request failed. Data stored before is untouched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,13 +25,94 @@ pub enum Error {
         disksize: u64,
     },
     /// The memory limit is reached, or the system has no more.
-    #[error("slot {slot} can't be stored: {source}; discard data or raise the limit")]
+    #[error("slot {slot} can't be stored: {}; discard data or raise the limit", Refusal(source, *total_limit))]
     OutOfMemory {
         /// The slot that was to be written.
         slot: u64,
         /// What refused.
         source: zsmalloc::Error,
+        /// The limit of all memory in bytes, if it is that which refused.
+        total_limit: Option<u64>,
     },
+    /// Not even an empty device fits the limit of all memory.
+    #[error(
+        "total_limit is {limit} bytes, and an empty device takes {needed}; raise it, or use fewer streams"
+    )]
+    TotalLimit {
+        /// The limit.
+        limit: u64,
+        /// The least that will do.
+        needed: u64,
+    },
+    /// Slots don't keep when they were accessed.
+    #[error(
+        "slots don't keep when they were accessed; set track_access before disksize, or mark all"
+    )]
+    Untracked,
+    /// This is a child process, and the device stayed with its parent.
+    #[error(
+        "the device stayed with the parent process, as its fork is 'leave'; use it there, or make one \
+         here, or set fork to 'copy' before disksize"
+    )]
+    LeftBehind,
+    /// There is no such attribute.
+    #[error("there is no attribute {}; the table of attributes has all", Quoted(name))]
+    NoAttribute {
+        /// The name asked for.
+        name: String,
+    },
+    /// The attribute can't be read, or not be written.
+    #[error("attribute {name}: {}", if *access == Access::Read { "it is only read" } else { "it is only written" })]
+    Access {
+        /// The attribute.
+        name: &'static str,
+        /// What can be done with it.
+        access: Access,
+    },
+    /// The attribute can't have this value.
+    #[error("attribute {name}: {} can't be: {reason}", Quoted(value))]
+    Value {
+        /// The attribute.
+        name: &'static str,
+        /// The value that was to be written.
+        value: String,
+        /// How it is wrong.
+        why: BadValue,
+        /// What is wrong with it, or was expected.
+        reason: String,
+    },
+    /// A setting that only a device which is not made yet can be given.
+    #[error("attribute {name}: the device has its disksize already; reset it first")]
+    Initialised {
+        /// The attribute.
+        name: &'static str,
+    },
+    /// An attribute that only a device which is made has.
+    #[error("attribute {name}: the device is not made yet; set disksize first")]
+    Uninitialised {
+        /// The attribute.
+        name: &'static str,
+    },
+    /// The device can't be reset.
+    #[error("the device can't be reset: it is open ({opens} times) or being made; close it first")]
+    Open {
+        /// How often it is open.
+        opens: usize,
+    },
+    /// There is nothing to be opened.
+    #[error("the device can't be opened: it is not made yet; set disksize first")]
+    NoDevice,
+    /// The file of a dictionary could not be read.
+    #[error("dictionary {} can't be read: {}", Quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    File {
+        /// Where it was to be.
+        path: String,
+        /// Why not.
+        errno: i32,
+    },
+    /// Whoever was to be shown an attribute took no more.
+    #[error("an attribute's text could not be written out")]
+    Output,
     /// A slot's data do not decompress to a slot: memory was damaged.
     #[error("slot {slot} can't be read: {source}")]
     Corrupt {
@@ -46,13 +129,60 @@ pub enum Error {
     Pool(#[from] zsmalloc::Error),
 }
 
+/// What refused memory, in words.
+struct Refusal<'e>(&'e zsmalloc::Error, Option<u64>);
+
+/// How a value is wrong, as the kernel's errno tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadValue {
+    /// EINVAL
+    Invalid,
+    /// ERANGE: a number that does not fit.
+    Range,
+    /// E2BIG: a name that is too long.
+    TooLong,
+}
+
+/// A value as it may be printed: on one line, not too long.
+struct Quoted<'v>(&'v str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 80;
+        let shown: String = self.0.chars().take(LONGEST).collect();
+        let more = if shown.len() < self.0.len() { "..." } else { "" };
+        write!(f, "'{}{more}'", shown.escape_debug())
+    }
+}
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Some(limit) => {
+                write!(f, "all memory would pass its limit of {limit} bytes (total_limit)")
+            }
+            None => self.0.fmt(f),
+        }
+    }
+}
+
 impl Error {
     /// The errno a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,
             Error::Disksize { .. } | Error::Range { .. } | Error::Codec(_) => Errno::INVAL,
-            Error::OutOfMemory { .. } | Error::Pool(_) => Errno::NOMEM,
+            Error::OutOfMemory { .. } | Error::Pool(_) | Error::TotalLimit { .. } => Errno::NOMEM,
+            Error::NoAttribute { .. } => Errno::NOENT,
+            Error::Access { .. } => Errno::ACCESS,
+            Error::Value { why: BadValue::Range, .. } => Errno::RANGE,
+            Error::Value { why: BadValue::TooLong, .. } => Errno::TOOBIG,
+            Error::Value { .. } | Error::Uninitialised { .. } | Error::Untracked => Errno::INVAL,
+            Error::Initialised { .. } | Error::Open { .. } => Errno::BUSY,
+            Error::NoDevice => Errno::NODEV,
+            Error::File { errno, .. } => return *errno,
+            Error::Output => Errno::IO,
+            Error::LeftBehind => Errno::NODEV,
             Error::Corrupt { .. } => Errno::IO,
         };
         errno.raw_os_error()

@@ -10,16 +10,28 @@
 //! There is no other lock on the way but that of the size class, and the stream a thread compresses with.
 #![forbid(unsafe_code)]
 
+mod attributes;
+mod clock;
 mod config;
 mod device;
 mod error;
 mod fill;
+mod life;
+pub mod memparse;
+mod parts;
+mod request;
 mod slot;
 mod stat;
+mod states;
 mod streams;
+mod table;
+mod total;
 
-pub use config::{BLOCK, Compaction, Config};
+pub use attributes::{Access, Attribute, attributes};
+pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
-pub use error::Error;
-pub use stat::{IoStat, MmStat};
+pub use error::{BadValue, Error};
+pub use life::{Open, Zram};
+pub use stat::{DebugStat, IoStat, MmStat};
+pub use states::{BlockState, SlotState};
 pub use zsmalloc::CompactionStat;

@@ -6,20 +6,26 @@ use crate::streams::Workspace;
 use crate::{BLOCK, Error};
 use zsmalloc::{Content, Old};
 
-/// Marks beside an object in its word.
-const COMPRESSED: u8 = 0;
-/// The object is the block itself.
-const RAW: u8 = 1;
-/// The object is a fill pattern of 8 bytes.
-const SAME: u8 = 2;
+/// Bytes of an object that is a fill pattern. One of `BLOCK` bytes is the block itself; all others are compressed.
+const PATTERN: usize = 8;
+
+/// Marks beside an object in its word. Those of a slot that was just written are [`ACCESSED`].
+///
+/// How often the slot was recompressed: which of the algorithms it is compressed with.
+pub(crate) const PRIORITY: u8 = 0b0011;
+/// Not accessed since it was marked.
+pub(crate) const IDLE: u8 = 0b0100;
+/// No algorithm makes it smaller.
+pub(crate) const INCOMPRESSIBLE: u8 = 0b1000;
+pub(crate) const ACCESSED: u8 = 0;
 
 /// A block as it is to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Encoded<'a> {
     /// In the word.
     Inline(u64),
-    /// As an object with a mark.
-    Object(&'a [u8], u8),
+    /// As an object.
+    Object(&'a [u8]),
 }
 
 /// What a block is stored as: raw if it compresses to `huge_size` bytes or more. `scratch` holds the bytes
@@ -33,12 +39,12 @@ pub(crate) fn encode<'a>(
     if let Some(pattern) = fill::pattern_of(block) {
         return Ok(match fill::to_payload(pattern) {
             Some(payload) => Encoded::Inline(payload),
-            None => Encoded::Object(&block[..8], SAME),
+            None => Encoded::Object(&block[..PATTERN]),
         });
     }
     match codec.compress(block, scratch)? {
-        Some(len) if len < huge_size => Ok(Encoded::Object(&scratch[..len], COMPRESSED)),
-        _ => Ok(Encoded::Object(block, RAW)),
+        Some(len) if len < huge_size && len != PATTERN => Ok(Encoded::Object(&scratch[..len])),
+        _ => Ok(Encoded::Object(block)),
     }
 }
 
@@ -48,17 +54,19 @@ pub(crate) fn decode(
     at: usize,
     buf: &mut [u8],
     workspace: &mut Workspace,
-    slot: u64,
+    slot: u32,
 ) -> Result<(), Error> {
     match content {
         Content::Inline(payload) => fill::fill(buf, fill::from_payload(payload).unwrap_or(0), at),
-        Content::Object { bytes, mark: RAW } => buf.copy_from_slice(&bytes[at..at + buf.len()]),
-        Content::Object { bytes, mark: SAME } => {
+        Content::Object { bytes, .. } if bytes.len() == BLOCK => {
+            buf.copy_from_slice(&bytes[at..at + buf.len()]);
+        }
+        Content::Object { bytes, .. } if bytes.len() == PATTERN => {
             let pattern = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
             fill::fill(buf, pattern, at);
         }
         Content::Object { bytes, .. } => {
-            let corrupt = |source| Error::Corrupt { slot, source };
+            let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
             if buf.len() == BLOCK {
                 workspace.codec.decompress(bytes, buf).map_err(corrupt)?;
             } else {
@@ -70,10 +78,11 @@ pub(crate) fn decode(
     Ok(())
 }
 
-fn held(mark: u8, len: usize) -> Held {
-    match mark {
-        RAW => Held::Raw,
-        SAME => Held::Same,
+/// What an object of so many bytes is.
+pub(crate) fn held(len: usize) -> Held {
+    match len {
+        BLOCK => Held::Raw,
+        PATTERN => Held::Same,
         _ => Held::Compressed(len),
     }
 }
@@ -86,16 +95,24 @@ impl Encoded<'_> {
     pub(crate) fn held(&self) -> Held {
         match *self {
             Encoded::Inline(payload) => held_inline(payload),
-            Encoded::Object(bytes, mark) => held(mark, bytes.len()),
+            Encoded::Object(bytes) => held(bytes.len()),
         }
     }
 }
 
-/// What a slot held before it was changed.
+/// What a slot held when it was looked at, or before it was changed.
 pub(crate) fn held_before(old: Old) -> Held {
     match old {
         Old::Inline(payload) => held_inline(payload),
-        Old::Object { len, mark } => held(mark, len),
+        Old::Object { len, .. } => held(len),
+    }
+}
+
+/// The marks of what a slot holds; none, where that is no object.
+pub(crate) fn mark_of(content: Content<'_>) -> u8 {
+    match content {
+        Content::Object { mark, .. } => mark,
+        Content::Inline(_) => ACCESSED,
     }
 }
 
@@ -103,6 +120,6 @@ pub(crate) fn held_before(old: Old) -> Held {
 pub(crate) fn held_now(content: Content<'_>) -> Held {
     match content {
         Content::Inline(payload) => held_inline(payload),
-        Content::Object { bytes, mark } => held(mark, bytes.len()),
+        Content::Object { bytes, .. } => held(bytes.len()),
     }
 }

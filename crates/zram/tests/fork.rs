@@ -7,7 +7,7 @@ use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::load::Stop;
 use support::load::child::in_child;
-use zram::{BLOCK, Config, Device};
+use zram::{BLOCK, Config, Device, Error, Fork};
 
 const SLOTS: u64 = 400;
 
@@ -68,4 +68,83 @@ fn a_child_has_a_whole_copy() {
     });
     verify(&device);
     device.check();
+}
+
+/// The pool's pages stay with the parent: a child is refused all that needs them, and can drop what it has.
+#[test]
+fn a_child_is_left_without_pages() {
+    for track_access in [false, true] {
+        let config = Config { fork: Fork::Leave, track_access, ..Config::new(64 << 20).unwrap() };
+        let mut device = Some(Device::new(config).unwrap());
+        let parents = || device.as_ref().unwrap();
+        for slot in 0..SLOTS {
+            parents().write(slot * BLOCK as u64, &block(slot + 1)).unwrap();
+        }
+        let stat = parents().mm_stat();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            let (device, stop) = (parents(), &stop);
+            scope.spawn(move || disturb(device, 3, stop));
+            for _ in 0..20 {
+                in_child(|| {
+                    let mut buf = [0; 10];
+                    for refused in [
+                        device.write(0, &buf),
+                        device.read(0, &mut buf),
+                        device.discard(0, 4096),
+                        device.write_zeroes(0, 4096),
+                        device.flush(),
+                        device.mark_idle(),
+                    ] {
+                        assert_eq!(
+                            (refused.clone(), refused.unwrap_err().errno()),
+                            (Err(Error::LeftBehind), 19)
+                        );
+                    }
+                    // What needs no page of the pool says how it was.
+                    assert_eq!((device.compact(), device.shrink(1)), (0, 0));
+                    assert!(device.mem_total() > device.mm_stat().mem_used_total);
+                    assert!(device.mm_stat().mem_used_total >= stat.mem_used_total / 2);
+                    assert!(device.block_state().count() > 0);
+                    assert!(!device.classes().to_string().is_empty());
+                    device.check();
+                });
+            }
+        });
+        // Dropped in a child, it takes nothing with it that lies where its pages were.
+        let dropped = device.take();
+        in_child(move || {
+            let others: Vec<Vec<u8>> = (0..64).map(|nth| vec![nth; 4 << 20]).collect();
+            drop(dropped);
+            assert!(
+                others.iter().zip(0..).all(|(other, nth)| other.iter().all(|&byte| byte == nth))
+            );
+            let own = Device::new(Config::new(1 << 20).unwrap()).unwrap();
+            own.write(0, &block(7)).unwrap();
+            own.check();
+        });
+    }
+}
+
+/// Mappings of this process that have a flag.
+fn mappings_with(flag: &str) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let flags = maps.lines().filter(|line| line.starts_with("VmFlags:"));
+    flags.filter(|flags| flags.split_whitespace().any(|other| other == flag)).count()
+}
+
+/// In a child, where no other test maps anything.
+#[test]
+fn segments_are_in_dumps_and_children_as_asked() {
+    in_child(|| {
+        for (dump, fork) in [(false, Fork::Copy), (true, Fork::Leave), (true, Fork::Copy)] {
+            let config = Config { dump, fork, ..Config::new(1 << 20).unwrap() };
+            let before = (mappings_with("dd"), mappings_with("dc"));
+            let device = Device::new(config).unwrap();
+            device.write(0, &block(1)).unwrap();
+            let added = (mappings_with("dd") - before.0, mappings_with("dc") - before.1);
+            assert_eq!(added, (usize::from(!dump), usize::from(fork == Fork::Leave)));
+        }
+    });
 }

@@ -80,7 +80,7 @@ pub enum Content<'a> {
     },
 }
 
-/// What a word held before it was given something else.
+/// What a word held when it was looked at, or before it was given something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Old {
     /// The owner's bits; no object.
@@ -92,6 +92,15 @@ pub enum Old {
         /// The owner's bits.
         mark: u8,
     },
+}
+
+impl From<Value> for Old {
+    fn from(value: Value) -> Self {
+        match value.decode() {
+            Ok(Place { len, mark, .. }) => Old::Object { len, mark },
+            Err(payload) => Old::Inline(payload),
+        }
+    }
 }
 
 impl<O: Owner> Core<O> {
@@ -133,7 +142,7 @@ impl<O: Owner> Core<O> {
         let value = word.as_ref().map_or(Value::EMPTY, Shared::value);
         let memory = &self.parts.memory;
         let held = value.decode().map(|place| (memory.pinned(place.offset, place.len), place.mark));
-        Pin { held, _word: word }
+        Pin { held, word }
     }
 
     /// Locks word `index` for a change.
@@ -275,7 +284,7 @@ fn wait_for<T>(begin: impl Fn() -> Option<T>) -> T {
 pub struct Pin<'p, E = ()> {
     /// The object and its mark, or the payload.
     held: Result<(Pinned, u8), u64>,
-    _word: Option<Shared<'p, E>>,
+    word: Option<Shared<'p, E>>,
 }
 
 impl<E> Pin<'_, E> {
@@ -285,6 +294,19 @@ impl<E> Pin<'_, E> {
         match &self.held {
             Ok((object, mark)) => Content::Object { bytes: object.bytes(), mark: *mark },
             Err(payload) => Content::Inline(*payload),
+        }
+    }
+
+    /// What lies beside the word, if it is there and so is locked.
+    pub fn beside(&self) -> Option<&E> {
+        self.word.as_ref().map(Shared::beside)
+    }
+
+    /// Clears bits of the mark of the object that is pinned, while others read it too; nothing where none is. The pin
+    /// goes on to show the mark that it found.
+    pub fn unmark(&self, bits: u8) {
+        if let (Ok(_), Some(word)) = (&self.held, &self.word) {
+            word.unmark(bits);
         }
     }
 
@@ -329,7 +351,8 @@ pub struct Exclusive<'p, E: Beside = ()> {
 }
 
 impl<'p, E: Beside> Exclusive<'p, E> {
-    pub(crate) fn beside(&self) -> &E {
+    /// What lies beside the word.
+    pub fn beside(&self) -> &E {
         self.word.beside()
     }
 
@@ -430,12 +453,9 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     fn finish(self, value: Value) -> Old {
         let (parts, old) = (self.parts, self.word.value());
         self.word.unlock(value);
-        match old.decode() {
-            Ok(place) => {
-                parts.free(place.offset, place.len);
-                Old::Object { len: place.len, mark: place.mark }
-            }
-            Err(payload) => Old::Inline(payload),
+        if let Ok(place) = old.decode() {
+            parts.free(place.offset, place.len);
         }
+        old.into()
     }
 }

@@ -52,4 +52,13 @@ impl Error {
     pub fn is_limit(&self) -> bool {
         matches!(self, Error::Pages(page::Error::Limit { .. }))
     }
+
+    /// Whether it is the pool's [`Supply`](page::Supply) that refused.
+    pub fn is_refused(&self) -> bool {
+        matches!(
+            self,
+            Error::Pages(page::Error::Refused { .. })
+                | Error::Slab(slab::Error::Pages(page::Error::Refused { .. }))
+        )
+    }
 }

@@ -6,6 +6,9 @@
 //! and makes lists and counts anew. (A body that was taken and not yet given to a zspage stays lost.)
 //!
 //! The thread that forks has no pin and no lock of the pool.
+//!
+//! A pool whose pages are not `in_children` has no object in a child. Nothing is mended then: counts stay as they
+//! were, and the owner of the pool sees to it that no object is asked for.
 
 use crate::class::ClassState;
 use crate::locked::Locked;
@@ -40,13 +43,24 @@ impl<O: Owner + Send> Forks for Core<O> {
 
     fn let_go_in_child(&self) {
         self.let_go();
-        self.parts().compactor.forget_thread();
-        self.parts().fetcher.forget_thread();
-        self.parts().lost_threads.store(true, Release);
+        let parts = self.parts();
+        parts.compactor.forget_thread();
+        parts.fetcher.forget_thread();
+        let space = &parts.memory.space;
+        if space.is_in_children() {
+            parts.lost_threads.store(true, Release);
+        } else {
+            space.left_behind();
+        }
     }
 }
 
 impl<O: Owner> Core<O> {
+    /// Whether a child has the pool's pages too.
+    pub fn is_in_children(&self) -> bool {
+        self.parts().memory.space.is_in_children()
+    }
+
     /// The first use in a child mends what lost threads left. Everything that looks at the pool begins here.
     pub(crate) fn whole(&self) {
         if self.parts().lost_threads.load(Acquire) {

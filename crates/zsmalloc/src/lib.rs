@@ -49,7 +49,7 @@ pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
 pub use pool::{Handle, Pool, ReadGuard};
-pub use slots::Slots;
+pub use slots::{BesideSlot, Slots, Stamp};
 pub use stat::{ClassStat, Classes};
 
 /// How a pool is made.

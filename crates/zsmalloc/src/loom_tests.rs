@@ -5,6 +5,7 @@
 //! version, and every model ends with a look at all invariants.
 #![allow(clippy::unwrap_used)]
 
+mod marks;
 mod moves;
 
 use crate::{Config, Content, Core, Geometry, Slots};

@@ -237,9 +237,9 @@ impl Parts {
     fn take(&self, class: &Class, owner: u32) -> Result<Taken, Error> {
         let mut backoff = Backoff::default();
         let mut refusals = 0;
-        while refusals < ATTEMPTS {
+        loop {
             let mut locked = Locked::new(self, class);
-            match locked.take(owner, Search::Lowest) {
+            let refused = match locked.take(owner, Search::Lowest) {
                 Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => {
                     drop(locked);
@@ -247,26 +247,23 @@ impl Parts {
                     Locked::new(self, class).insert(zspage);
                     continue;
                 }
-                Err(_) => {}
-            }
+                Err(refused) => refused,
+            };
             if let Some(taken) = locked.take(owner, Search::Committed)? {
                 return Ok(taken);
             }
             drop(locked);
             refusals += 1;
             let others_release = self.releases.load(Relaxed) > 0;
-            if self.trim_pages(TRIM) == 0 {
-                if !others_release {
-                    break;
-                }
+            let trimmed = self.trim_pages(TRIM) > 0;
+            if refusals == ATTEMPTS || !(trimmed || others_release) {
+                Locked::new(self, class).destroy_one_unused();
+                return Err(refused);
+            }
+            if !trimmed {
                 backoff.wait();
             }
         }
-        Locked::new(self, class).destroy_one_unused();
-        let budget = self.memory.space.budget();
-        let limit = budget.limit().unwrap_or(usize::MAX);
-        let wanted = class.pages_for(0).len();
-        Err(page::Error::Limit { limit, used: budget.used(), wanted }.into())
     }
 
     /// Frees an object that no word names any more.
@@ -311,12 +308,13 @@ pub(crate) fn table_of<T>(
     items: impl ExactSizeIterator<Item = Result<T, Error>>,
 ) -> Result<Box<[T]>, Error> {
     let bytes = items.len() * size_of::<T>();
-    let refused = Error::Pages(page::Error::Mapping { bytes });
-    let mut table = Vec::new();
-    let granted = supply.is_none_or(|supply| supply.grant(Request::Map { bytes }));
-    if !granted || table.try_reserve_exact(items.len()).is_err() {
-        return Err(refused);
+    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
+        let pages = bytes.div_ceil(page::page_size());
+        return Err(page::Error::Refused { pages }.into());
     }
+    let mut table = Vec::new();
+    let refused = |_| page::Error::Mapping { bytes };
+    table.try_reserve_exact(items.len()).map_err(refused)?;
     for item in items {
         table.push(item?);
     }

@@ -1,19 +1,87 @@
 //! Numbered words: the owner for a device, whose slot n is word n.
 
 use crate::core::sealed;
-use crate::words::Words;
-use crate::{Config, Core, Error, Owner};
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::words::{Beside, LEAF, Words};
+use crate::{Config, Core, Error, Old, Owner};
 
-/// A table of words, made as they are used.
+/// What a slot has beside its word: nothing, or a [`Stamp`].
+pub trait BesideSlot: Beside<Leaf = (), Seed = ()> {
+    /// Whether it notes times.
+    const STAMPED: bool;
+
+    /// Notes a time.
+    fn stamp(&self, seconds: u32);
+
+    /// The time noted last, 0 if none was since the slot was made or emptied; `None` where none is ever noted.
+    fn stamped(&self) -> Option<u32>;
+}
+
+impl BesideSlot for () {
+    const STAMPED: bool = false;
+
+    #[inline]
+    fn stamp(&self, _seconds: u32) {}
+
+    fn stamped(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// A time in seconds beside each word, 4 bytes. It goes with what the word holds. Who has the word locked may
+/// change it, readers too.
+#[derive(Debug, Default)]
+pub struct Stamp(AtomicU32);
+
+impl BesideSlot for Stamp {
+    const STAMPED: bool = true;
+
+    #[inline]
+    fn stamp(&self, seconds: u32) {
+        self.0.store(seconds, Relaxed);
+    }
+
+    fn stamped(&self) -> Option<u32> {
+        Some(self.0.load(Relaxed))
+    }
+}
+
+impl Beside for Stamp {
+    type Leaf = ();
+    type Seed = ();
+
+    fn leaf(_seed: ()) {}
+
+    fn fresh(_leaf: &()) -> Self {
+        Stamp::default()
+    }
+
+    fn moved(&self) -> Self {
+        Stamp(AtomicU32::new(self.0.load(Relaxed)))
+    }
+
+    fn emptied(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// A table of words, made as they are used, with an `E` beside each.
 #[derive(Debug)]
-pub struct Slots {
-    words: Words<()>,
+pub struct Slots<E: BesideSlot = ()> {
+    words: Words<E>,
     len: u64,
 }
 
 impl Core<Slots> {
     /// A pool with words 0 to `len - 1`; at most 2^32 - 1 of them.
     pub fn with_slots(config: Config, len: u64) -> Result<Self, Error> {
+        Self::with_slots_and(config, len)
+    }
+}
+
+impl<E: BesideSlot> Core<Slots<E>> {
+    /// The same with an `E` beside each word.
+    pub fn with_slots_and(config: Config, len: u64) -> Result<Self, Error> {
         // u32::MAX marks slots of zspages that are held, so no word has that number.
         if len > u32::MAX as u64 {
             return Err(Error::Index { index: len, len: u32::MAX as u64 });
@@ -25,15 +93,38 @@ impl Core<Slots> {
     pub fn first_made(&self, index: u64) -> Option<u64> {
         self.owner().words.first_made(index)
     }
+
+    /// Shows `look` words that hold something, some from `index` on, locked or not; from where to go on, if there
+    /// may be more. `look` must not wait for anything.
+    pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, &E)) -> Option<u64> {
+        self.whole();
+        let first = self.first_made(index)?;
+        let leaf = first / LEAF as u64;
+        self.owner().words.for_each_of(leaf, |nth, word, beside| {
+            let held = Old::from(word.peek());
+            if nth as u64 >= first && held != Old::Inline(0) {
+                look(nth, held, beside);
+            }
+        });
+        Some((leaf + 1) * LEAF as u64)
+    }
+
+    /// Gives the object of word `index` the mark that `choose` says, of its length, its mark and what lies beside the
+    /// word; whether it has. Waits for nothing: a word that is locked is left. `choose` is asked until it says
+    /// the mark that is there, so a time it looks at is not older than the mark.
+    pub fn remark(&self, index: u32, choose: impl Fn(usize, u8, &E) -> u8) -> bool {
+        self.whole();
+        self.owner().words.remark(index, choose)
+    }
 }
 
-impl Owner for Slots {}
+impl<E: BesideSlot> Owner for Slots<E> {}
 
 #[allow(private_interfaces)]
-impl sealed::Owner for Slots {
-    type Beside = ();
+impl<E: BesideSlot> sealed::Owner for Slots<E> {
+    type Beside = E;
 
-    fn words(&self) -> &Words<()> {
+    fn words(&self) -> &Words<E> {
         &self.words
     }
 

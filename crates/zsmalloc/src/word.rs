@@ -12,7 +12,10 @@
 //! 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a mover swings the
 //! offset by compare-and-swap from the unlocked word, so it waits for no one and no one for it. 5: a word
 //! is frozen from its unlocked state, and no one waits for a frozen word: its leaf is left or thawed (see
-//! [`crate::words`]).
+//! [`crate::words`]). 6: a mark alone may change without the exclusive lock: a reader clears bits of it in one
+//! step while he is inside, and who gives an unlocked word another mark swings the word as a mover does. So what
+//! a writer finds once the readers have left is the mark in force, and a mover who copied beside such a
+//! change finds the word not as it was.
 //!
 //! Nothing here waits but [`Word::wait_for_readers`]: who could not lock a word at once is told why.
 
@@ -48,6 +51,13 @@ pub(crate) struct Place {
     pub(crate) len: usize,
     /// Four bits that are the owner's.
     pub(crate) mark: u8,
+}
+
+impl Place {
+    /// The same with another mark.
+    pub(crate) fn marked(self, mark: u8) -> Self {
+        Place { mark, ..self }
+    }
 }
 
 impl Value {
@@ -160,6 +170,35 @@ impl Word {
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
 
+    /// Clears bits of the mark: by a reader of the object that the word names.
+    pub(crate) fn unmark(&self, bits: u8) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0 && bits < 16);
+        self.0.fetch_and(!((bits as u64) << MARK_SHIFT), Ordering::Relaxed);
+    }
+
+    /// Gives the object that the word names the mark that `choose` says, and asks it again until that is the mark:
+    /// `choose` may look at what readers note while they are inside, and one may have come and gone. False where it
+    /// names no object. A word that is locked is left.
+    pub(crate) fn remark(&self, choose: impl Fn(Place) -> u8) -> Result<bool, Busy> {
+        loop {
+            // Who finds it frozen is to see, after this load, that its leaf was being converted.
+            let word = self.0.load(Ordering::Acquire);
+            match word & LOCK {
+                0 => {}
+                FROZEN => return Err(Busy::Frozen),
+                held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
+                _ => return Err(Busy::Readers),
+            }
+            let Ok(place) = Value(word).decode() else { return Ok(false) };
+            let mark = choose(place);
+            if mark == place.mark {
+                return Ok(true);
+            }
+            // Refused where another was faster.
+            self.swing(Value(word), Value::object(place.marked(mark)));
+        }
+    }
+
     /// Holds off all others; those who read are then to be waited for.
     pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
@@ -267,6 +306,26 @@ mod tests {
     }
 
     #[test]
+    fn marks_are_changed_on_objects_only() {
+        let place = Place { offset: 8, len: 100, mark: 0b1111 };
+        let word = Word::new(Value::object(place));
+        assert_eq!(word.try_lock_shared(), Ok(Value::object(place)));
+        word.unmark(0b0101);
+        assert_eq!(word.peek().decode(), Ok(place.marked(0b1010)));
+        assert_eq!(word.remark(|_| 0), Err(Busy::Readers));
+        word.unlock_shared();
+        assert_eq!(word.remark(|place| place.mark), Ok(true));
+        assert_eq!(word.remark(|place| place.mark & 0b1000), Ok(true));
+        assert_eq!(word.unlocked(), Some(Value::object(place.marked(0b1000))));
+        assert!(word.freeze());
+        assert_eq!(word.remark(|_| 0), Err(Busy::Frozen));
+        let inline = Word::new(Value::inline(u64::MAX >> 5));
+        assert_eq!(inline.remark(|_| 0), Ok(false));
+        assert_eq!(inline.try_lock_exclusive(), Ok(()));
+        assert_eq!(inline.remark(|_| 0), Err(Busy::Exclusive));
+    }
+
+    #[test]
     fn only_an_empty_word_is_claimed() {
         let word = Word::new(Value::EMPTY);
         assert!(word.try_claim() && !word.try_claim());
@@ -275,180 +334,5 @@ mod tests {
     }
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test --release -p zsmalloc --lib loom`.
 #[cfg(all(test, loom))]
-#[allow(unsafe_code)]
-mod loom_tests {
-    use super::*;
-    use loom::cell::UnsafeCell;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    struct Guarded {
-        word: Word,
-        cell: UnsafeCell<u64>,
-    }
-
-    fn guarded() -> Arc<Guarded> {
-        Arc::new(Guarded { word: Word::new(Value::inline(1)), cell: UnsafeCell::new(1) })
-    }
-
-    /// As the table of words does: nothing is frozen here.
-    fn lock_shared(word: &Word) -> Value {
-        loop {
-            match word.try_lock_shared() {
-                Ok(value) => return value,
-                Err(_) => thread::yield_now(),
-            }
-        }
-    }
-
-    fn lock_exclusive(word: &Word) -> Value {
-        while word.try_lock_exclusive().is_err() {
-            thread::yield_now();
-        }
-        word.wait_for_readers()
-    }
-
-    fn write(guarded: &Guarded, payload: u64) {
-        lock_exclusive(&guarded.word);
-        // loom reports an access that races with this one.
-        guarded.cell.with_mut(|_| ());
-        guarded.word.unlock_exclusive(Value::inline(payload));
-    }
-
-    fn read(guarded: &Guarded) -> u64 {
-        let value = lock_shared(&guarded.word);
-        guarded.cell.with(|_| ());
-        guarded.word.unlock_shared();
-        value.decode().unwrap_err()
-    }
-
-    /// Interleavings with at most three preemptions.
-    fn model(body: impl Fn() + Sync + Send + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(body);
-    }
-
-    #[test]
-    fn loom_two_writers_of_one_word() {
-        model(|| {
-            let shared = guarded();
-            let other = shared.clone();
-            let thread = thread::spawn(move || write(&other, 2));
-            write(&shared, 3);
-            thread.join().unwrap();
-            assert!(matches!(shared.word.peek().decode(), Err(2 | 3)));
-        });
-    }
-
-    #[test]
-    fn loom_writer_against_reader() {
-        model(|| {
-            let shared = guarded();
-            let other = shared.clone();
-            let writer = thread::spawn(move || write(&other, 2));
-            let first = read(&shared);
-            let second = read(&shared);
-            assert!(matches!((first, second), (1, 1) | (1, 2) | (2, 2)));
-            writer.join().unwrap();
-            assert_eq!(read(&shared), 2);
-        });
-    }
-
-    #[test]
-    fn loom_readers_share_the_word() {
-        model(|| {
-            let shared = guarded();
-            let other = shared.clone();
-            let reader = thread::spawn(move || read(&other));
-            let inside = lock_shared(&shared.word);
-            // The other reader comes and goes while this one stays.
-            assert_eq!(reader.join().unwrap(), 1);
-            shared.word.unlock_shared();
-            assert_eq!(inside, lock_exclusive(&shared.word));
-        });
-    }
-
-    /// Two places of one object; a freed place is written to at once, as its next taker would.
-    struct Moving {
-        word: Word,
-        places: [UnsafeCell<u64>; 2],
-    }
-
-    fn place(offset: u64) -> Value {
-        Value::object(Place { offset: offset * GRAIN as u64, len: 8, mark: 0 })
-    }
-
-    fn moving() -> Arc<Moving> {
-        let places = [UnsafeCell::new(7), UnsafeCell::new(0)];
-        Arc::new(Moving { word: Word::new(place(0)), places })
-    }
-
-    fn read_pinned(moving: &Moving) -> u64 {
-        let at = lock_shared(&moving.word).decode().unwrap().offset / GRAIN as u64;
-        // SAFETY: the pointer is loom's, which checks the access.
-        let value = moving.places[at as usize].with(|cell| unsafe { *cell });
-        moving.word.unlock_shared();
-        value
-    }
-
-    /// What a mover does: copies what an unlocked word names, swings the word, frees the old place.
-    fn move_object(moving: &Moving) -> bool {
-        let Some(value) = moving.word.unlocked() else { return false };
-        if value != place(0) {
-            return false;
-        }
-        // SAFETY: as above.
-        let copy = moving.places[0].with(|cell| unsafe { *cell });
-        // SAFETY: as above.
-        moving.places[1].with_mut(|cell| unsafe { *cell = copy });
-        let swung = moving.word.swing(value, place(1));
-        let freed = if swung { 0 } else { 1 };
-        // SAFETY: as above.
-        moving.places[freed].with_mut(|cell| unsafe { *cell = 0xdead });
-        swung
-    }
-
-    #[test]
-    fn loom_pin_against_move() {
-        model(|| {
-            let shared = moving();
-            let other = shared.clone();
-            let mover = thread::spawn(move || move_object(&other));
-            assert_eq!(read_pinned(&shared), 7);
-            assert_eq!(read_pinned(&shared), 7);
-            mover.join().unwrap();
-            assert_eq!(read_pinned(&shared), 7);
-        });
-    }
-
-    #[test]
-    fn loom_two_readers_against_move() {
-        model(|| {
-            let shared = moving();
-            let (first, second) = (shared.clone(), shared.clone());
-            let first = thread::spawn(move || read_pinned(&first));
-            let second = thread::spawn(move || read_pinned(&second));
-            move_object(&shared);
-            assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
-        });
-    }
-
-    #[test]
-    fn loom_writer_against_move() {
-        model(|| {
-            let shared = moving();
-            let other = shared.clone();
-            let mover = thread::spawn(move || move_object(&other));
-            let old = lock_exclusive(&shared.word);
-            shared.word.unlock_exclusive(Value::inline(5));
-            // The place the word named last is the writer's to free, wherever the mover put it; the
-            // class's lock, held by the mover from its copy on, is not part of this model.
-            let moved = mover.join().unwrap();
-            assert_eq!(old, if moved { place(1) } else { place(0) });
-            assert_eq!(shared.word.peek().decode(), Err(5));
-        });
-    }
-}
+mod loom_tests;

@@ -31,6 +31,11 @@ impl Arena {
         self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
     }
 
+    /// Who may refuse memory before the system does.
+    pub fn supply(&self) -> Option<&dyn page::Supply> {
+        self.space.supply()
+    }
+
     /// The offset of an address in the arena, if it is in the arena.
     pub fn offset_of(&self, address: NonNull<u8>) -> Option<u64> {
         self.space.offset_of(address.addr().get())

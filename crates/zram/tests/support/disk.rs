@@ -40,7 +40,7 @@ impl Disk {
     /// Discards all; nothing is counted any more.
     pub fn free_all(&self) {
         for nth in 0..self.stretches.len() {
-            self.write(nth).discard(0, STRETCH * BLOCK).unwrap();
+            self.write(nth).discard(0, STRETCH * BLOCK);
         }
         self.check();
         let stat = self.device.mm_stat();
@@ -83,10 +83,11 @@ impl Subject for Disk {
         let (at, len) = range(rng);
         let done = match rng.u32(..8) {
             _ if nth * 1000 >= filled * self.stretches.len() => {
-                self.write(nth).discard(0, STRETCH * BLOCK)
+                self.write(nth).discard(0, STRETCH * BLOCK);
+                Ok(())
             }
             0..4 => self.write(nth).write(at, &data(rng, sizes, len)),
-            4 => self.write(nth).discard(at, len),
+            4 => self.write(nth).write_zeroes(at, len),
             _ => {
                 self.read(nth).compare(at, len);
                 Ok(())

@@ -33,9 +33,19 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, data, written)
     }
 
-    pub fn discard(&mut self, at: usize, len: usize) -> Result<(), Error> {
-        let discarded = self.device.borrow().discard(self.offset(at), len as u64);
-        self.settle(at, &vec![0; len], discarded)
+    pub fn write_zeroes(&mut self, at: usize, len: usize) -> Result<(), Error> {
+        let written = self.device.borrow().write_zeroes(self.offset(at), len as u64);
+        self.settle(at, &vec![0; len], written)
+    }
+
+    /// Always works, and leaves slots alone that the range covers in part.
+    pub fn discard(&mut self, at: usize, len: usize) {
+        self.device.borrow().discard(self.offset(at), len as u64).unwrap();
+        let (start, end) = (self.base + at, self.base + at + len);
+        let whole = start.next_multiple_of(BLOCK)..end / BLOCK * BLOCK;
+        if !whole.is_empty() {
+            self.bytes[whole.start - self.base..whole.end - self.base].fill(0);
+        }
     }
 
     /// Takes note of a request. After a refused one every slot holds its old or its new bytes.
@@ -52,7 +62,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         let end = at + data.len();
         let mut start = at;
         while start < end {
-            let next = (start / BLOCK * BLOCK + BLOCK).min(end);
+            let next = ((self.base + start) / BLOCK * BLOCK + BLOCK - self.base).min(end);
             let mut back = vec![0; next - start];
             self.device.borrow().read(self.offset(start), &mut back).unwrap();
             let new = &data[start - at..next - at];

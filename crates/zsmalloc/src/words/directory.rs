@@ -7,6 +7,8 @@
 use super::Beside;
 use super::node::Chain;
 use crate::Error;
+use crate::parts::table_of;
+use page::Supply;
 use std::sync::OnceLock;
 
 const FIRST: u64 = if cfg!(loom) { 1 } else { 64 };
@@ -44,25 +46,23 @@ impl<E: Beside> Directory<E> {
     }
 
     /// The entry of a leaf, its shelf made if need be: under the table's lock.
-    pub(super) fn get_or_make(&self, leaf: u64, seed: E::Seed) -> Result<&Entry<E>, Error> {
+    pub(super) fn get_or_make(
+        &self,
+        leaf: u64,
+        seed: E::Seed,
+        supply: Option<&dyn Supply>,
+    ) -> Result<&Entry<E>, Error> {
         let (nth, at) = Self::place(leaf);
         let shelf = match self.shelves[nth].get() {
             Some(shelf) => shelf,
             None => {
-                let new = Self::shelf(FIRST << nth, seed)?;
+                let entries = (0..(FIRST << nth) as usize)
+                    .map(|_| Ok(Entry { chain: Chain::new(), leaf: E::leaf(seed) }));
+                let new = table_of(supply, entries)?;
                 self.shelves[nth].get_or_init(|| new)
             }
         };
         Ok(&shelf[at])
-    }
-
-    fn shelf(len: u64, seed: E::Seed) -> Result<Box<[Entry<E>]>, Error> {
-        let mut shelf = Vec::new();
-        let bytes = len as usize * size_of::<Entry<E>>();
-        let refused = |_| Error::Pages(page::Error::Mapping { bytes });
-        shelf.try_reserve_exact(len as usize).map_err(refused)?;
-        shelf.resize_with(len as usize, || Entry { chain: Chain::new(), leaf: E::leaf(seed) });
-        Ok(shelf.into_boxed_slice())
     }
 
     /// All entries there are, with their leaves, from that of `leaf` on.

@@ -27,6 +27,11 @@ impl<'t, E> Shared<'t, E> {
     pub(crate) fn beside(&self) -> &E {
         self.beside
     }
+
+    /// Clears bits of the mark of the object it names.
+    pub(crate) fn unmark(&self, bits: u8) {
+        self.word.unmark(bits);
+    }
 }
 
 impl<E> Drop for Shared<'_, E> {

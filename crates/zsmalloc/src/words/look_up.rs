@@ -107,6 +107,21 @@ impl<E: Beside> Words<E> {
         }
     }
 
+    /// Gives the object of word `index` the mark that `choose` says, of it and what lies beside the word, as
+    /// [`Word::remark`] does; whether it has. Waits for nothing: a word that is locked is left.
+    pub(crate) fn remark(&self, index: u32, choose: impl Fn(usize, u8, &E) -> u8) -> bool {
+        loop {
+            let inside = self.readers.enter();
+            let Some(found) = self.find(&inside, index) else { return false };
+            let beside = found.spot.beside;
+            match found.spot.word.remark(|place| choose(place.len, place.mark, beside)) {
+                Ok(done) => return done,
+                Err(Busy::Frozen) => found.unless_frozen(Busy::Frozen),
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Looks at word `index`, if there is one, locked or not.
     pub(crate) fn with<R>(&self, index: u32, look: impl FnOnce(&Word, &E) -> R) -> Option<R> {
         let inside = self.readers.enter();

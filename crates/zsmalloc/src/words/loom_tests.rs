@@ -4,6 +4,7 @@
 use super::helpers::{Table, clear, get, set};
 use super::*;
 use crate::loom_tests::model_of;
+use crate::word::Place;
 use loom::thread;
 
 type Actor = fn(&Table);
@@ -177,5 +178,25 @@ fn loom_words_two_claims_against_removal() {
     model(2, empty, [tidy, claim, claim], |table| {
         table.check();
         assert!(get(table, 0) <= 1);
+    });
+}
+
+/// No one has the words locked, so they are marked, in whichever node they are.
+#[test]
+fn loom_words_remark_against_conversion() {
+    const OBJECT: Place = Place { offset: 8, len: 100, mark: 0 };
+    let store: Actor = |table| {
+        sparse(table);
+        (0..2).for_each(|index| {
+            table.lock_or_make(index).unwrap().unlock(Value::object(OBJECT));
+        });
+    };
+    let mark: Actor = |table| assert!((0..2).all(|index| table.remark(index, |_, _, ()| 0b0100)));
+    model(3, store, [tidy, mark], |table| {
+        table.check();
+        for index in 0..2 {
+            let word = table.lock_exclusive(index, |_| true).unwrap();
+            assert_eq!(word.value(), Value::object(OBJECT.marked(0b0100)));
+        }
     });
 }

@@ -58,7 +58,7 @@ use std::sync::Arc;
 pub(crate) use held::{Held, Shared};
 pub(crate) use kind::LEAF;
 
-/// What lies beside each word of a table: nothing, or a cell's generation.
+/// What lies beside each word of a table: nothing, a time, or a cell's generation.
 pub trait Beside: Debug + Send + Sync + Sized {
     /// What is kept per leaf, also of one without words.
     type Leaf: Debug + Send + Sync;
@@ -162,7 +162,7 @@ impl<E: Beside> Words<E> {
         let (leaf, key) = split(index);
         let mut guard = self.making.lock();
         let making = &mut *guard;
-        let entry = self.directory.get_or_make(leaf, self.seed)?;
+        let entry = self.directory.get_or_make(leaf, self.seed, self.nodes.supply())?;
         let inside = self.readers.enter();
         let made = |kind| self.nodes.make(kind, &entry.leaf);
         let kind = match entry.chain.load(&inside) {

@@ -28,6 +28,7 @@ use crate::Error;
 use crate::readers::{Inside, Readers};
 use crate::sync::{AtomicLink, AtomicU64, Mutex, Ordering};
 use crate::word::{Busy, Value, Word};
+use page::Supply;
 use slab::packed::{Arena, CacheStat, RawCache};
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
@@ -369,13 +370,20 @@ impl<E> Chain<E> {
 pub(super) struct Nodes<E> {
     /// By kind.
     caches: Box<[RawCache]>,
+    arena: Arc<Arena>,
     nodes: PhantomData<fn() -> E>,
 }
 
 impl<E: Beside> Nodes<E> {
     pub(super) fn new(arena: &Arc<Arena>) -> Result<Self, Error> {
         let caches = Kind::all().map(|kind| Ok(RawCache::new(arena, kind.bytes::<E>(), ALIGN)?));
-        Ok(Nodes { caches: caches.collect::<Result<_, Error>>()?, nodes: PhantomData })
+        let caches = caches.collect::<Result<_, Error>>()?;
+        Ok(Nodes { caches, arena: arena.clone(), nodes: PhantomData })
+    }
+
+    /// Who may refuse the table memory.
+    pub(super) fn supply(&self) -> Option<&dyn Supply> {
+        self.arena.supply()
     }
 
     fn cache(&self, kind: Kind) -> &RawCache {

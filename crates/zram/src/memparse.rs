@@ -7,8 +7,11 @@
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";
 
-/// The number of bytes that `text` names.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+/// The number of bytes that `text` names, or what was expected instead.
+///
+/// # Errors
+/// Anything else, and what does not fit 64 bits.
+pub fn parse(text: &str) -> Result<u64, String> {
     let (radix, digits) = radix_of(text);
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
     let (number, suffix) = digits.split_at(end);

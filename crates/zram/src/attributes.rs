@@ -1,0 +1,135 @@
+//! Every attribute, in one table: whoever lets others read and write them gets them from here.
+
+mod numbers;
+mod params;
+mod show;
+mod store;
+mod words;
+
+use crate::{Error, Zram};
+use std::fmt::{self, Write};
+
+/// An attribute of a device, as a file of the kernel's sysfs is.
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute {
+    /// What it is called, the kernel's name if it is one of the kernel's.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    show: Option<Show>,
+    store: Option<Store>,
+}
+
+type Show = fn(&Zram, &mut dyn Write) -> Result<(), Error>;
+type Store = fn(&Zram, &str) -> Result<(), Error>;
+
+/// What can be done with an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is only read.
+    Read,
+    /// It is only written.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::ReadWrite => "read, write",
+        })
+    }
+}
+
+impl Attribute {
+    const fn new(
+        name: &'static str,
+        summary: &'static str,
+        show: Option<Show>,
+        store: Option<Store>,
+    ) -> Self {
+        Attribute { name, summary, show, store }
+    }
+
+    /// What can be done with it.
+    pub fn access(&self) -> Access {
+        match (self.show, self.store) {
+            (Some(_), Some(_)) => Access::ReadWrite,
+            (Some(_), None) => Access::Read,
+            _ => Access::Write,
+        }
+    }
+}
+
+/// All attributes: the kernel's, in the order of its documentation, then those it has not got.
+#[rustfmt::skip]
+const ATTRIBUTES: &[Attribute] = &[
+    Attribute::new("disksize", "bytes of the device; to set it makes the device", Some(show::disksize), Some(store::disksize)),
+    Attribute::new("initstate", "1 if the device is made", Some(show::initstate), None),
+    Attribute::new("reset", "1 frees all, and makes all settings the default ones", None, Some(store::reset)),
+    Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(show::comp_algorithm), Some(store::comp_algorithm)),
+    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=0] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
+    Attribute::new("mem_limit", "most bytes of pool pages, 0 for no limit", None, Some(store::mem_limit)),
+    Attribute::new("mem_used_max", "0 makes the peak of mm_stat what is used now", None, Some(store::mem_used_max)),
+    Attribute::new("compact", "anything moves objects together, so that pages become free", None, Some(store::compact)),
+    Attribute::new("idle", "marks slots idle: all, or those not accessed for more than so many seconds", None, Some(store::idle)),
+    Attribute::new("mm_stat", "bytes stored, compressed and used; limit, peak; slots by kind", Some(show::mm_stat), None),
+    Attribute::new("io_stat", "failed reads and writes, 0, slots discarded", Some(show::io_stat), None),
+    Attribute::new("debug_stat", "version of the format, 0, discards missed", Some(show::debug_stat), None),
+    Attribute::new("block_state", "a line for each slot that holds something: time of access and marks", Some(show::block_state), None),
+    Attribute::new("total_limit", "most bytes of all memory, 0 for no limit", Some(show::total_limit), Some(store::total_limit)),
+    Attribute::new("mem_total", "bytes of all memory: pool, slots, streams, counters", Some(show::mem_total), None),
+    Attribute::new("track_access", "1 keeps when slots were accessed, in 4 bytes each", Some(show::track_access), Some(store::track_access)),
+    Attribute::new("geometry", "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]", Some(show::geometry), Some(store::geometry)),
+    Attribute::new("compaction", "when objects are moved together", Some(show::compaction), Some(store::compaction)),
+    Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(show::compaction_stat), None),
+    Attribute::new("classes", "the size classes and what they hold", Some(show::classes), None),
+    Attribute::new("fork", "what a child has after a fork: a copy, or the pool's pages stay with the parent", Some(show::fork), Some(store::fork)),
+    Attribute::new("dump", "1 makes the pool's pages part of core dumps", Some(show::dump), Some(store::dump)),
+];
+
+/// All attributes there are.
+pub fn attributes() -> &'static [Attribute] {
+    ATTRIBUTES
+}
+
+fn by_name(name: &str) -> Result<&'static Attribute, Error> {
+    let found = ATTRIBUTES.iter().find(|attribute| attribute.name == name);
+    found.ok_or_else(|| Error::NoAttribute { name: name.to_owned() })
+}
+
+impl Zram {
+    /// What an attribute reads as: lines that end with a newline, as the kernel's.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`].
+    pub fn show(&self, name: &str) -> Result<String, Error> {
+        let mut text = String::new();
+        self.show_to(name, &mut text)?;
+        Ok(text)
+    }
+
+    /// The same, written as it is made: `block_state` can be long.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show), and [`Error::Output`].
+    pub fn show_to(&self, name: &str, out: &mut dyn Write) -> Result<(), Error> {
+        let attribute = by_name(name)?;
+        let denied = Error::Access { name: attribute.name, access: attribute.access() };
+        attribute.show.ok_or(denied)?(self, out)
+    }
+
+    /// Writes an attribute. One newline at the end of `text` is left out, as the kernel does.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's errno, and nothing
+    /// is changed.
+    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
+        let attribute = by_name(name)?;
+        let denied = Error::Access { name: attribute.name, access: attribute.access() };
+        attribute.store.ok_or(denied)?(self, text.strip_suffix('\n').unwrap_or(text))
+    }
+}

@@ -1,0 +1,115 @@
+//! What attributes read as.
+
+use super::words::{COMPACTION, FORK, choice, geometry_line};
+use crate::life::Made;
+use crate::{Compaction, Config, Error, Fork, IoStat, MmStat, Zram};
+use page::page_size;
+use std::fmt::{self, Display, Write};
+use std::sync::Arc;
+
+type Shown = Result<(), Error>;
+
+fn line(out: &mut dyn Write, value: impl Display) -> Shown {
+    written(writeln!(out, "{value}"))
+}
+
+fn written(result: fmt::Result) -> Shown {
+    result.map_err(|fmt::Error| Error::Output)
+}
+
+/// The device, which the attribute is of.
+fn made(zram: &Zram, name: &'static str) -> Result<Arc<Made>, Error> {
+    zram.made().ok_or(Error::Uninitialised { name })
+}
+
+pub(super) fn disksize(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, zram.settings().disksize)
+}
+
+pub(super) fn initstate(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, u8::from(zram.made().is_some()))
+}
+
+pub(super) fn comp_algorithm(zram: &Zram, out: &mut dyn Write) -> Shown {
+    let names = zcomp::codecs().iter().map(|codec| codec.name());
+    line(out, choice(names, zram.settings().algorithm.name()))
+}
+
+pub(super) fn mm_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
+    let limit = zram.settings().mem_limit.unwrap_or(0);
+    let mem_limit = limit.checked_next_multiple_of(page_size() as u64).unwrap_or(limit);
+    let nothing = MmStat { mem_limit, ..MmStat::default() };
+    line(out, zram.made().map_or(nothing, |made| made.device.mm_stat()))
+}
+
+pub(super) fn io_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, zram.made().map_or(IoStat::default(), |made| made.device.io_stat()))
+}
+
+pub(super) fn debug_stat(_zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, crate::DebugStat)
+}
+
+pub(super) fn block_state(zram: &Zram, out: &mut dyn Write) -> Shown {
+    let made = made(zram, "block_state")?;
+    made.device.block_state().try_for_each(|state| line(out, state))
+}
+
+pub(super) fn total_limit(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, zram.settings().total_limit.unwrap_or(0))
+}
+
+pub(super) fn mem_total(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, zram.made().map_or(0, |made| made.device.mem_total()))
+}
+
+pub(super) fn track_access(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, u8::from(zram.settings().track_access))
+}
+
+pub(super) fn geometry(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, geometry_line(zram.settings().geometry))
+}
+
+/// The words of a choice, with the current one in brackets.
+fn words<T: PartialEq>(
+    zram: &Zram,
+    out: &mut dyn Write,
+    words: &[(&str, T)],
+    of: fn(&Config) -> T,
+) -> Shown {
+    let current = of(&zram.settings());
+    let current = words.iter().find(|(_, value)| *value == current).map_or("", |(word, _)| word);
+    line(out, choice(words.iter().map(|(word, _)| *word), current))
+}
+
+pub(super) fn compaction(zram: &Zram, out: &mut dyn Write) -> Shown {
+    words::<Compaction>(zram, out, &COMPACTION, |config| config.compaction)
+}
+
+pub(super) fn fork(zram: &Zram, out: &mut dyn Write) -> Shown {
+    words::<Fork>(zram, out, &FORK, |config| config.fork)
+}
+
+pub(super) fn dump(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, u8::from(zram.settings().dump))
+}
+
+pub(super) fn compaction_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
+    let made = zram.made();
+    let stat = made.map(|made| made.device.compaction_stat()).unwrap_or_default();
+    written(writeln!(
+        out,
+        "{:8} {:8} {:8} {:8} {:8}",
+        stat.moved_objects,
+        stat.moved_bytes,
+        stat.freed_pages,
+        stat.cpu.as_micros(),
+        stat.plans
+    ))
+}
+
+pub(super) fn classes(zram: &Zram, out: &mut dyn Write) -> Shown {
+    let made = made(zram, "classes")?;
+    written(write!(out, "{}", made.device.classes()))
+}

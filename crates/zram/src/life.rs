@@ -1,0 +1,227 @@
+//! A device as the kernel knows one: settings first, then a disksize makes it, a reset makes it nothing again.
+//!
+//! Lock order: a life's lock comes before all of its device's, and is held over none of their doings: devices
+//! are made and dropped outside it, which takes the registry of forks.
+
+use crate::{Config, Device, Error};
+use page::fork::{Forks, Mutex};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// A device with its attributes: nothing but settings until it has a disksize.
+///
+/// ```
+/// let zram = zram::Zram::new();
+/// zram.store("comp_algorithm", "zstd")?;
+/// zram.store("disksize", "1G")?;
+/// let device = zram.open()?;
+/// device.write(0, b"some bytes")?;
+/// assert_eq!(zram.show("comp_algorithm")?, "lz4 lz4hc [zstd] \n");
+/// assert_eq!(zram.store("reset", "1").unwrap_err().errno(), 16); // EBUSY: it is open
+/// drop(device);
+/// zram.store("reset", "1")?;
+/// # Ok::<(), zram::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Zram {
+    locked: Arc<Locked>,
+}
+
+/// Held over a fork.
+#[derive(Debug, Default)]
+struct Locked {
+    life: Mutex<Life>,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    /// Those of the device, once there is one.
+    settings: Config,
+    stage: Stage,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Nothing,
+    /// A thread makes the device.
+    Making,
+    Made(Arc<Made>),
+}
+
+/// A device, and how many have it open.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) device: Device,
+    opens: AtomicUsize,
+}
+
+/// A device that is open, and so can't be reset. Any thread may have one of its own.
+#[derive(Debug)]
+pub struct Open(Arc<Made>);
+
+impl Deref for Open {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.0.device
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.opens.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Forks for Locked {
+    fn hold(&self) {
+        self.life.hold();
+    }
+
+    fn let_go(&self) {
+        self.life.let_go();
+    }
+
+    fn let_go_in_child(&self) {
+        self.life.let_go();
+        let mut life = self.life.lock();
+        if let Stage::Making = life.stage {
+            // The thread that did is not here.
+            life.stage = Stage::Nothing;
+        }
+    }
+}
+
+impl Default for Zram {
+    fn default() -> Self {
+        Zram::new()
+    }
+}
+
+impl Zram {
+    /// Nothing yet, with the default settings.
+    pub fn new() -> Self {
+        let locked = Arc::<Locked>::default();
+        let weak: Weak<Locked> = Arc::downgrade(&locked);
+        page::fork::register(weak);
+        Zram { locked }
+    }
+
+    /// The settings, of the device if there is one.
+    pub fn settings(&self) -> Config {
+        self.locked.life.lock().settings.clone()
+    }
+
+    /// Changes settings, which a device that is made can't. `name` is the attribute to name in an error.
+    ///
+    /// # Errors
+    /// [`Error::Initialised`], or what `change` says; then nothing is changed.
+    pub fn configure(
+        &self,
+        name: &'static str,
+        change: impl FnOnce(&mut Config) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut life = self.locked.life.lock();
+        let Stage::Nothing = life.stage else { return Err(Error::Initialised { name }) };
+        let mut settings = life.settings.clone();
+        change(&mut settings)?;
+        life.settings = settings;
+        Ok(())
+    }
+
+    /// Makes the device, of `bytes` bytes rounded up to slots, with the settings there are.
+    ///
+    /// # Errors
+    /// [`Error::Initialised`]; or the settings can't be, or there is no memory: then there is nothing, as before.
+    /// After an error of the codec, algorithm and parameters are the default ones again.
+    pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
+        let settings = {
+            let mut life = self.locked.life.lock();
+            let Stage::Nothing = life.stage else {
+                return Err(Error::Initialised { name: "disksize" });
+            };
+            life.stage = Stage::Making;
+            Config { disksize: bytes, ..life.settings.clone() }
+        };
+        let made = Device::new(settings);
+        let mut life = self.locked.life.lock();
+        match made {
+            Ok(device) => {
+                // Limits may have been set meanwhile.
+                device.set_mem_limit(life.settings.mem_limit);
+                device.set_total_limit(life.settings.total_limit);
+                life.settings.disksize = device.disksize();
+                life.stage = Stage::Made(Arc::new(Made { device, opens: AtomicUsize::new(0) }));
+                Ok(())
+            }
+            Err(error) => {
+                if let Error::Codec(_) = error {
+                    let Config { algorithm, params, .. } = Config::default();
+                    life.settings = Config { algorithm, params, ..life.settings.clone() };
+                }
+                life.stage = Stage::Nothing;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`]: it has no disksize.
+    pub fn open(&self) -> Result<Open, Error> {
+        let life = self.locked.life.lock();
+        let Stage::Made(made) = &life.stage else { return Err(Error::NoDevice) };
+        made.opens.fetch_add(1, Relaxed);
+        Ok(Open(made.clone()))
+    }
+
+    /// Frees all and makes all settings the default ones. A call of [`show`](Self::show) or [`store`](Self::store)
+    /// that is under way ends first what it does.
+    ///
+    /// # Errors
+    /// [`Error::Open`]: the device is open, or being made.
+    pub fn reset(&self) -> Result<(), Error> {
+        let mut life = self.locked.life.lock();
+        let opens = match &life.stage {
+            Stage::Nothing => 0,
+            Stage::Making => 1,
+            Stage::Made(made) => made.opens.load(Relaxed),
+        };
+        if opens > 0 {
+            return Err(Error::Open { opens });
+        }
+        let gone = std::mem::take(&mut *life);
+        drop(life);
+        drop(gone);
+        Ok(())
+    }
+
+    /// Sets the limit of pool pages, as [`Config::mem_limit`], now and of the device to be made.
+    pub fn set_mem_limit(&self, bytes: Option<u64>) {
+        self.limit(|settings| settings.mem_limit = bytes, |device| device.set_mem_limit(bytes));
+    }
+
+    /// Sets the limit of all memory, as [`Config::total_limit`], now and of the device to be made.
+    pub fn set_total_limit(&self, bytes: Option<u64>) {
+        self.limit(|settings| settings.total_limit = bytes, |device| device.set_total_limit(bytes));
+    }
+
+    fn limit(&self, set: impl FnOnce(&mut Config), apply: impl FnOnce(&Device)) {
+        let mut life = self.locked.life.lock();
+        set(&mut life.settings);
+        if let Stage::Made(made) = &life.stage {
+            apply(&made.device);
+        }
+    }
+
+    /// The device, if there is one, for as long as an attribute's call takes.
+    pub(crate) fn made(&self) -> Option<Arc<Made>> {
+        match &self.locked.life.lock().stage {
+            Stage::Made(made) => Some(made.clone()),
+            _ => None,
+        }
+    }
+}

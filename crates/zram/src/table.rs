@@ -1,0 +1,186 @@
+//! The table of a device's slots, with or without the time of access beside each.
+//!
+//! Lock order: stream, slot (the pool's word), then the pool's own.
+
+use crate::request::{self, Request};
+use crate::stat::{Counters, Held, MmStat};
+use crate::states::SlotState;
+use crate::streams::Streams;
+use crate::total::Total;
+use crate::{Error, slot};
+use page::Budget;
+use page::fork::Forks;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Slots};
+
+/// What a device has beside the pool.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) streams: Streams,
+    pub(crate) counters: Counters,
+    /// Limits all memory.
+    pub(crate) total: Arc<Total>,
+    pub(crate) disksize: u64,
+    /// A block that compresses to this or more is stored raw.
+    pub(crate) huge_size: usize,
+    /// Whether this is a child, and the pool's pages stayed with the parent.
+    pub(crate) left_behind: AtomicBool,
+}
+
+impl Shared {
+    /// Whether requests are possible at all, and this one.
+    fn admit(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.is_here()?;
+        let disksize = self.disksize;
+        match offset.checked_add(len) {
+            Some(end) if end <= disksize => Ok(()),
+            _ => Err(Error::Range { offset, len, disksize }),
+        }
+    }
+
+    pub(crate) fn is_here(&self) -> Result<(), Error> {
+        if self.left_behind.load(Relaxed) { Err(Error::LeftBehind) } else { Ok(()) }
+    }
+
+    pub(crate) fn full(&self, slot: u32, source: zsmalloc::Error) -> Error {
+        let total_limit = self.total.limit().filter(|_| source.is_refused());
+        Error::OutOfMemory { slot: slot as u64, source, total_limit }
+    }
+}
+
+/// The slots, with an `E` beside each.
+#[derive(Debug)]
+pub(crate) struct Table<E: BesideSlot> {
+    pub(crate) shared: Shared,
+    pub(crate) pool: Arc<Core<Slots<E>>>,
+}
+
+/// While no thread has a stream, no request is under way.
+impl<E: BesideSlot> Forks for Table<E> {
+    fn hold(&self) {
+        self.shared.streams.hold();
+        self.pool.hold();
+    }
+
+    fn let_go(&self) {
+        self.pool.let_go();
+        self.shared.streams.let_go();
+    }
+
+    fn let_go_in_child(&self) {
+        self.pool.let_go_in_child();
+        self.shared.left_behind.store(!self.pool.is_in_children(), Relaxed);
+        self.shared.streams.let_go();
+    }
+}
+
+/// A table of slots whatever lies beside them, so that only what works on slots need know: a request is one
+/// call, and so is each of the others.
+pub(crate) trait AnyTable: Debug + Send + Sync {
+    fn shared(&self) -> &Shared;
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error>;
+    fn discard(&self, offset: u64, len: u64) -> Result<(), Error>;
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error>;
+    fn mark_idle(&self, age: Option<u64>) -> Result<(), Error>;
+    fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
+    fn pages(&self) -> &Budget;
+    fn pool_bytes(&self) -> usize;
+    fn compact(&self) -> usize;
+    fn shrink(&self, bytes: usize) -> usize;
+    fn compaction_stat(&self) -> CompactionStat;
+    fn freeable(&self) -> usize;
+    fn read_waits(&self) -> u64;
+    fn classes(&self) -> Classes;
+    fn check(&self);
+    fn stop_background(&self);
+}
+
+impl<E: BesideSlot> AnyTable for Table<E> {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.shared.admit(offset, bytes.len() as u64)?;
+        Request::begin(self).write(offset, bytes)
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+        self.shared.admit(offset, buf.len() as u64)?;
+        Request::begin(self).read(offset, buf)
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.shared.admit(offset, len)?;
+        request::free_whole(self, offset, len);
+        Ok(())
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.shared.admit(offset, len)?;
+        request::zero(self, offset, len)
+    }
+
+    fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
+        self.shared.is_here()?;
+        self.mark_slots_idle(age)
+    }
+
+    fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
+        self.pool.look_at_some(from, |index, held, beside| {
+            some.push(SlotState::new(index, held, beside.stamped()));
+        })
+    }
+
+    fn pages(&self) -> &Budget {
+        self.pool.pages()
+    }
+
+    fn pool_bytes(&self) -> usize {
+        self.pool.bytes()
+    }
+
+    fn compact(&self) -> usize {
+        self.pool.compact()
+    }
+
+    fn shrink(&self, bytes: usize) -> usize {
+        self.pool.shrink(bytes)
+    }
+
+    fn compaction_stat(&self) -> CompactionStat {
+        self.pool.compaction_stat()
+    }
+
+    fn freeable(&self) -> usize {
+        self.pool.freeable()
+    }
+
+    fn read_waits(&self) -> u64 {
+        self.pool.read_waits()
+    }
+
+    fn classes(&self) -> Classes {
+        self.pool.classes()
+    }
+
+    fn check(&self) {
+        self.pool.check();
+        let sums = Counters::new(1);
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.pool.look_at_some(from, |_, held, _| {
+                sums.share(0).changed(Held::Nothing, slot::held_before(held));
+            });
+        }
+        let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
+        assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
+    }
+
+    fn stop_background(&self) {
+        self.pool.stop_background();
+    }
+}

@@ -1,0 +1,186 @@
+//! Limits of pool pages and of all memory, and memory that is refused: an error, and nothing is lost.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use page::{RefuseNth, page_size};
+use std::sync::Arc;
+use support::data::data;
+use support::load::is_long;
+use support::shadow::Shadow;
+use zram::{BLOCK, Compaction, Config, Device, Error};
+
+fn shadow(config: Config) -> Result<Shadow<Device>, Error> {
+    let device = Device::new(config)?;
+    let len = device.disksize() as usize;
+    Ok(Shadow::of(device, 0, len))
+}
+
+fn config(disksize: u64) -> Config {
+    Config { streams: Some(2), ..Config::new(disksize).unwrap() }
+}
+
+/// One request of any kind.
+fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
+    let longest = [1, 16, BLOCK, 3 * BLOCK, 64 << 10][rng.usize(..5)];
+    let mut len = rng.usize(0..=longest);
+    let mut at = rng.usize(..=shadow.bytes.len() - len);
+    if rng.bool() {
+        at = at / BLOCK * BLOCK;
+        len = len.next_multiple_of(BLOCK).min(shadow.bytes.len() - at);
+    }
+    match rng.u32(..12) {
+        0..6 => shadow.write(at, &data(rng, len))?,
+        6..8 => shadow.compare(at, len),
+        8 => shadow.write_zeroes(at, len)?,
+        9 => shadow.device.mark_idle()?,
+        10 if rng.u32(..20) == 0 => drop(shadow.device.compact()),
+        _ => shadow.discard(at, len),
+    }
+    Ok(())
+}
+
+/// Which limit swings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Swings {
+    Pages,
+    Total,
+    Both,
+}
+
+#[test]
+fn limits_that_swing_lose_nothing() {
+    let steps = if is_long() { 400_000 } else { 12_000 };
+    for (seed, swings) in [(4, Swings::Pages), (5, Swings::Total), (6, Swings::Both)] {
+        let mut rng = Rng::with_seed(seed);
+        let page = page_size() as u64;
+        let mut shadow = shadow(config(4 << 20)).unwrap();
+        let empty = shadow.device.mem_total() + (64 << 10);
+        let (mut refused, mut by_total) = (0, 0);
+        let (mut used_max, mut total_max) = (u64::MAX, u64::MAX);
+        for nth in 0..steps {
+            if nth % 200 == 0 {
+                let stat = shadow.device.mm_stat();
+                if swings != Swings::Total {
+                    let limit = rng.u64(1..=400 * page);
+                    shadow.device.set_mem_limit(Some(limit));
+                    used_max = limit.next_multiple_of(page).max(stat.mem_used_total);
+                }
+                if swings != Swings::Pages {
+                    let limit = empty + rng.u64(..=300 * page);
+                    shadow.device.set_total_limit(Some(limit));
+                    total_max = limit.max(shadow.device.mem_total());
+                }
+            }
+            if let Err(error) = step(&mut shadow, &mut rng) {
+                let Error::OutOfMemory { total_limit, .. } = error else { panic!("{error}") };
+                assert_eq!(error.errno(), 12);
+                by_total += u64::from(total_limit.is_some());
+                refused += 1;
+            }
+            let (used, total) = (shadow.device.mm_stat().mem_used_total, shadow.device.mem_total());
+            assert!(used <= used_max, "{used} bytes of pages, {used_max} may be");
+            assert!(total <= total_max, "{total} bytes, {total_max} may be");
+            if nth % 2000 == 0 {
+                shadow.device.check();
+                shadow.compare(0, shadow.bytes.len());
+            }
+        }
+        println!("{swings:?}: {refused} refused, {by_total} by total_limit");
+        assert!(refused > 100, "{swings:?}: refused {refused} times only");
+        assert_eq!(by_total > 50, swings != Swings::Pages, "{by_total}");
+        assert_eq!(shadow.device.io_stat().failed_writes, refused);
+        shadow.discard(0, shadow.bytes.len());
+        shadow.device.set_mem_limit(None);
+        shadow.device.set_total_limit(None);
+        shadow.write(0, &[7; 3 * BLOCK]).unwrap();
+        shadow.device.check();
+    }
+}
+
+/// Bytes that a block is stored in beside its word.
+fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
+    if block[8..] == block[..BLOCK - 8] {
+        return 0;
+    }
+    stream.compress(block, &mut [0; 2 * BLOCK]).unwrap().unwrap().min(BLOCK)
+}
+
+/// I6: at a limit of one byte, what needs no more room than was there is stored all the same.
+#[test]
+fn an_overwrite_that_needs_no_more_room_never_fails() {
+    let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), BLOCK).unwrap();
+    let mut stream = codec.stream_owned().unwrap();
+    let mut shadow = shadow(config(2 << 20)).unwrap();
+    let mut rng = Rng::with_seed(7);
+    let noise = |rng: &mut Rng, longest: usize| {
+        let mut block = [0; BLOCK];
+        let len = rng.usize(1..=longest);
+        rng.fill(&mut block[..len]);
+        block
+    };
+    for at in (0..shadow.bytes.len()).step_by(BLOCK) {
+        shadow.write(at, &noise(&mut rng, BLOCK)).unwrap();
+    }
+    let (mut stored, mut refused) = (0, 0);
+    for limits in [(Some(1), None), (None, Some(1)), (Some(1), Some(1))] {
+        shadow.device.set_mem_limit(limits.0);
+        shadow.device.set_total_limit(limits.1);
+        for _ in 0..2000 {
+            let at = rng.usize(..shadow.bytes.len() / BLOCK) * BLOCK;
+            let part =
+                if rng.bool() { 0..BLOCK } else { rng.usize(..2000)..rng.usize(2000..BLOCK) };
+            let new = noise(&mut rng, BLOCK)[part.clone()].to_vec();
+            let mut block = shadow.bytes[at..at + BLOCK].to_vec();
+            let before = stored_len(&mut *stream, &block);
+            block[part.clone()].copy_from_slice(&new);
+            let fits = stored_len(&mut *stream, &block) <= before;
+            match shadow.write(at + part.start, &new) {
+                Ok(()) => stored += 1,
+                Err(error) if fits => panic!("{error}"),
+                Err(_) => refused += 1,
+            }
+        }
+        shadow.device.check();
+        shadow.compare(0, shadow.bytes.len());
+    }
+    assert!(stored > 500 && refused > 500, "{stored} stored, {refused} refused");
+}
+
+#[test]
+fn every_refusal_is_an_error_and_loses_nothing() {
+    for (from_then_on, track_access) in [(false, false), (true, false), (false, true)] {
+        for nth in 1.. {
+            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
+            let config = Config {
+                supply: Some(supply.clone()),
+                track_access,
+                // By itself it would make what is asked for depend on time.
+                compaction: Compaction::Manual,
+                ..config(1 << 20)
+            };
+            match shadow(config) {
+                Err(error) => assert_eq!(error.errno(), 12, "{error}"),
+                Ok(mut shadow) => {
+                    let mut rng = Rng::with_seed(5);
+                    for _ in 0..60 {
+                        if let Err(error) = step(&mut shadow, &mut rng) {
+                            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+                        }
+                    }
+                    shadow.device.compact();
+                    shadow.device.check();
+                    shadow.compare(0, shadow.bytes.len());
+                    shadow.discard(0, shadow.bytes.len());
+                    shadow.device.check();
+                    assert_eq!(shadow.device.mm_stat().orig_data_size, 0);
+                }
+            }
+            if supply.requests() < nth {
+                assert!(nth > 30, "{nth} requests only");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Requests of every length against shadows, from eight threads, while all that can change does.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use page::page_size;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use support::data::data;
+use support::load::{Stop, is_long, seed};
+use support::shadow::Shadow;
+use zram::{Access, BLOCK, Error, Zram, attributes};
+
+const THREADS: usize = 8;
+/// Neither whole slots nor whole pages: every two neighbours share a slot.
+const STRETCH: usize = (5 << 19) + 1234;
+const LONGEST: usize = 1 << 20;
+
+/// Lengths whose logarithms are spread evenly, so that there are as many short as long ones, and a range for them.
+fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
+    let len = (1usize << rng.u32(..=20)).min(LONGEST);
+    let len = rng.usize(len / 2 + 1..=len);
+    let at = rng.usize(..=bytes - len);
+    match rng.u32(..3) {
+        0 => {
+            let start = at.next_multiple_of(BLOCK).min(bytes);
+            start..(start + len.next_multiple_of(BLOCK)).min(bytes)
+        }
+        _ => at..at + len,
+    }
+}
+
+/// A thread's requests on a stretch of its own; how many were refused.
+fn requests<D: std::borrow::Borrow<zram::Device>>(
+    shadow: &mut Shadow<D>,
+    rng: &mut Rng,
+    count: usize,
+) -> u64 {
+    let mut refused = 0;
+    for _ in 0..count {
+        let range = range(rng, shadow.bytes.len());
+        let done = match rng.u32(..16) {
+            0..7 => shadow.write(range.start, &data(rng, range.len())),
+            7 => shadow.write_zeroes(range.start, range.len()),
+            8 => {
+                shadow.discard(range.start, range.len());
+                Ok(())
+            }
+            9 => shadow.device.borrow().flush(),
+            _ => {
+                shadow.compare(range.start, range.len());
+                Ok(())
+            }
+        };
+        match done {
+            Ok(()) => {}
+            Err(Error::OutOfMemory { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    refused
+}
+
+/// Changes limits and looks at attributes; how often slots were marked idle.
+fn disturb(zram: &Zram, rng: &mut Rng, stop: &AtomicBool) -> u64 {
+    let size = |rng: &mut Rng| (rng.u64(300..3500) * page_size() as u64).to_string();
+    let mut marked = 0;
+    while !stop.load(Relaxed) {
+        match rng.u32(..20) {
+            0 => zram.store("mem_limit", &size(rng)).unwrap(),
+            1 => zram.store("total_limit", &size(rng)).unwrap(),
+            2 => zram.store(["mem_limit", "total_limit"][rng.usize(..2)], "0").unwrap(),
+            3 => zram.store("compact", "1").unwrap(),
+            4 => zram.store("mem_used_max", "0").unwrap(),
+            5 => {
+                zram.store("idle", "all").unwrap();
+                marked += 1;
+            }
+            6 => zram.store("idle", &rng.u32(..3).to_string()).unwrap(),
+            7 => assert_eq!(zram.store("reset", "1").unwrap_err().errno(), 16),
+            8 => assert_eq!(zram.store("disksize", "1M").unwrap_err().errno(), 16),
+            _ => {
+                let attribute = attributes()[rng.usize(..attributes().len())];
+                if attribute.access() != Access::Write {
+                    zram.show(attribute.name).unwrap();
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_micros(rng.u64(..2000)));
+    }
+    marked
+}
+
+fn run(algorithm: &str, geometry: &str, count: usize, seed: u64) {
+    let zram = Zram::new();
+    for (name, value) in [
+        ("comp_algorithm", algorithm),
+        ("geometry", geometry),
+        ("track_access", "1"),
+        ("disksize", &(THREADS * STRETCH).to_string()),
+    ] {
+        zram.store(name, value).unwrap();
+    }
+    let device = zram.open().unwrap();
+    let mut shadows: Vec<_> =
+        (0..THREADS).map(|nth| Shadow::of(&*device, nth * STRETCH, STRETCH)).collect();
+    let (refused, marked, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (zram, refused, marked, stop) = (&zram, &refused, &marked, &stop);
+        scope.spawn(move || marked.store(disturb(zram, &mut Rng::with_seed(seed), stop), Relaxed));
+        let _stop = Stop(stop);
+        let threads = shadows.iter_mut().zip(seed + 1..).map(|(shadow, seed)| {
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(seed);
+                refused.fetch_add(requests(shadow, &mut rng, count / THREADS), Relaxed);
+            })
+        });
+        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    let (refused, marked) = (refused.into_inner(), marked.into_inner());
+    println!("{algorithm}, {geometry}: {refused} refused, marked {marked} times");
+    assert!(refused > 0 && marked > 0, "{refused} refused, marked {marked} times");
+    assert_eq!(device.io_stat().failed_writes, refused);
+    device.check();
+    shadows.iter().for_each(|shadow| shadow.compare(0, STRETCH));
+    zram.set_mem_limit(Some(1));
+    zram.set_total_limit(Some(1));
+    device.discard(0, device.disksize()).unwrap();
+    device.check();
+    assert_eq!((device.mm_stat().orig_data_size, device.block_state().count()), (0, 0));
+    drop(shadows);
+    drop(device);
+    zram.reset().unwrap();
+}
+
+#[test]
+fn stress_requests_of_every_length() {
+    let count = if is_long() { 5_000_000 } else { 100_000 };
+    let seed = seed(60);
+    run("lz4", "native", count * 6 / 10, seed);
+    run("zstd", "native", count * 2 / 10, seed + 100);
+    run("lz4", "kernel", count * 2 / 10, seed + 200);
+}

@@ -1,0 +1,53 @@
+//! A large device that holds little costs little, and gives back what it held.
+#![allow(clippy::unwrap_used)]
+
+use fastrand::Rng;
+use std::collections::HashMap;
+use zram::{BLOCK, Compaction, Config, Device};
+
+const TIB: u64 = 1 << 40;
+
+fn block(slot: u64) -> Vec<u8> {
+    let mut rng = Rng::with_seed(slot);
+    let mut block = vec![0; BLOCK];
+    rng.fill(&mut block[..700]);
+    block
+}
+
+#[test]
+fn slots_at_random_of_sixteen_tebibytes() {
+    for track_access in [false, true] {
+        let disksize = 16 * TIB - BLOCK as u64;
+        // By itself it would not be done when its memory is looked at.
+        let compaction = Compaction::Manual;
+        let config = Config { track_access, compaction, ..Config::new(disksize).unwrap() };
+        let device = Device::new(config).unwrap();
+        let empty = device.mem_total();
+        assert!(empty < 2 << 20, "an empty device takes {empty} bytes");
+        let mut rng = Rng::with_seed(1);
+        let slots: Vec<u64> = (0..20_000).map(|_| rng.u64(..disksize / BLOCK as u64)).collect();
+        for &slot in &slots {
+            device.write(slot * BLOCK as u64, &block(slot)).unwrap();
+        }
+        let stat = device.mm_stat();
+        let beside = device.mem_total() - empty - stat.mem_used_total;
+        // The directory covers all of the device by 8 bytes for 2 MiB; a slot far from others takes a node.
+        let directory = disksize / (512 * BLOCK as u64) * 8;
+        let nodes = slots.len() as u64 * if track_access { 160 } else { 128 };
+        assert!(beside < directory + nodes + (2 << 20), "{beside} bytes beside {stat:?}");
+        let mut back = vec![0; BLOCK];
+        let held: HashMap<u64, Vec<u8>> = slots.iter().map(|&slot| (slot, block(slot))).collect();
+        for state in device.block_state() {
+            device.read(state.index * BLOCK as u64, &mut back).unwrap();
+            assert!(held[&state.index] == back, "slot {}", state.index);
+        }
+        assert_eq!(device.block_state().count(), held.len());
+        device.check();
+        device.discard(0, disksize).unwrap();
+        device.compact();
+        device.check();
+        assert!(device.mm_stat().mem_used_total < 1 << 20, "{:?}", device.mm_stat());
+        let left = device.mem_total() - empty;
+        assert!(left < directory + (1 << 20), "{left} bytes are left");
+    }
+}

@@ -1,0 +1,259 @@
+//! Models of a word: `RUSTFLAGS="--cfg loom" cargo test --release -p zsmalloc --lib loom`.
+//!
+//! # Safety
+//! Pointers are those of loom's cells, which checks each access.
+#![allow(unsafe_code)]
+
+use super::*;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+struct Guarded {
+    word: Word,
+    cell: UnsafeCell<u64>,
+}
+
+fn guarded() -> Arc<Guarded> {
+    Arc::new(Guarded { word: Word::new(Value::inline(1)), cell: UnsafeCell::new(1) })
+}
+
+/// As the table of words does: nothing is frozen here.
+fn lock_shared(word: &Word) -> Value {
+    loop {
+        match word.try_lock_shared() {
+            Ok(value) => return value,
+            Err(_) => thread::yield_now(),
+        }
+    }
+}
+
+fn lock_exclusive(word: &Word) -> Value {
+    while word.try_lock_exclusive().is_err() {
+        thread::yield_now();
+    }
+    word.wait_for_readers()
+}
+
+fn write(guarded: &Guarded, payload: u64) {
+    lock_exclusive(&guarded.word);
+    // loom reports an access that races with this one.
+    guarded.cell.with_mut(|_| ());
+    guarded.word.unlock_exclusive(Value::inline(payload));
+}
+
+fn read(guarded: &Guarded) -> u64 {
+    let value = lock_shared(&guarded.word);
+    guarded.cell.with(|_| ());
+    guarded.word.unlock_shared();
+    value.decode().unwrap_err()
+}
+
+/// Interleavings with at most three preemptions.
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(body);
+}
+
+#[test]
+fn loom_two_writers_of_one_word() {
+    model(|| {
+        let shared = guarded();
+        let other = shared.clone();
+        let thread = thread::spawn(move || write(&other, 2));
+        write(&shared, 3);
+        thread.join().unwrap();
+        assert!(matches!(shared.word.peek().decode(), Err(2 | 3)));
+    });
+}
+
+#[test]
+fn loom_writer_against_reader() {
+    model(|| {
+        let shared = guarded();
+        let other = shared.clone();
+        let writer = thread::spawn(move || write(&other, 2));
+        let first = read(&shared);
+        let second = read(&shared);
+        assert!(matches!((first, second), (1, 1) | (1, 2) | (2, 2)));
+        writer.join().unwrap();
+        assert_eq!(read(&shared), 2);
+    });
+}
+
+#[test]
+fn loom_readers_share_the_word() {
+    model(|| {
+        let shared = guarded();
+        let other = shared.clone();
+        let reader = thread::spawn(move || read(&other));
+        let inside = lock_shared(&shared.word);
+        // The other reader comes and goes while this one stays.
+        assert_eq!(reader.join().unwrap(), 1);
+        shared.word.unlock_shared();
+        assert_eq!(inside, lock_exclusive(&shared.word));
+    });
+}
+
+/// Two places of one object; a freed place is written to at once, as its next taker would.
+struct Moving {
+    word: Word,
+    places: [UnsafeCell<u64>; 2],
+}
+
+fn place(offset: u64) -> Value {
+    Value::object(Place { offset: offset * GRAIN as u64, len: 8, mark: 0 })
+}
+
+fn moving() -> Arc<Moving> {
+    let places = [UnsafeCell::new(7), UnsafeCell::new(0)];
+    Arc::new(Moving { word: Word::new(place(0)), places })
+}
+
+fn read_pinned(moving: &Moving) -> u64 {
+    let at = lock_shared(&moving.word).decode().unwrap().offset / GRAIN as u64;
+    // SAFETY: the pointer is loom's, which checks the access.
+    let value = moving.places[at as usize].with(|cell| unsafe { *cell });
+    moving.word.unlock_shared();
+    value
+}
+
+/// What a mover does: copies what an unlocked word names, swings the word, frees the old place.
+fn move_object(moving: &Moving) -> bool {
+    let Some(from) = moving.word.unlocked().and_then(|value| value.decode().ok()) else {
+        return false;
+    };
+    if from.offset != 0 {
+        return false;
+    }
+    // SAFETY: as above.
+    let copy = moving.places[0].with(|cell| unsafe { *cell });
+    // SAFETY: as above.
+    moving.places[1].with_mut(|cell| unsafe { *cell = copy });
+    let to = Place { offset: GRAIN as u64, ..from };
+    let swung = moving.word.swing(Value::object(from), Value::object(to));
+    let freed = if swung { 0 } else { 1 };
+    // SAFETY: as above.
+    moving.places[freed].with_mut(|cell| unsafe { *cell = 0xdead });
+    swung
+}
+
+#[test]
+fn loom_pin_against_move() {
+    model(|| {
+        let shared = moving();
+        let other = shared.clone();
+        let mover = thread::spawn(move || move_object(&other));
+        assert_eq!(read_pinned(&shared), 7);
+        assert_eq!(read_pinned(&shared), 7);
+        mover.join().unwrap();
+        assert_eq!(read_pinned(&shared), 7);
+    });
+}
+
+#[test]
+fn loom_two_readers_against_move() {
+    model(|| {
+        let shared = moving();
+        let (first, second) = (shared.clone(), shared.clone());
+        let first = thread::spawn(move || read_pinned(&first));
+        let second = thread::spawn(move || read_pinned(&second));
+        move_object(&shared);
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
+    });
+}
+
+#[test]
+fn loom_writer_against_move() {
+    model(|| {
+        let shared = moving();
+        let other = shared.clone();
+        let mover = thread::spawn(move || move_object(&other));
+        let old = lock_exclusive(&shared.word);
+        shared.word.unlock_exclusive(Value::inline(5));
+        // The place the word named last is the writer's to free, wherever the mover put it; the
+        // class's lock, held by the mover from its copy on, is not part of this model.
+        let moved = mover.join().unwrap();
+        assert_eq!(old, if moved { place(1) } else { place(0) });
+        assert_eq!(shared.word.peek().decode(), Err(5));
+    });
+}
+
+const IDLE: u8 = 0b0100;
+
+fn mark(word: &Word) -> u8 {
+    word.peek().decode().unwrap().mark
+}
+
+/// What a reader does with a mark that he finds set.
+fn read_and_unmark(moving: &Moving) -> u64 {
+    let place = lock_shared(&moving.word).decode().unwrap();
+    // SAFETY: as in `read_pinned`.
+    let value = moving.places[place.offset as usize / GRAIN].with(|cell| unsafe { *cell });
+    if place.mark & IDLE != 0 {
+        moving.word.unmark(IDLE);
+    }
+    moving.word.unlock_shared();
+    value
+}
+
+fn moving_idle() -> Arc<Moving> {
+    let shared = moving();
+    assert_eq!(shared.word.remark(|place| place.mark | IDLE), Ok(true));
+    shared
+}
+
+#[test]
+fn loom_two_readers_unmark_against_move() {
+    model(|| {
+        let shared = moving_idle();
+        let (first, second) = (shared.clone(), shared.clone());
+        let first = thread::spawn(move || read_and_unmark(&first));
+        let second = thread::spawn(move || read_and_unmark(&second));
+        move_object(&shared);
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
+        assert_eq!(mark(&shared.word), 0);
+        assert_eq!(read_pinned(&shared), 7);
+    });
+}
+
+/// The writer's mark stays, whatever readers clear of the one before.
+#[test]
+fn loom_unmark_against_writer() {
+    model(|| {
+        let shared = moving_idle();
+        let other = shared.clone();
+        let reader = thread::spawn(move || read_and_unmark(&other));
+        let old = lock_exclusive(&shared.word).decode().unwrap();
+        // The reader is either gone, and the mark with him, or finds the new one.
+        let new = old.marked(0b1000);
+        shared.word.unlock_exclusive(Value::object(new));
+        assert_eq!(reader.join().unwrap(), 7);
+        assert_eq!(shared.word.peek().decode(), Ok(new));
+    });
+}
+
+/// What is marked for its age is not marked once it was read: the reader clears the mark, or the marker
+/// sees that the word was used.
+#[test]
+fn loom_remark_against_reader() {
+    model(|| {
+        let shared = moving();
+        let used = Arc::new(AtomicU64::new(0));
+        let (reader, noted) = (shared.clone(), used.clone());
+        let reader = thread::spawn(move || {
+            let place = lock_shared(&reader.word).decode().unwrap();
+            noted.store(1, Ordering::Relaxed);
+            if place.mark & IDLE != 0 {
+                reader.word.unmark(IDLE);
+            }
+            reader.word.unlock_shared();
+        });
+        let is_old = || used.load(Ordering::Relaxed) == 0;
+        let choose = |place: Place| if is_old() { place.mark | IDLE } else { 0 };
+        let _ = shared.word.remark(choose);
+        reader.join().unwrap();
+        assert_eq!(mark(&shared.word), 0);
+    });
+}

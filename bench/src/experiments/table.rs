@@ -31,8 +31,8 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 fn bytes_per_slot(pages: &AlignedBuf, track_access: bool) -> Result<f64, Error> {
-    let _ = track_access;
-    let device = Device::new(Config::new(pages.len() as u64)?)?;
+    let config = Config { track_access, ..Config::new(pages.len() as u64)? };
+    let device = Device::new(config)?;
     write(&device, pages)?;
     let stored = pages.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).count();
     let metadata = device.mem_total().saturating_sub(device.mm_stat().mem_used_total);

@@ -11,7 +11,6 @@ use crate::table::Table;
 use crate::{BLOCK, Error, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::{BesideSlot, Exclusive, Pin};
 
 /// Runs of slots that a discard frees before it gives its stream back.
@@ -84,9 +83,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             next.iter().for_each(Pin::prefetch);
             let (at, buf) = (part.within.start, &mut buf[part.request]);
             let read = slot::decode(pin.content(), at, buf, &mut self.workspace, part.slot);
-            read.inspect_err(|_| {
-                self.share.failed_reads.fetch_add(1, Relaxed);
-            })?;
+            read.inspect_err(|_| self.share.failed_reads.add(1))?;
             if let Some(beside) = pin.beside() {
                 beside.stamp(self.seconds);
             }
@@ -113,7 +110,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
                 break;
             }
         }
-        self.share.notify_free.fetch_add(next - slots.start, Relaxed);
+        self.share.notify_free.add((next - slots.start) as i64);
         next
     }
 
@@ -131,7 +128,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     fn failed_write(&self) {
-        self.share.failed_writes.fetch_add(1, Relaxed);
+        self.share.failed_writes.add(1);
     }
 
     fn write_whole(&mut self, slot: u32, block: &[u8]) -> Result<(), Error> {

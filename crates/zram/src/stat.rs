@@ -1,7 +1,7 @@
-//! Counters, kept apart per processor and summed when read.
+//! Counters, kept apart per stream and summed when read.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// The kernel's `mm_stat`. [`Display`](fmt::Display) prints its nine columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,52 +83,59 @@ pub(crate) enum Held {
     Raw,
 }
 
-/// One processor's share of the counters. Only the sums over all shares mean anything.
+impl Held {
+    /// Bytes after compression.
+    fn bytes(self) -> usize {
+        match self {
+            Held::Compressed(bytes) => bytes,
+            Held::Raw => crate::BLOCK,
+            Held::Nothing | Held::Same => 0,
+        }
+    }
+}
+
+/// A number that one thread at a time adds to, and any may look at.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicI64);
+
+impl Counter {
+    /// Adds, without a locked instruction.
+    pub(crate) fn add(&self, more: i64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One stream's share of the counters: who has the stream adds to it. Only the sums over all shares mean anything.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Share {
-    slots: AtomicI64,
-    bytes: AtomicI64,
-    same: AtomicI64,
-    raw: AtomicI64,
-    raw_ever: AtomicU64,
-    pub(crate) failed_reads: AtomicU64,
-    pub(crate) failed_writes: AtomicU64,
-    pub(crate) notify_free: AtomicU64,
+    slots: Counter,
+    bytes: Counter,
+    same: Counter,
+    raw: Counter,
+    raw_ever: Counter,
+    pub(crate) failed_reads: Counter,
+    pub(crate) failed_writes: Counter,
+    pub(crate) notify_free: Counter,
 }
 
 impl Share {
     /// Counts a slot that went from `old` to `new`.
     pub(crate) fn changed(&self, old: Held, new: Held) {
-        self.add(old, -1);
-        self.add(new, 1);
-        if new == Held::Raw {
-            self.raw_ever.fetch_add(1, Relaxed);
-        }
-    }
-
-    fn add(&self, held: Held, sign: i64) {
-        if held == Held::Nothing {
-            return;
-        }
-        self.slots.fetch_add(sign, Relaxed);
-        let bytes = match held {
-            Held::Compressed(bytes) => bytes,
-            Held::Raw => crate::BLOCK,
-            _ => 0,
-        };
-        match held {
-            Held::Same => self.same.fetch_add(sign, Relaxed),
-            Held::Raw => self.raw.fetch_add(sign, Relaxed),
-            _ => 0,
-        };
-        if bytes > 0 {
-            self.bytes.fetch_add(sign * bytes as i64, Relaxed);
-        }
+        let differs = |of: fn(Held) -> usize| of(new) as i64 - of(old) as i64;
+        self.slots.add(differs(|held| (held != Held::Nothing).into()));
+        self.bytes.add(differs(Held::bytes));
+        self.same.add(differs(|held| (held == Held::Same).into()));
+        self.raw.add(differs(|held| (held == Held::Raw).into()));
+        self.raw_ever.add((new == Held::Raw).into());
     }
 }
 
-/// The shares of all processors.
+/// The shares of all streams.
 #[derive(Debug)]
 pub(crate) struct Counters(Box<[Share]>);
 
@@ -146,30 +153,27 @@ impl Counters {
     }
 
     /// A sum that is taken while shares change can be off, but never below 0.
-    fn sum(&self, of: impl Fn(&Share) -> i64) -> u64 {
-        self.0.iter().map(of).sum::<i64>().max(0) as u64
+    fn sum(&self, of: fn(&Share) -> &Counter) -> u64 {
+        self.0.iter().map(|share| of(share).get()).sum::<i64>().max(0) as u64
     }
 
     /// The columns of `mm_stat` that are the device's own.
     pub(crate) fn mm_stat(&self) -> MmStat {
         MmStat {
-            orig_data_size: self.sum(|share| share.slots.load(Relaxed)) * crate::BLOCK as u64,
-            compr_data_size: self.sum(|share| share.bytes.load(Relaxed)),
-            same_pages: self.sum(|share| share.same.load(Relaxed)),
-            huge_pages: self.sum(|share| share.raw.load(Relaxed)),
-            huge_pages_since: self.0.iter().map(|share| share.raw_ever.load(Relaxed)).sum(),
+            orig_data_size: self.sum(|share| &share.slots) * crate::BLOCK as u64,
+            compr_data_size: self.sum(|share| &share.bytes),
+            same_pages: self.sum(|share| &share.same),
+            huge_pages: self.sum(|share| &share.raw),
+            huge_pages_since: self.sum(|share| &share.raw_ever),
             ..MmStat::default()
         }
     }
 
     pub(crate) fn io_stat(&self) -> IoStat {
-        let sum = |of: fn(&Share) -> &AtomicU64| {
-            self.0.iter().map(|share| of(share).load(Relaxed)).sum::<u64>()
-        };
         IoStat {
-            failed_reads: sum(|share| &share.failed_reads),
-            failed_writes: sum(|share| &share.failed_writes),
-            notify_free: sum(|share| &share.notify_free),
+            failed_reads: self.sum(|share| &share.failed_reads),
+            failed_writes: self.sum(|share| &share.failed_writes),
+            notify_free: self.sum(|share| &share.notify_free),
         }
     }
 }

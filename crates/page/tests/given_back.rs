@@ -80,3 +80,46 @@ fn released_pages_are_really_given_back() {
     assert_eq!(space.budget().used(), EXTENTS);
     space.check();
 }
+
+/// Pages of many extents go by one call; where one of them can't (it is locked), the others go all the same.
+#[test]
+fn pages_of_many_extents_go_at_once() {
+    let _alone = ALONE.lock().unwrap();
+    let space = Space::<()>::new(Config::default()).unwrap();
+    let make = |_| {
+        let id = space.alloc(3, 0).unwrap();
+        space.charge(3).unwrap();
+        let pages = PageSet::default();
+        // Two runs each, so that one call does not take them all.
+        pages.insert(0..1);
+        pages.insert(2..3);
+        space.populate(std::iter::once((id, &pages)));
+        let (start, page) = (space.extent(id).start(), page_size() as u64);
+        // SAFETY: the pages were charged, and this thread alone uses the space.
+        (0..3).for_each(|nth| unsafe { space.write(start + nth * page, b"x") });
+        (id, pages)
+    };
+    let byte = |id: ExtentId, page: usize| {
+        // SAFETY: as above.
+        unsafe { space.bytes(space.extent(id).start() + (page * page_size()) as u64, 1)[0] }
+    };
+    let batch: Vec<_> = (0..100).map(make).collect();
+    let locked = batch[50].0;
+    let at = space.pointer(space.extent(locked).start());
+    // SAFETY: a page of the extent, which stays; it is let go below.
+    unsafe { rustix::mm::mlock(at.as_ptr().cast(), page_size()).unwrap() };
+    // SAFETY: this thread alone uses the space, and needs none of these pages.
+    unsafe { space.release_all(batch.iter().map(|(id, pages)| (*id, pages))) };
+    for (id, gone) in &batch {
+        let stays = *id == locked;
+        assert_eq!(
+            (gone.contains(0), gone.contains(2), gone.len()),
+            (!stays, true, 2 - u32::from(stays))
+        );
+        let bytes = [0, 1, 2].map(|page| byte(*id, page));
+        assert_eq!(bytes, [if stays { b'x' } else { 0 }, b'x', 0], "{id:?}");
+    }
+    assert_eq!(space.budget().used(), 300 - 199);
+    // SAFETY: as for `mlock`.
+    unsafe { rustix::mm::munlock(at.as_ptr().cast(), page_size()).unwrap() };
+}

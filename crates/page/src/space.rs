@@ -251,6 +251,12 @@ impl<D: Zeroed> Space<D> {
         Some((id, self.extents.get(id)?))
     }
 
+    /// The address of `offset`, if it lies in a segment at the moment: it may be gone when this returns.
+    #[inline]
+    pub fn address_now(&self, offset: u64) -> Option<NonNull<u8>> {
+        self.units.pointer(offset)
+    }
+
     /// The address of `offset`, which lies in a live extent.
     ///
     /// # Panics

@@ -11,7 +11,7 @@ use crate::table::Table;
 use crate::{BLOCK, Error, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Exclusive, Pin};
+use zsmalloc::{BesideSlot, Exclusive, Old, Pin};
 
 /// Runs of slots that a discard frees before it gives its stream back.
 const RUNS: usize = 128;
@@ -132,11 +132,17 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     fn write_whole(&mut self, slot: u32, block: &[u8]) -> Result<(), Error> {
-        let Workspace { codec, scratch, .. } = &mut *self.workspace;
+        let Workspace { codec, scratch, is_alike, .. } = &mut *self.workspace;
+        if *is_alike {
+            // The place that the block will go to comes from memory while it is compressed.
+            self.table.pool.prefetch(slot);
+        }
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(block, &mut **codec, &mut **scratch, huge_size)?;
         let word = lock(self.table, slot, self.seconds)?;
-        put(self.table, self.share, (slot, word), encoded)
+        let old = put(self.table, self.share, (slot, word), encoded)?;
+        *is_alike = slot::is_alike(old, &encoded);
+        Ok(())
     }
 
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
@@ -155,7 +161,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let Workspace { codec, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(&block, &mut **codec, &mut **scratch, huge_size)?;
-        put(self.table, self.share, (part.slot, word), encoded)
+        put(self.table, self.share, (part.slot, word), encoded).map(|_| ())
     }
 }
 
@@ -170,13 +176,13 @@ fn lock<E: BesideSlot>(
     Ok(word)
 }
 
-/// Gives a slot what it is to hold, and counts it.
+/// Gives a slot what it is to hold, and counts it; what it held.
 fn put<E: BesideSlot>(
     table: &Table<E>,
     share: &Share,
     (slot, word): (u32, Exclusive<'_, E>),
     encoded: Encoded<'_>,
-) -> Result<(), Error> {
+) -> Result<Old, Error> {
     let old = match encoded {
         Encoded::Inline(payload) => word.set_inline(payload),
         Encoded::Object(bytes) => {
@@ -184,5 +190,5 @@ fn put<E: BesideSlot>(
         }
     };
     share.changed(slot::held_before(old), encoded.held());
-    Ok(())
+    Ok(old)
 }

@@ -19,6 +19,8 @@ pub(crate) const IDLE: u8 = 0b0100;
 pub(crate) const INCOMPRESSIBLE: u8 = 0b1000;
 pub(crate) const ACCESSED: u8 = 0;
 
+const ALIKE: usize = 16;
+
 /// A block as it is to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Encoded<'a> {
@@ -46,6 +48,12 @@ pub(crate) fn encode<'a>(
         Some(len) if len < huge_size && len != PATTERN => Ok(Encoded::Object(&scratch[..len])),
         _ => Ok(Encoded::Object(block)),
     }
+}
+
+/// Whether what is stored will mostly go to the place of what the slot held: sizes are apart by no more than a class
+/// often has.
+pub(crate) fn is_alike(old: Old, new: &Encoded<'_>) -> bool {
+    matches!((old, new), (Old::Object { len, .. }, Encoded::Object(bytes)) if len.abs_diff(bytes.len()) <= ALIKE)
 }
 
 /// Writes the slot's bytes from `at` on into `buf`. `slot` is its number, for the error.

@@ -13,6 +13,8 @@ pub(crate) struct Workspace {
     pub(crate) codec: Box<dyn Stream>,
     /// Compressed bytes on their way to the pool; larger than any codec's output for a block.
     pub(crate) scratch: Box<[u8; 2 * BLOCK]>,
+    /// Whether the last block that was overwritten had about the length of the new one, which then goes to its place.
+    pub(crate) is_alike: bool,
     /// A block that is read to be changed in part.
     pub(crate) block: Box<[u8; BLOCK]>,
 }
@@ -45,6 +47,7 @@ impl Streams {
             .map(|nth| {
                 Ok(Padded(Mutex::new(Workspace {
                     nth,
+                    is_alike: false,
                     codec: prepared.stream_owned()?,
                     scratch: Box::new([0; 2 * BLOCK]),
                     block: Box::new([0; BLOCK]),

@@ -145,6 +145,15 @@ impl<O: Owner> Core<O> {
         Pin { held, word }
     }
 
+    /// Has the processor fetch what word `index` holds, which is to be overwritten soon, while something else is done.
+    pub fn prefetch(&self, index: u32) {
+        self.whole();
+        let value = self.owner.words().with(index, |word, _| word.peek());
+        if let Some(Ok(place)) = value.map(Value::decode) {
+            self.parts.memory.prefetch(place.offset, place.len);
+        }
+    }
+
     /// Locks word `index` for a change.
     pub fn lock(&self, index: u32) -> Result<Exclusive<'_, O::Beside>, Error> {
         self.whole();

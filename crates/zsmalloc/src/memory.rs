@@ -55,22 +55,31 @@ impl Pinned {
         unsafe { self.0.as_ref() }
     }
 
-    /// Has the processor fetch the first of the bytes, which are to be read soon, and where they go on in another page.
-    /// (More at a time than it can have on the way would keep it waiting; and it goes on by itself within a page.)
+    /// Has the processor fetch the first of the bytes, which are to be read soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let bytes = self.bytes();
-            let page = page_size() - bytes.as_ptr().addr() % page_size();
-            for at in (0..LINES).map(|line| line * LINE).chain([page]) {
-                let at = bytes.as_ptr().wrapping_add(at.min(bytes.len()));
-                // SAFETY: every processor of this kind has the instruction, which reads nothing for the program.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-            }
+        prefetch(self.0);
+    }
+}
+
+/// Has the processor fetch the first of `bytes`, and where they go on in another page. (More at a time than it can have on
+/// the way would keep it waiting; and within a page it goes on by itself.)
+#[inline]
+fn prefetch(bytes: NonNull<[u8]>) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let start = bytes.cast::<u8>();
+        let page = page_size() - start.addr().get() % page_size();
+        for at in (0..LINES).map(|line| line * LINE).chain([page]) {
+            let at = start.as_ptr().wrapping_add(at.min(bytes.len()));
+            // SAFETY: every processor of this kind has the instruction, which reads nothing for the program, wherever
+            // it points.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
 }
 
 /// Pages and bodies.
@@ -239,6 +248,12 @@ impl Memory {
     /// The same, for a guard that keeps the word locked.
     pub(crate) fn pinned(&self, offset: u64, len: usize) -> Pinned {
         Pinned(NonNull::from(self.read(offset, len)))
+    }
+
+    /// Has the processor fetch an object; it may be gone.
+    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+        let start = self.space.address_now(offset);
+        start.iter().for_each(|&start| prefetch(NonNull::slice_from_raw_parts(start, len)));
     }
 
     /// Gives pages of zspages back; each set is left with those that went. Their slots are held (`Body::hold`), all

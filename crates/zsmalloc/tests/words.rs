@@ -26,11 +26,14 @@ fn read(core: &Core<Slots>, slot: u32) -> Option<u32> {
 
 /// Writes and discards slots of its own, and knows what they hold.
 fn write(core: &Core<Slots>, writer: u32, writers: u32, slots: u32, stop: &AtomicBool) {
+    let start = Instant::now();
     let mut rng = Rng::with_seed(writer as u64);
     let mut mine = vec![None; (slots / writers) as usize];
     let mut version = 0;
     while !stop.load(Relaxed) {
-        let stored = rng.u32(1..100);
+        // Leaves are emptied and filled in turn, by all at a time.
+        let fill = (start.elapsed().as_millis() / 100).is_multiple_of(2);
+        let stored = if fill { rng.u32(1..100) } else { 1 };
         for _ in 0..rng.u32(1..3000) {
             let nth = rng.usize(..mine.len());
             let slot = nth as u32 * writers + writer;

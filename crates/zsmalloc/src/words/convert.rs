@@ -38,8 +38,14 @@ struct Subject<'s, E: Beside> {
 }
 
 impl<E: Beside> Words<E> {
-    /// Gives a leaf or a stem the node that suits its words, or none if they are all empty.
-    pub(super) fn convert(&self, making: &mut Making, stem: u64, level: Level) -> Outcome {
+    /// Gives a leaf or a stem the node that suits its words and `more`, or none if there are none but empty ones.
+    pub(super) fn convert(
+        &self,
+        making: &mut Making,
+        stem: u64,
+        level: Level,
+        more: usize,
+    ) -> Outcome {
         let inside = &self.readers.enter();
         let chain = self.stems.get(stem).and_then(|chain| match level {
             Level::Stem => Some(chain),
@@ -54,6 +60,7 @@ impl<E: Beside> Words<E> {
             Level::Stem => PACKED_MAX,
         };
         let (kept, locked) = self.count(&subject, most);
+        let kept = kept + more;
         if kept > most {
             return self.absorb(making, &subject);
         }

@@ -49,12 +49,7 @@ impl Level {
 
     /// What goes behind packed nodes with room for `room` words, which are full.
     pub(super) fn behind(self, room: usize) -> Kind {
-        let packed = match self {
-            _ if cfg!(loom) => 2,
-            Level::Stem => FEW,
-            Level::Leaf(_) => 20,
-        };
-        if room < packed { Kind::packed(room / 2) } else { self.wide() }
+        if room < FEW { Kind::packed(room / 2) } else { self.wide() }
     }
 }
 

@@ -41,15 +41,20 @@ fn sparse(table: &Table) {
 /// A packed node with words 0 and 9, which say 1 and 2, and a branch behind it, where word 2 says 3.
 /// Too many for a packed node, so the first two go behind the branch: there is no place for them yet.
 fn hiding(table: &Table) {
-    [(0, 1), (9, 2), (2, 3)].into_iter().for_each(|(index, payload)| set(table, index, payload));
+    set(table, 0, 1);
+    let pin = table.lock_shared(0, |_| true).unwrap();
+    [(9, 2), (2, 3)].into_iter().for_each(|(index, payload)| set(table, index, payload));
+    drop(pin);
 }
 
 /// The same, and what is behind the branch has places for words 0 and 1, which say 1 and 2.
 fn hiding_dense(table: &Table) {
-    (0..3).for_each(|index| set(table, index, index as u64 + 1));
+    set(table, 0, 1);
+    let _pin = table.lock_shared(0, |_| true).unwrap();
+    (1..3).for_each(|index| set(table, index, index as u64 + 1));
 }
 
-/// A packed node, and a branch with a dense one behind it; all words are empty.
+/// A branch with a dense node; all words are empty.
 fn empty(table: &Table) {
     (0..3).for_each(|index| set(table, index, 1));
     (0..3).for_each(|index| clear(table, index));

@@ -1,4 +1,5 @@
-//! Making words: they go to a chain's last node, or to a new one behind it. Nothing is converted here.
+//! Making words: they go to a chain's last node, or to a new one behind it. Nothing is converted for it, but
+//! once there is a wide node, the packed ones before it are only in the way, and go if they can at once.
 
 use super::kind::{CROWD, Kind, LEAF, LEAVES, Level};
 use super::link::Chain;
@@ -13,16 +14,38 @@ impl<E: Beside> Words<E> {
     /// Makes word `index`, if there is none.
     #[cold]
     pub(super) fn make(&self, index: u32) -> Result<(), Error> {
+        let unsettled = self.make_one(index)?;
+        unsettled.into_iter().for_each(|level| self.settle(split(index).0, level));
+        Ok(())
+    }
+
+    /// The same; what is now to be settled.
+    fn make_one(&self, index: u32) -> Result<Option<Level>, Error> {
         let mut making = self.making.lock();
         let (stem, key) = split(index);
         let (supply, seed) = (self.nodes.supply(), self.seed);
         self.leaves.get_or_make(index as u64 / LEAF as u64, supply, || E::leaf(seed))?;
         let chain = self.stems.get_or_make(stem, supply, Chain::new)?;
         let inside = self.readers.enter();
-        match chain.load(&inside).and_then(|node| node.find(key)) {
-            Some(_) => Ok(()),
-            None => self.make_in(&mut making, &inside, chain, Level::Stem, index),
+        if chain.load(&inside).and_then(|node| node.find(key)).is_some() {
+            return Ok(None);
         }
+        let room = making.room;
+        self.make_in(&mut making, &inside, chain, Level::Stem, index)?;
+        let has_grown = making.room > room;
+        Ok(has_grown.then(|| self.unsettled(&inside, chain, key)).flatten())
+    }
+
+    /// Where there are packed nodes before a wide one, on the way to a word.
+    fn unsettled(&self, inside: &Inside<'_>, chain: &Chain<E>, key: u16) -> Option<Level> {
+        let stem = chain.load(inside)?;
+        let branch = stem.branch()?;
+        if stem.is_chain() {
+            return Some(Level::Stem);
+        }
+        let nth = key as usize / LEAF;
+        let leaf = branch.leaf(nth).load(inside)?;
+        (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
     }
 
     /// Makes word `index`, which there is not in that chain. The first node is packed, unless words are made in

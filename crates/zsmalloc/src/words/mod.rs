@@ -8,8 +8,9 @@
 //! ```
 //! A packed node has 2 to 96 words, in which a key is looked up. A stem with few words has them in one, one with
 //! more has a branch; so has a leaf, and then a dense node. What does not fit goes to a node behind, each half
-//! as large as those before it together, and after some of them a branch or a dense node. So making words
-//! converts nothing. `tidy` converts stems and leaves that have changed: it joins nodes, packs, or removes.
+//! as large as those before it together, and after some of them a branch or a dense node: the words before it
+//! move behind then, unless one is locked. `tidy` converts stems and leaves that have changed: it joins nodes,
+//! packs, or removes.
 //!
 //! A conversion is all or nothing, and whoever meets it gives it up:
 //!
@@ -32,7 +33,8 @@
 //! in its stem's nodes, once, and can be found; but for the copies that are made during a conversion. T2: the
 //! word found is the one in force, unless it is frozen: for a way to a word goes only when it is. T3: after a
 //! conversion was begun, no other that could freeze the same words is before all who were inside have left: so
-//! who thaws a word thaws it for the conversion that he saw given up. T4: one thread tidies.
+//! who thaws a word thaws it for the conversion that he saw given up. T4: one
+//! thread converts, up to having waited for the readers.
 //!
 //! Locks: `making`, under which words are made and chains converted; under it the slab caches', the space's.
 //! Looking up and locking a word takes none, and no one waits while inside the readers (R3).

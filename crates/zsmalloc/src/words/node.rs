@@ -153,7 +153,7 @@ impl<'s, E> Node<'s, E> {
     }
 
     /// The word of `key`, in this node or one behind.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(self, key: u16) -> Option<Spot<'s, E>> {
         let of_leaf = |branch: Self| branch.leaf(key as usize / LEAF).node();
         let node = if self.kind().is_branch() { of_leaf(self)? } else { self };
@@ -164,6 +164,7 @@ impl<'s, E> Node<'s, E> {
         }
     }
 
+    #[inline(never)]
     fn find_packed(self, key: u16) -> Option<Spot<'s, E>> {
         let (keys, behind) = self.packed();
         match position(keys, key) {

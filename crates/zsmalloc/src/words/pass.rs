@@ -84,6 +84,19 @@ impl<E: Beside> Words<E> {
         pass.freed
     }
 
+    /// Converts one chain, if no thread tidies and no word there is locked; else it is left to a pass.
+    pub(super) fn settle(&self, stem: u64, level: Level) {
+        let mut making = self.making.lock();
+        if std::mem::replace(&mut making.pass.tidying, true) {
+            return;
+        }
+        // One word was just made, and is to find room again if it goes because it is empty.
+        self.convert(&mut making, stem, level, 1);
+        drop(making);
+        self.nodes.free_retired(&self.readers, &self.making);
+        self.making.lock().pass.tidying = false;
+    }
+
     fn begin_pass(&self) -> Option<Pass> {
         let mut making = self.making.lock();
         // Under the lock: no less than what another pass saw.
@@ -129,7 +142,7 @@ impl<E: Beside> Words<E> {
             }
             pass.next = step + 1;
             let mut making = self.making.lock();
-            let outcome = self.convert(&mut making, stem, level);
+            let outcome = self.convert(&mut making, stem, level, 0);
             let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
             begun |= was_begun;
             leaves_begun |= was_begun && level != Level::Stem;

@@ -30,9 +30,12 @@ impl<T> Shelves<T> {
         // Where nothing is kept, one entry does for all.
         let nth = if size_of::<T>() == 0 { 0 } else { nth };
         let order = (nth | (FIRST - 1)).ilog2();
-        (((order + 1) - FIRST.ilog2()) as usize, (nth - Self::start(order)) as usize)
+        // Nothing here overflows: `order` is at least that of FIRST - 1, and `nth` begins with its bit.
+        (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 
+    /// The first entry of the shelf whose last has so many bits but one.
+    #[inline]
     fn start(order: u32) -> u64 {
         (1 << order) & !(FIRST - 1)
     }

@@ -236,7 +236,7 @@ fn loom_words_absorption_against_pin() {
 #[test]
 fn loom_words_two_against_absorption() {
     model(
-        2,
+        1,
         hiding_dense,
         [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
         |table| ends(table, &[(0, 2), (1, 2), (2, 3)]),
@@ -269,7 +269,11 @@ fn loom_words_two_claims_against_removal() {
             word.unlock(Value::inline(1));
         }
     };
-    model(2, empty, [tidy, claim, claim], |table| {
+    let before: Actor = |table| {
+        set(table, 0, 1);
+        clear(table, 0);
+    };
+    model(2, before, [tidy, claim, claim], |table| {
         table.check();
         assert!(get(table, 0) <= 1);
     });

@@ -57,6 +57,7 @@ mod shelves;
 mod spot;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod walk;
 
 use crate::Error;
 use crate::readers::Readers;

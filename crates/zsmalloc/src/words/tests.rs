@@ -305,6 +305,55 @@ fn a_contiguous_removal_leaves_nothing() {
     );
 }
 
+/// Grants so many requests, and then each time one more.
+#[derive(Debug, Default)]
+struct Scarce {
+    granted: AtomicU64,
+    most: AtomicU64,
+}
+
+impl page::Supply for Scarce {
+    fn grant(&self, _request: page::Request) -> bool {
+        self.granted.fetch_add(1, Ordering::Relaxed) < self.most.load(Ordering::Relaxed)
+    }
+}
+
+/// Whichever allocation is refused, nothing is changed by it, and the word is made when there is memory.
+#[test]
+fn a_refusal_changes_nothing() {
+    let scarce = Arc::new(Scarce::default());
+    scarce.most.store(u64::MAX, Ordering::Relaxed);
+    let config = page::Config { supply: Some(scarce.clone()), ..page::Config::default() };
+    let arena = Arena::new(config).unwrap();
+    let table: Table = Words::new(&arena, ()).unwrap();
+    let mut rng = Rng::with_seed(5);
+    let far = (0..300).map(|_| rng.u32(..));
+    let near = (0..3000).map(|nth| (5 << 16) + nth * 21);
+    let mut made = Vec::new();
+    let mut refused = 0;
+    for index in far.chain(near) {
+        scarce.most.store(0, Ordering::Relaxed);
+        loop {
+            scarce.granted.store(0, Ordering::Relaxed);
+            let (bytes, room) = (table.node_bytes(), table.making.lock().room);
+            match table.lock_or_make(index) {
+                Ok(word) => break word.unlock(Value::inline(1 + index as u64)),
+                Err(_) => {
+                    refused += 1;
+                    assert_eq!((table.node_bytes(), table.making.lock().room), (bytes, room));
+                    assert!(table.with(index, |_, _| ()).is_none());
+                }
+            }
+            scarce.most.fetch_add(1, Ordering::Relaxed);
+        }
+        tidy(&table);
+        made.push(index);
+    }
+    assert!(refused > 20, "{refused} refusals");
+    table.check();
+    made.iter().for_each(|&index| assert_eq!(get(&table, index), 1 + index as u64));
+}
+
 #[test]
 fn reads_that_wait_for_a_writer_are_counted() {
     let (_arena, table) = table();

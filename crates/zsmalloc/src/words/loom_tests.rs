@@ -129,7 +129,7 @@ fn loom_words_conversion_against_pin() {
 #[test]
 fn loom_words_two_against_conversion() {
     model(
-        2,
+        1,
         sparse,
         [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
         |table| ends(table, &[(0, 2), (1, 2)]),
@@ -203,7 +203,7 @@ fn loom_words_writer_against_absorption() {
 #[test]
 fn loom_words_made_against_absorption() {
     model(
-        3,
+        2,
         hiding,
         [tidy, |table| {
             add(table, 2);

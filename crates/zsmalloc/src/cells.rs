@@ -1,7 +1,7 @@
 //! Cells: words with a generation, given out and taken back, behind the handles of a [`Pool`](crate::Pool).
 //!
 //! ```text
-//!   leaf:  | link | floor | used |       12 bytes per cell in its nodes: the word, and the generation
+//!   leaf:  | floor | used |              12 bytes per cell in its nodes: the word, and the generation
 //!   shard: leaf, a bit per cell of it that was free when the shard took it, and the cells that came free
 //!          last: 8 of them, for the threads
 //! ```
@@ -77,10 +77,12 @@ impl Beside for Generation {
         self.is_retired() || self.now() > leaf.floor.load(Relaxed) + LIFT
     }
 
-    fn dropped<'s>(leaf: &CellLeaf, gone: impl Iterator<Item = &'s Self>) {
-        if let Some(highest) = gone.map(Generation::now).max() {
-            leaf.floor.fetch_max(highest, Relaxed);
-        }
+    fn take(&self, from: &Self) {
+        self.0.store(from.now(), Relaxed);
+    }
+
+    fn dropped(leaf: &CellLeaf, gone: &Self) {
+        leaf.floor.fetch_max(gone.now(), Relaxed);
     }
 
     fn emptied(&self) {
@@ -427,6 +429,25 @@ mod tests {
         cells.given_out(index);
         word.unlock(Value::object(Place { offset: 8, len: 1, mark: 0 }));
         index
+    }
+
+    /// What one cell's going does to the floor is not to make another go that was to stay.
+    #[test]
+    fn cells_that_go_leave_those_that_stay() {
+        let (_arena, cells) = cells(1);
+        (0..LEAF as u32).for_each(|_| assert_eq!(give_out(&cells).1, 1));
+        for (index, generation) in [(0, LIFT - 56), (1, 2 * LIFT - 112)] {
+            take_back(&cells, index);
+            (2..generation).for_each(|_| take_back(&cells, give_out_in_place(&cells, index)));
+        }
+        (2..LEAF as u32).for_each(|index| take_back(&cells, index));
+        cells.words.tidy(&mut || true);
+        for (index, generation) in [(0, LIFT - 56), (1, 2 * LIFT - 112)] {
+            give_out_in_place(&cells, index);
+            let next = cells.words.with(index, |_, beside| beside.now()).unwrap();
+            assert!(next >= generation, "cell {index} had generation {generation}, now {next}");
+        }
+        cells.check();
     }
 
     #[test]

@@ -60,6 +60,10 @@ impl Beside for Stamp {
         Stamp(AtomicU32::new(self.0.load(Relaxed)))
     }
 
+    fn take(&self, from: &Self) {
+        self.0.store(from.0.load(Relaxed), Relaxed);
+    }
+
     fn emptied(&self) {
         self.0.store(0, Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Words that are locked, and stay where they are until they no longer are.
 
-use super::node::Spot;
+use super::spot::Spot;
 use super::{Beside, Words};
 use crate::word::{Value, Word};
 use std::mem::ManuallyDrop;

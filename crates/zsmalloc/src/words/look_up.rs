@@ -1,28 +1,19 @@
 //! Looking words up, and locking them: no lock is taken, and only a locked word waited for.
 
-use super::directory::Entry;
-use super::node::{Node, Spot};
-use super::{Beside, Held, LEAF, Shared, Words, split};
+use super::kind::{LEAF, LEAVES, Level, STEM};
+use super::node::Node;
+use super::spot::Spot;
+use super::{Beside, Held, Shared, Words, split};
 use crate::Error;
 use crate::readers::Inside;
 use crate::sync::{Backoff, Ordering};
 use crate::word::{Busy, Word};
 
-/// A word where it was found: inside, or while it is locked.
-#[derive(Debug)]
-struct Found<'s, E: Beside> {
-    entry: &'s Entry<E>,
-    node: Node<'s, E>,
-    spot: Spot<'s, E>,
-}
-
 impl<E: Beside> Words<E> {
     #[inline(always)]
-    fn find<'s>(&'s self, inside: &'s Inside<'_>, index: u32) -> Option<Found<'s, E>> {
-        let (leaf, key) = split(index);
-        let entry = self.directory.get(leaf)?;
-        let node = entry.chain.load(inside)?;
-        Some(Found { entry, node, spot: node.find(key)? })
+    fn find<'s>(&'s self, inside: &'s Inside<'_>, index: u32) -> Option<Spot<'s, E>> {
+        let (stem, key) = split(index);
+        self.stems.get(stem)?.load(inside)?.find(key)
     }
 
     /// Locks word `index` for reading; `None` if there is none, or `admits` says no of what lies beside it:
@@ -51,10 +42,11 @@ impl<E: Beside> Words<E> {
         admits: &impl Fn(&E) -> bool,
     ) -> Result<Option<Shared<'_, E>>, Busy> {
         let inside = self.readers.enter();
-        match self.find(&inside, index).filter(|found| admits(found.spot.beside)) {
-            Some(found) => {
-                found.lock_shared(self).map(|word| Some(word).filter(|word| admits(word.beside())))
-            }
+        match self.find(&inside, index).filter(|spot| admits(spot.beside)) {
+            Some(spot) => spot
+                .lock_shared(self)
+                .map(|word| Some(word).filter(|word| admits(word.beside())))
+                .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
             None => Ok(None),
         }
     }
@@ -79,8 +71,11 @@ impl<E: Beside> Words<E> {
         admits: &impl Fn(&E) -> bool,
     ) -> Result<Option<Held<'_, E>>, Busy> {
         let inside = self.readers.enter();
-        match self.find(&inside, index).filter(|found| admits(found.spot.beside)) {
-            Some(found) => found.lock_exclusive(self).map(Some),
+        match self.find(&inside, index).filter(|spot| admits(spot.beside)) {
+            Some(spot) => spot
+                .lock_exclusive(self)
+                .map(Some)
+                .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
             None => Ok(None),
         }
     }
@@ -99,8 +94,8 @@ impl<E: Beside> Words<E> {
     pub(crate) fn claim(&self, index: u32) -> Result<Option<Held<'_, E>>, Error> {
         loop {
             let inside = self.readers.enter();
-            if let Some(found) = self.find(&inside, index) {
-                return Ok(found.spot.claim(self));
+            if let Some(spot) = self.find(&inside, index) {
+                return Ok(spot.claim(self));
             }
             drop(inside);
             self.make(index)?;
@@ -112,11 +107,10 @@ impl<E: Beside> Words<E> {
     pub(crate) fn remark(&self, index: u32, choose: impl Fn(usize, u8, &E) -> u8) -> bool {
         loop {
             let inside = self.readers.enter();
-            let Some(found) = self.find(&inside, index) else { return false };
-            let beside = found.spot.beside;
-            match found.spot.word.remark(|place| choose(place.len, place.mark, beside)) {
+            let Some(Spot { word, beside }) = self.find(&inside, index) else { return false };
+            match word.remark(|place| choose(place.len, place.mark, beside)) {
                 Ok(done) => return done,
-                Err(Busy::Frozen) => found.unless_frozen(Busy::Frozen),
+                Err(Busy::Frozen) => self.unless_frozen(&inside, index, Busy::Frozen),
                 Err(_) => return false,
             }
         }
@@ -125,43 +119,58 @@ impl<E: Beside> Words<E> {
     /// Looks at word `index`, if there is one, locked or not.
     pub(crate) fn with<R>(&self, index: u32, look: impl FnOnce(&Word, &E) -> R) -> Option<R> {
         let inside = self.readers.enter();
-        self.find(&inside, index).map(|found| look(found.spot.word, found.spot.beside))
+        self.find(&inside, index).map(|spot| look(spot.word, spot.beside))
     }
 
     /// Looks at all words of a leaf.
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Word, &E)) {
+        let (stem, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.readers.enter();
-        let node = self.directory.get(leaf).and_then(|entry| entry.chain.load(&inside));
-        let words = node.into_iter().flat_map(Node::words);
-        words.for_each(|(key, spot)| {
-            look((leaf * LEAF as u64) as u32 + key as u32, spot.word, spot.beside);
+        let Some(node) = self.stems.get(stem).and_then(|chain| chain.load(&inside)) else { return };
+        node.all_of(nth, |key, spot| {
+            look((stem * STEM as u64) as u32 + key as u32, spot.word, spot.beside);
+            true
         });
     }
 
     /// Looks at all words.
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Word, &E)) {
-        self.directory.from(0).for_each(|(leaf, _)| self.for_each_of(leaf, &mut look));
-    }
-}
-
-impl<E: Beside> Found<'_, E> {
-    /// Locks the word for reading, unless that would be to wait.
-    #[inline(always)]
-    fn lock_shared<'t>(&self, table: &'t Words<E>) -> Result<Shared<'t, E>, Busy> {
-        self.spot.lock_shared(table).inspect_err(|&busy| self.unless_frozen(busy))
-    }
-
-    /// Locks the word for a change, unless that would be to wait; those who read it are still inside.
-    fn lock_exclusive<'t>(&self, table: &'t Words<E>) -> Result<Held<'t, E>, Busy> {
-        self.spot.lock_exclusive(table).inspect_err(|&busy| self.unless_frozen(busy))
-    }
-
-    /// Gives a conversion up that froze the word, unless it is done: then the word has gone elsewhere.
-    #[cold]
-    fn unless_frozen(&self, busy: Busy) {
-        if busy == Busy::Frozen && self.entry.chain.give_up(self.node) {
-            self.spot.word.thaw();
+        for (stem, chain) in self.stems.from(0) {
+            let inside = self.readers.enter();
+            let Some(node) = chain.load(&inside) else { continue };
+            node.all(Level::Stem, |key, spot| {
+                look((stem * STEM as u64) as u32 + key as u32, spot.word, spot.beside);
+                true
+            });
         }
+    }
+
+    /// The first word from `index` on that may hold something: those passed over were never made, or are gone.
+    pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
+        let first = index / STEM as u64;
+        let mut made = self.stems.from(first).filter(|(_, chain)| chain.is_made());
+        made.find_map(|(stem, chain)| {
+            let from = if stem == first { index as usize % STEM } else { 0 };
+            let inside = self.readers.enter();
+            let key = chain.load(&inside)?.first_made(from)?;
+            Some(stem * STEM as u64 + key as u64)
+        })
+    }
+
+    /// Gives conversions up that may have frozen word `index`, which someone inside found frozen. Those that are
+    /// done have it elsewhere.
+    #[cold]
+    fn unless_frozen(&self, inside: &Inside<'_>, index: u32, busy: Busy) {
+        if busy != Busy::Frozen {
+            return;
+        }
+        let (stem, key) = split(index);
+        let Some(chain) = self.stems.get(stem) else { return };
+        chain.give_up();
+        let branch = chain.load(inside).and_then(Node::branch);
+        branch.into_iter().for_each(|branch| branch.leaf(key as usize / LEAF).give_up());
+        // The word in force: it was frozen before, if at all (T3).
+        self.find(inside, index).into_iter().for_each(|spot| spot.word.thaw());
     }
 }
 

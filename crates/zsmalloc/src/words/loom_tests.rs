@@ -1,10 +1,10 @@
-//! Models of the table: leaves of 8 words, packed nodes of 2.
+//! Models of the table: stems of 2 leaves of 8 words, packed nodes of 2 words.
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{Table, clear, get, set};
 use super::*;
 use crate::loom_tests::model_of;
-use crate::word::Place;
+use crate::word::{Place, Value};
 use loom::thread;
 
 type Actor = fn(&Table);
@@ -30,14 +30,31 @@ fn tidy(table: &Table) {
     table.tidy(&mut || true);
 }
 
-/// A dense node of which two words hold something: words 0 and 1 say 1 and 2.
+/// A branch with a dense node of which two words hold something: words 0 and 1 say 1 and 2. The leaf is
+/// converted, and then the stem.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     tidy(table);
     clear(table, 2);
 }
 
-/// A packed node and a dense one behind it; all words are empty.
+/// A packed node with words 0 and 9, which say 1 and 2, and a branch behind it, where word 2 says 3.
+/// Too many for a packed node, so the first two go behind the branch: there is no place for them yet.
+fn hiding(table: &Table) {
+    set(table, 0, 1);
+    let pin = table.lock_shared(0, |_| true).unwrap();
+    [(9, 2), (2, 3)].into_iter().for_each(|(index, payload)| set(table, index, payload));
+    drop(pin);
+}
+
+/// The same, and what is behind the branch has places for words 0 and 1, which say 1 and 2.
+fn hiding_dense(table: &Table) {
+    set(table, 0, 1);
+    let _pin = table.lock_shared(0, |_| true).unwrap();
+    (1..3).for_each(|index| set(table, index, index as u64 + 1));
+}
+
+/// A branch with a dense node; all words are empty.
 fn empty(table: &Table) {
     (0..3).for_each(|index| set(table, index, 1));
     (0..3).for_each(|index| clear(table, index));
@@ -47,12 +64,12 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, table, before, actors, |_| (), after);
 }
 
-/// What is left at the end: words 0 and 1, and any other that `others` say.
+/// What is left at the end: these words, and no others.
 fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     tidy(table);
     table.check();
-    for index in 0..LEAF as u32 {
+    for index in 0..STEM as u32 {
         let payload = expected.iter().find(|(other, _)| *other == index);
         assert_eq!(get(table, index), payload.map_or(0, |(_, payload)| *payload), "word {index}");
     }
@@ -112,7 +129,7 @@ fn loom_words_conversion_against_pin() {
 #[test]
 fn loom_words_two_against_conversion() {
     model(
-        2,
+        1,
         sparse,
         [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
         |table| ends(table, &[(0, 2), (1, 2)]),
@@ -143,7 +160,7 @@ fn loom_words_removal_against_making() {
     );
 }
 
-/// One fills the packed node and puts a dense one behind it, while the other looks for the last word.
+/// One fills the packed node and puts a branch behind it, while the other looks for the last word.
 #[test]
 fn loom_words_two_makers() {
     model(
@@ -158,6 +175,83 @@ fn loom_words_two_makers() {
         ],
         |table| ends(table, &[(0, 1), (1, 2), (2, 1)]),
     );
+}
+
+/// Words go behind the branch while they are read: also one that has been there all the time.
+#[test]
+fn loom_words_reader_against_absorption() {
+    let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
+    model(3, hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
+}
+
+/// Given up, it leaves no copies; the next pass does it.
+#[test]
+fn loom_words_writer_against_absorption() {
+    model(
+        3,
+        hiding_dense,
+        [tidy, |table| {
+            add(table, 1);
+            assert_eq!(get(table, 1), 3);
+            clear(table, 0);
+        }],
+        |table| ends(table, &[(1, 3), (2, 3)]),
+    );
+}
+
+/// The branch is in use, and gets words, while others move there.
+#[test]
+fn loom_words_made_against_absorption() {
+    model(
+        2,
+        hiding,
+        [tidy, |table| {
+            add(table, 2);
+            set(table, 3, 5);
+            assert_eq!((get(table, 3), get(table, 0)), (5, 1));
+        }],
+        |table| ends(table, &[(0, 1), (2, 4), (3, 5), (9, 2)]),
+    );
+}
+
+/// A pin of a packed word keeps it where it is, while its thread makes another; then it is changed.
+#[test]
+fn loom_words_absorption_against_pin() {
+    model(
+        3,
+        hiding_dense,
+        [tidy, |table| {
+            let pin = table.lock_shared(0, |_| true).unwrap();
+            add(table, 10);
+            thread::yield_now();
+            assert_eq!(pin.value().decode(), Err(1));
+            drop(pin);
+            add(table, 0);
+        }],
+        |table| ends(table, &[(0, 2), (1, 2), (2, 3), (10, 1)]),
+    );
+}
+
+/// Both find words frozen, and give up or go on.
+#[test]
+fn loom_words_two_against_absorption() {
+    model(
+        1,
+        hiding_dense,
+        [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
+        |table| ends(table, &[(0, 2), (1, 2), (2, 3)]),
+    );
+}
+
+/// A packed node goes behind a branch, the leaf is packed and then the stem, while a word is made and goes.
+#[test]
+fn loom_words_stem_in_turn() {
+    let fall: Actor = |table| {
+        tidy(table);
+        clear(table, 2);
+        tidy(table);
+    };
+    model(2, hiding_dense, [fall, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
 /// Two passes at once: one of them does nothing.
@@ -175,7 +269,11 @@ fn loom_words_two_claims_against_removal() {
             word.unlock(Value::inline(1));
         }
     };
-    model(2, empty, [tidy, claim, claim], |table| {
+    let before: Actor = |table| {
+        set(table, 0, 1);
+        clear(table, 0);
+    };
+    model(2, before, [tidy, claim, claim], |table| {
         table.check();
         assert!(get(table, 0) <= 1);
     });

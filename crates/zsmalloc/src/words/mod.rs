@@ -1,12 +1,16 @@
 //! The table of words: its memory follows what it holds.
 //!
 //! ```text
-//!   directory: | link | link | link | ...          an entry per leaf of 512 words
-//!                 0      |      '--> dense: 512 words, one page
-//!              absent    '--> packed: 8 to 96 words with their keys --> dense, once it is full
+//!   directory: | link | link | link | ...          a link per stem of 65,536 words
+//!                 0      |      '--> branch: | link | link | ...     a link per leaf of 512 words
+//!              absent    |                      0      |      '--> dense: 512 words, one page
+//!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
-//! A leaf without words has no node, one with a few a packed node in which a key is looked up, one with many
-//! a dense node. Words are made as they are asked for; `tidy` converts the leaves that have changed.
+//! A packed node has 2 to 96 words, in which a key is looked up. A stem with few words has them in one, one with
+//! more has a branch; so has a leaf, and then a dense node. What does not fit goes to a node behind, each half
+//! as large as those before it together, and after some of them a branch or a dense node: the words before it
+//! move behind then, unless one is locked. `tidy` converts stems and leaves that have changed: it joins nodes,
+//! packs, or removes.
 //!
 //! A conversion is all or nothing, and whoever meets it gives it up:
 //!
@@ -14,43 +18,55 @@
 //!   link: node --begin--> node + converting --all words frozen, copied to a new node--commit--> new node
 //!           ^------- give up: a word is locked, or someone wants one that is frozen -----|  (no way back)
 //! ```
-//! Between begin and commit every word of the old node is frozen by compare-and-swap from its unlocked state.
-//! Who finds a frozen word looks at the link: converting, he gives the conversion up by the same
-//! compare-and-swap that would have committed it; given up, he thaws the word; another node, he goes there.
-//! So no one waits for a conversion (I3), and a conversion waits for no one: a leaf of which a word is locked
-//! stays as it is until a later pass.
+//! Between begin and commit every word of the old nodes is frozen by compare-and-swap from its unlocked state.
+//! Who finds a frozen word looks at the links that lead to it: those that are converting he gives up by the same
+//! compare-and-swap that would have committed the conversion; then he looks the word up again, and thaws it if
+//! it is frozen still, for if it is committed, the word in force is another and is not.
+//! So no one waits for a conversion (I3), and a conversion waits for no one: what has a locked word stays as it
+//! is until a later pass.
+//!
+//! The words of packed nodes before a branch move behind it in the same way (`absorb`): their places in the
+//! branch's leaves are hidden until the link names the branch, so they are filled before it does; what the
+//! branch has already is used meanwhile.
 //!
 //! Invariants, beside those of [`node`] and [`readers`](crate::readers). T1: every word that is not empty is
-//! in its leaf's nodes, once. T2: the word found is the one in force, unless it is frozen: for a node is
-//! replaced only when all its words are. T3: after a conversion was begun, no other of that leaf is before all
-//! who were inside have left: so who thaws a word thaws it for the conversion that he saw given up. T4: one
-//! thread tidies.
+//! in its stem's nodes, once, and can be found; but for the copies that are made during a conversion. T2: the
+//! word found is the one in force, unless it is frozen: for a way to a word goes only when it is. T3: after a
+//! conversion was begun, no other that could freeze the same words is before all who were inside have left: so
+//! who thaws a word thaws it for the conversion that he saw given up. T4: one
+//! thread converts, up to having waited for the readers.
 //!
-//! Locks: `making`, under which words are made and leaves converted; under it the slab caches', the space's.
+//! Locks: `making`, under which words are made and chains converted; under it the slab caches', the space's.
 //! Looking up and locking a word takes none, and no one waits while inside the readers (R3).
 
 mod convert;
-mod directory;
 mod held;
 #[cfg(test)]
 mod helpers;
 mod kind;
+mod link;
 mod look_up;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod make;
 mod node;
+mod nodes;
+mod pass;
 mod retired;
+mod shelves;
+mod spot;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod walk;
 
 use crate::Error;
 use crate::readers::Readers;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::word::Value;
-use directory::Directory;
-use kind::Kind;
-use node::{Node, Nodes};
+use kind::{ALIGN, LEAVES, Level, STEM};
+use link::Chain;
+use nodes::Nodes;
 use retired::Retired;
+use shelves::Shelves;
 use slab::packed::Arena;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -60,7 +76,7 @@ pub(crate) use kind::LEAF;
 
 /// What lies beside each word of a table: nothing, a time, or a cell's generation.
 pub trait Beside: Debug + Send + Sync + Sized {
-    /// What is kept per leaf, also of one without words.
+    /// What is kept per leaf, also of one without words: nothing, or what outlives those that go.
     type Leaf: Debug + Send + Sync;
     /// What a leaf begins with.
     type Seed: Copy + Debug + Send + Sync;
@@ -79,12 +95,11 @@ pub trait Beside: Debug + Send + Sync + Sized {
         false
     }
 
-    /// The words go from the table, which are all empty.
-    fn dropped<'s>(_leaf: &Self::Leaf, _gone: impl Iterator<Item = &'s Self>)
-    where
-        Self: 's,
-    {
-    }
+    /// Becomes what lies beside another place, of which this takes over the word. No one looks at it meanwhile.
+    fn take(&self, from: &Self);
+
+    /// The word goes from the table, which is empty. Not called where nothing is kept per leaf.
+    fn dropped(_leaf: &Self::Leaf, _gone: &Self) {}
 
     /// The word was made empty, and is locked still.
     fn emptied(&self) {}
@@ -99,12 +114,15 @@ impl Beside for () {
     fn fresh(_leaf: &()) {}
 
     fn moved(&self) {}
+
+    fn take(&self, _from: &()) {}
 }
 
 /// A table of words.
 #[derive(Debug)]
 pub(crate) struct Words<E: Beside> {
-    directory: Directory<E>,
+    stems: Shelves<Chain<E>>,
+    leaves: Shelves<E::Leaf>,
     nodes: Nodes<E>,
     /// Who looks up a word. The tally is of words that became empty.
     readers: Readers,
@@ -119,18 +137,21 @@ struct Making {
     retired: Retired,
     /// Words the nodes have room for.
     room: usize,
-    pass: convert::Last,
+    pass: pass::Last,
 }
 
+/// The stem of a word, and its place there.
+#[inline]
 fn split(index: u32) -> (u64, u16) {
-    (index as u64 / LEAF as u64, (index as u64 % LEAF as u64) as u16)
+    (index as u64 / STEM as u64, (index as u64 % STEM as u64) as u16)
 }
 
 impl<E: Beside> Words<E> {
     /// A table without words. They will lie in `arena`.
     pub(crate) fn new(arena: &Arc<Arena>, seed: E::Seed) -> Result<Self, Error> {
         Ok(Words {
-            directory: Directory::new(),
+            stems: Shelves::new(),
+            leaves: Shelves::new(),
             nodes: Nodes::new(arena)?,
             readers: Readers::new(),
             making: Mutex::default(),
@@ -141,53 +162,20 @@ impl<E: Beside> Words<E> {
 
     /// What is kept of a leaf, once a word of it or of one nearby was made.
     pub(crate) fn leaf(&self, leaf: u64) -> Option<&E::Leaf> {
-        self.directory.get(leaf).map(|entry| &entry.leaf)
+        self.leaves.get(leaf)
     }
 
     /// All leaves there is something kept of.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = (u64, &E::Leaf)> {
-        self.directory.from(0).map(|(leaf, entry)| (leaf, &entry.leaf))
+        self.leaves.from(0)
     }
 
-    /// The first word from `index` on that may hold something: those passed over were never made, or are gone.
-    pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
-        let leaf = self.directory.first_made(index / LEAF as u64)?;
-        Some(index.max(leaf * LEAF as u64))
-    }
-
-    /// Makes word `index`, if there is none. A leaf's first words are packed, unless the leaf before it is
-    /// dense, which is how tables are filled; what does not fit goes to a dense node behind.
-    #[cold]
-    fn make(&self, index: u32) -> Result<(), Error> {
-        let (leaf, key) = split(index);
-        let mut guard = self.making.lock();
-        let making = &mut *guard;
-        let entry = self.directory.get_or_make(leaf, self.seed, self.nodes.supply())?;
-        let inside = self.readers.enter();
-        let made = |kind| self.nodes.make(kind, &entry.leaf);
-        let kind = match entry.chain.load(&inside) {
-            Some(node) => {
-                let fresh = || E::fresh(&entry.leaf);
-                if node.find(key).is_some() || node.push(&mut making.retired, key, fresh()) {
-                    return Ok(());
-                }
-                node.append(&mut making.retired, made(Kind::DENSE)?);
-                Kind::DENSE
-            }
-            None => {
-                let below = leaf.checked_sub(1).and_then(|below| self.directory.get(below));
-                let below = below.and_then(|entry| entry.chain.load(&inside));
-                let dense = below.is_some_and(Node::has_dense);
-                let kind = if dense { Kind::DENSE } else { Kind::SMALLEST };
-                let mut node = made(kind)?;
-                node.put(key, Value::EMPTY, E::fresh(&entry.leaf));
-                entry.chain.publish(&mut making.retired, node);
-                kind
-            }
-        };
-        making.room += kind.capacity();
-        making.pass.made(kind);
-        Ok(())
+    /// What is kept of the leaf of a word that there is, or is about to be.
+    fn leaf_of(&self, stem: u64, key: u16) -> &E::Leaf {
+        match self.leaf(stem * LEAVES as u64 + (key as usize / LEAF) as u64) {
+            Some(leaf) => leaf,
+            None => unreachable!("a word was made before what is kept of its leaf"),
+        }
     }
 
     /// Reads that had to wait because another had the word exclusively.
@@ -195,16 +183,23 @@ impl<E: Beside> Words<E> {
         self.read_waits.load(Ordering::Relaxed)
     }
 
+    /// How many nodes there are of each kind.
+    fn kinds(&self) -> [usize; ALIGN] {
+        let mut counts = [0; ALIGN];
+        let inside = self.readers.enter();
+        for (_, chain) in self.stems.from(0) {
+            chain.load(&inside).into_iter().for_each(|node| {
+                node.each(|kind| counts[kind.0 as usize] += 1);
+            });
+        }
+        counts
+    }
+
     /// Bytes of the arena that nodes take.
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
-        let mut bytes = 0;
-        let inside = self.readers.enter();
-        for (_, entry) in self.directory.from(0) {
-            let kinds = entry.chain.load(&inside).into_iter().flat_map(Node::kinds);
-            bytes += kinds.map(|kind| self.nodes.bytes(kind)).sum::<usize>();
-        }
-        bytes
+        let of_kind = |(kind, count): (kind::Kind, usize)| self.nodes.bytes(kind) * count;
+        kind::Kind::all().zip(self.kinds()).map(of_kind).sum()
     }
 
     /// Bytes of the pages that nodes take.
@@ -215,10 +210,10 @@ impl<E: Beside> Words<E> {
 
     /// Bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Readers>() + self.directory.bytes()
+        size_of::<Readers>() + self.stems.bytes() + self.leaves.bytes()
     }
 
-    /// Holds the table still over a fork: no word is being made, no leaf converted.
+    /// Holds the table still over a fork: no word is being made, nothing converted.
     pub(crate) fn hold(&self) {
         self.making.hold();
         self.nodes.hold();
@@ -242,14 +237,23 @@ impl<E: Beside> Words<E> {
 
     /// Asserts the state of all nodes. Nothing else may use the table meanwhile.
     pub(crate) fn check(&self) {
-        let inside = self.readers.enter();
-        let nodes = || self.directory.from(0).filter_map(|(_, entry)| entry.chain.load(&inside));
-        self.nodes.check(nodes().flat_map(Node::kinds));
-        let room: usize = nodes().flat_map(Node::kinds).map(Kind::capacity).sum();
+        let counts = self.kinds();
+        self.nodes.check(&counts);
+        let room: usize =
+            kind::Kind::all().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
         assert_eq!(room, self.making.lock().room, "words the nodes have room for");
-        nodes().for_each(Node::check);
+        let inside = self.readers.enter();
+        for node in self.stems.from(0).filter_map(|(_, chain)| chain.load(&inside)) {
+            node.check(Level::Stem);
+            let Some(branch) = node.branch() else { continue };
+            let leaves = (0..LEAVES).map(|leaf| (leaf, branch.leaf(leaf).load(&inside)));
+            leaves.for_each(|(leaf, node)| {
+                node.into_iter().for_each(|node| node.check(Level::Leaf(leaf)));
+            });
+        }
+        drop(inside);
         self.for_each(|index, word, _| {
-            assert!(!word.is_frozen(), "word {index} is frozen, and no leaf is being converted");
+            assert!(!word.is_frozen(), "word {index} is frozen, and nothing is being converted");
         });
     }
 }

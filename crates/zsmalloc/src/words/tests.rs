@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{Table, clear, get, set};
+use super::kind::Kind;
+use super::node::Node;
 use super::*;
+use crate::word::Value;
 use fastrand::Rng;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -34,11 +37,15 @@ fn words_are_as_in_the_model() {
     let (_arena, table) = table();
     let mut model: HashMap<u32, u64> = HashMap::new();
     for round in 0..60 {
-        // Few leaves or many, filled in order or here and there, and emptied in part.
+        // Few leaves or many, filled in order, here and there or in clusters, and emptied in part.
         let span = LEAF as u32 * [1, 3, 40][round % 3];
-        let count = rng.u32(0..span);
+        let count = rng.u32(0..[span, 200][round / 3 % 2]).min(span);
+        let mut cluster = 0;
         for nth in 0..count {
-            let index = if round % 2 == 0 { nth } else { rng.u32(..span) };
+            if nth % 24 == 0 {
+                cluster = rng.u32(..span);
+            }
+            let index = [nth, rng.u32(..span), (cluster + nth % 24) % span][round / 2 % 3];
             let payload = rng.u64(1..1 << 50);
             set(&table, index, payload);
             model.insert(index, payload);
@@ -70,57 +77,132 @@ fn words_are_as_in_the_model() {
     table.check();
 }
 
+/// Kinds of the nodes of a stem's chain.
+fn stem_kinds(table: &Table, stem: u64) -> Vec<Kind> {
+    let inside = table.readers.enter();
+    let node = table.stems.get(stem).and_then(|chain| chain.load(&inside));
+    node.into_iter().flat_map(Node::parts).map(Node::kind).collect()
+}
+
+/// Kinds of the nodes of a leaf's chain, of a stem with a branch.
+fn leaf_kinds(table: &Table, leaf: usize) -> Vec<Kind> {
+    let inside = table.readers.enter();
+    let node = table.stems.get((leaf / LEAVES) as u64).and_then(|chain| chain.load(&inside));
+    let node = node.and_then(Node::branch);
+    let node = node.and_then(|branch| branch.leaf(leaf % LEAVES).load(&inside));
+    node.into_iter().flat_map(Node::parts).map(Node::kind).collect()
+}
+
 #[test]
-fn a_leaf_has_the_node_that_suits_it() {
+fn a_stem_has_the_nodes_that_suit_it() {
+    const ODD: u32 = 977; // words far apart
     let (_arena, table) = table();
-    let (dense, packed) = (Kind::DENSE, Kind::for_words);
-    let kinds = || -> Vec<_> {
-        let inside = table.readers.enter();
-        let node = table.directory.get(0).and_then(|entry| entry.chain.load(&inside));
-        node.into_iter().flat_map(Node::kinds).collect()
-    };
-    (0..8).for_each(|index| set(&table, index, 1));
-    assert_eq!(kinds(), [packed(8)]);
-    set(&table, 500, 1);
-    assert_eq!(kinds(), [packed(8), dense]);
+    let packed = Kind::packed;
+    let chain = [4, 2, 4, 5, 7, 12, 24, 32];
+    for (nth, capacity) in chain.into_iter().enumerate() {
+        let first: usize = chain[..nth].iter().sum();
+        (first..first + capacity).for_each(|word| set(&table, word as u32 * ODD % 65_536, 1));
+        let kinds: Vec<_> = chain[..=nth].iter().map(|&capacity| packed(capacity)).collect();
+        assert_eq!(stem_kinds(&table, 0), kinds);
+        table.check();
+    }
     tidy_all(&table);
-    assert_eq!(kinds(), [packed(9)]);
-    (0..LEAF as u32 * 3).for_each(|index| set(&table, index, 1));
-    assert_eq!(kinds(), [packed(9), dense]);
-    assert_eq!(tidy_all(&table), table.nodes.bytes(packed(9)));
-    assert_eq!(kinds(), [dense]);
-    assert_eq!(tidy_all(&table), 0);
-    // The leaves after a dense one were made dense.
-    assert_eq!(table.node_bytes(), 3 * table.nodes.bytes(dense));
-    (80..LEAF as u32 * 3).for_each(|index| clear(&table, index));
+    assert_eq!(stem_kinds(&table, 0), [packed(90)]);
+    (90..96).for_each(|word| set(&table, word * ODD % 65_536, 1));
+    assert_eq!(stem_kinds(&table, 0), [packed(96)]);
+    // Its words move behind the branch, but not while one is locked; and back.
+    let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
+    set(&table, 96 * ODD % 65_536, 1);
+    assert_eq!(stem_kinds(&table, 0), [packed(96), Kind::BRANCH]);
+    table.check();
+    drop(pin);
+    (97..101).for_each(|word| set(&table, word * ODD % 65_536, 1));
+    assert_eq!(stem_kinds(&table, 0), [Kind::BRANCH]);
+    table.check();
+    (0..101).for_each(|word| assert_eq!(get(&table, word * ODD % 65_536), 1));
+    (80..101).for_each(|word| clear(&table, word * ODD % 65_536));
+    assert!(tidy_all(&table) > 0);
+    assert_eq!(stem_kinds(&table, 0), [packed(80)]);
+    table.check();
+    (0..80).for_each(|word| clear(&table, word * ODD % 65_536));
     tidy_all(&table);
-    assert_eq!(kinds(), [packed(80)]);
-    (0..80).for_each(|index| clear(&table, index));
-    tidy_all(&table);
-    assert_eq!((kinds().len(), table.first_made(0)), (0, None));
+    assert_eq!((table.node_bytes(), table.first_made(0)), (0, None));
     table.check();
 }
 
 #[test]
-fn a_pin_keeps_its_leaf_and_nothing_else() {
+fn a_leaf_has_the_nodes_that_suit_it() {
     let (_arena, table) = table();
+    let (dense, packed) = (Kind::DENSE, Kind::packed);
+    // A stem with a branch that has words in all leaves but the first.
+    (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
+    tidy_all(&table);
+    assert_eq!(stem_kinds(&table, 0), [Kind::BRANCH]);
+    assert!(leaf_kinds(&table, 0).is_empty());
+    (0..90).for_each(|index| set(&table, index * 3, 1));
+    assert_eq!(leaf_kinds(&table, 0), [4, 2, 4, 5, 7, 12, 24, 32].map(packed));
+    (0..20).for_each(|index| clear(&table, index * 3));
+    tidy_all(&table);
+    assert_eq!(leaf_kinds(&table, 0), [packed(70)]);
+    (0..20).for_each(|index| set(&table, index * 3, 1));
+    let pin = table.lock_shared(0, |_| true).unwrap();
+    (90..101).for_each(|index| set(&table, index * 3, 1));
+    assert_eq!(leaf_kinds(&table, 0), [packed(96), dense]);
+    drop(pin);
+    table.check();
+    assert!(tidy_all(&table) > 0);
+    assert_eq!(leaf_kinds(&table, 0), [dense]);
+    assert_eq!(tidy_all(&table), 0);
+    (0..512).for_each(|index| clear(&table, index));
+    tidy_all(&table);
+    assert!(leaf_kinds(&table, 0).is_empty());
+    table.check();
+}
+
+/// Filled in order, a table is dense: what it was before that was known has gone.
+#[test]
+fn a_table_filled_in_order_is_dense() {
+    let (_arena, table) = table();
+    let count = 3 * STEM + 5;
+    (0..count).for_each(|index| set(&table, 70_000 + index as u32, 1));
+    let bytes = table.node_bytes();
+    assert!(bytes < count * 8 + 4 * 1024 + 2 * 4096, "{bytes} bytes");
+    assert_eq!(tidy_all(&table), 0);
+    table.check();
+}
+
+#[test]
+fn a_pin_keeps_its_chain_and_nothing_else() {
+    let (_arena, table) = table();
+    let pinned = LEAF as u32 + 3;
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index, 1 + index as u64));
     tidy_all(&table);
-    let pin = table.lock_shared(LEAF as u32 + 3, |_| true).unwrap();
-    (0..LEAF as u32 * 4).filter(|&index| index != LEAF as u32 + 3).for_each(|index| {
-        clear(&table, index);
-    });
+    let pin = table.lock_shared(pinned, |_| true).unwrap();
+    (0..LEAF as u32 * 4).filter(|&index| index != pinned).for_each(|index| clear(&table, index));
     assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(Kind::DENSE));
     table.check();
     // The thread that has the pin makes words beside it.
-    set(&table, LEAF as u32 + 4, 9);
+    set(&table, pinned + 1, 9);
     set(&table, 3, 9);
     assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
     drop(pin);
     tidy_all(&table);
-    assert_eq!(table.node_bytes(), 2 * table.nodes.bytes(Kind::SMALLEST));
-    assert_eq!((get(&table, 3), get(&table, LEAF as u32 + 3)), (9, LEAF as u64 + 4));
-    assert_eq!(get(&table, LEAF as u32 + 4), 9);
+    assert_eq!(table.node_bytes(), table.nodes.bytes(Kind::packed(3)));
+    assert_eq!((get(&table, 3), get(&table, pinned)), (9, LEAF as u64 + 4));
+    assert_eq!(get(&table, pinned + 1), 9);
+    table.check();
+    // A word in a packed node keeps that: what is behind it does not go before it.
+    let pin = table.lock_shared(3, |_| true).unwrap();
+    (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
+    let before = stem_kinds(&table, 0);
+    assert_eq!(before.last(), Some(&Kind::BRANCH));
+    tidy_all(&table);
+    assert_eq!(stem_kinds(&table, 0), before);
+    assert_eq!(pin.value().decode(), Err(9));
+    drop(pin);
+    tidy_all(&table);
+    assert_eq!(stem_kinds(&table, 0), [Kind::BRANCH]);
+    assert_eq!(get(&table, 3), 9);
     table.check();
 }
 
@@ -128,22 +210,48 @@ fn a_pin_keeps_its_leaf_and_nothing_else() {
 fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
     let (_arena, table) = table();
     (0..LEAF as u32 * 9).for_each(|index| set(&table, index, 1));
+    tidy_all(&table);
     (0..LEAF as u32 * 9).for_each(|index| clear(&table, index));
     let dense = table.nodes.bytes(Kind::DENSE);
     let first_made = |leaf: usize| Some((leaf * LEAF) as u64);
-    for nth in 1..=3 {
+    let some = || {
         let mut left = 3;
-        let freed = table.tidy(&mut || {
+        table.tidy(&mut || {
             left -= 1;
             left >= 0
-        });
-        // The first leaf was packed and dense.
-        let packed = if nth == 1 { table.nodes.bytes(Kind::SMALLEST) } else { 0 };
-        assert_eq!(freed, 3 * dense + packed);
+        })
+    };
+    for nth in 1..=3 {
+        assert_eq!(some(), 3 * dense);
         assert_eq!(table.first_made(0), first_made(3 * nth).filter(|_| nth < 3));
         table.check();
     }
+    assert_eq!(some(), table.nodes.bytes(Kind::BRANCH));
     assert_eq!(tidy(&table), 0);
+}
+
+/// What is looked for from anywhere on is found, in whichever node it is.
+#[test]
+fn the_first_word_made_is_found() {
+    let (_arena, table) = table();
+    let far = u32::MAX - 1;
+    set(&table, far, 1);
+    for index in [0, 1, far as u64 - STEM as u64, far as u64] {
+        assert_eq!(table.first_made(index), Some(far as u64));
+    }
+    assert_eq!(table.first_made(far as u64 + 1), None);
+    set(&table, 70_000, 1);
+    let pin = table.lock_shared(70_000, |_| true).unwrap();
+    (1..91).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
+    assert!(stem_kinds(&table, 1).len() > 2, "a branch behind packed nodes");
+    assert_eq!(table.first_made(5), Some(70_000));
+    assert_eq!(table.first_made(70_001), Some(70_300));
+    drop(pin);
+    (0..200).for_each(|nth| set(&table, 70_000 + nth * 300, 1));
+    assert_eq!(stem_kinds(&table, 1), [Kind::BRANCH]);
+    assert_eq!(table.first_made(70_001), Some(70_001), "the leaf has a node");
+    assert_eq!(table.first_made(70_200), Some(70_200));
+    assert_eq!(table.first_made(70_000 + 199 * 300 + 512), Some(far as u64));
 }
 
 /// Without enough changes a pass does nothing, not even look.
@@ -183,7 +291,7 @@ fn a_random_removal_leaves_little() {
     let (bytes, live) = bytes_after(stay);
     println!("random: {bytes} bytes, {live} words, {:.2} each", bytes as f64 / live as f64);
     let constant = 40 << 10;
-    assert!(bytes < live * 15 + 8 * 729 + constant, "{bytes} bytes for {live} words");
+    assert!(bytes < live * 15 + 8 * 729 + 8 * 1024 + constant, "{bytes} bytes for {live} words");
 }
 
 #[test]
@@ -191,7 +299,59 @@ fn a_contiguous_removal_leaves_nothing() {
     let (bytes, live) = bytes_after(|index| index % 373_000 >= 335_700);
     println!("contiguous: {bytes} bytes, {live} words, {:.2} each", bytes as f64 / live as f64);
     let constant = 16 << 10;
-    assert!(bytes < live * 8 + live / 2 + 8 * 729 + constant, "{bytes} bytes for {live} words");
+    assert!(
+        bytes < live * 8 + live / 2 + 8 * 729 + 8 * 1024 + constant,
+        "{bytes} bytes for {live} words"
+    );
+}
+
+/// Grants so many requests, and then each time one more.
+#[derive(Debug, Default)]
+struct Scarce {
+    granted: AtomicU64,
+    most: AtomicU64,
+}
+
+impl page::Supply for Scarce {
+    fn grant(&self, _request: page::Request) -> bool {
+        self.granted.fetch_add(1, Ordering::Relaxed) < self.most.load(Ordering::Relaxed)
+    }
+}
+
+/// Whichever allocation is refused, nothing is changed by it, and the word is made when there is memory.
+#[test]
+fn a_refusal_changes_nothing() {
+    let scarce = Arc::new(Scarce::default());
+    scarce.most.store(u64::MAX, Ordering::Relaxed);
+    let config = page::Config { supply: Some(scarce.clone()), ..page::Config::default() };
+    let arena = Arena::new(config).unwrap();
+    let table: Table = Words::new(&arena, ()).unwrap();
+    let mut rng = Rng::with_seed(5);
+    let far = (0..300).map(|_| rng.u32(..));
+    let near = (0..3000).map(|nth| (5 << 16) + nth * 21);
+    let mut made = Vec::new();
+    let mut refused = 0;
+    for index in far.chain(near) {
+        scarce.most.store(0, Ordering::Relaxed);
+        loop {
+            scarce.granted.store(0, Ordering::Relaxed);
+            let (bytes, room) = (table.node_bytes(), table.making.lock().room);
+            match table.lock_or_make(index) {
+                Ok(word) => break word.unlock(Value::inline(1 + index as u64)),
+                Err(_) => {
+                    refused += 1;
+                    assert_eq!((table.node_bytes(), table.making.lock().room), (bytes, room));
+                    assert!(table.with(index, |_, _| ()).is_none());
+                }
+            }
+            scarce.most.fetch_add(1, Ordering::Relaxed);
+        }
+        tidy(&table);
+        made.push(index);
+    }
+    assert!(refused > 20, "{refused} refusals");
+    table.check();
+    made.iter().for_each(|&index| assert_eq!(get(&table, index), 1 + index as u64));
 }
 
 #[test]
@@ -217,6 +377,7 @@ fn threads_find_their_words_while_leaves_are_converted() {
     const COUNT: u32 = LEAF as u32 * 6;
     let (_arena, table) = table();
     let stop = AtomicBool::new(false);
+    let start = Instant::now();
     let value = |index: u32, version: u64| (index as u64) << 32 | version;
     std::thread::scope(|scope| {
         let (table, stop) = (&table, &stop);
@@ -226,8 +387,9 @@ fn threads_find_their_words_while_leaves_are_converted() {
                 let mut mine = HashMap::new();
                 let mut version = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // Leaves are emptied and filled in turn.
-                    let full = rng.u32(1..100);
+                    // Leaves are emptied and filled in turn, by all at a time.
+                    let fill = (start.elapsed().as_millis() / 40).is_multiple_of(2);
+                    let full = if fill { rng.u32(1..100) } else { 1 };
                     for _ in 0..rng.u32(1..2000) {
                         let index = rng.u32(..COUNT / WRITERS) * WRITERS + writer;
                         version += 1;

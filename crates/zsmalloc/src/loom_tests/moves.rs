@@ -1,7 +1,7 @@
 //! Objects that move to another class, since theirs is closed; and bodies of zspages that move.
 #![allow(clippy::unwrap_used)]
 
-use super::{Actor, SMALL, Scene, bytes, model, model_of_two};
+use super::{Actor, SMALL, Scene, bytes, model, model_of_two, slow};
 
 /// Two small objects, few enough that compaction closes their class.
 fn small_class_to_close(scene: &Scene) {
@@ -64,7 +64,7 @@ fn loom_core_resettle_against_patch() {
 #[test]
 fn loom_core_resettle_against_store() {
     resettle(
-        3,
+        slow(3),
         |scene| {
             scene.store(4, 5);
             scene.store(0, 6);
@@ -115,7 +115,7 @@ fn lower_body_free(scene: &Scene) {
 #[test]
 fn loom_core_body_moved_against_free_and_store() {
     model(
-        5,
+        slow(5),
         lower_body_free,
         [
             |scene| {

@@ -3,7 +3,7 @@
 
 use super::helpers::{Table, clear, get, set};
 use super::*;
-use crate::loom_tests::model_of;
+use crate::loom_tests::{model_of, slow};
 use crate::word::{Place, Value};
 use loom::thread;
 
@@ -203,7 +203,7 @@ fn loom_words_writer_against_absorption() {
 #[test]
 fn loom_words_made_against_absorption() {
     model(
-        2,
+        slow(2),
         hiding,
         [tidy, |table| {
             add(table, 2);

@@ -159,6 +159,7 @@ impl Locked<'_> {
         head.set_busy(count > 0);
         self.state.committed += count;
         self.state.ready += count;
+        self.parts().fetched.fetch_add(count as usize, Relaxed);
         self.parts().ready.fetch_add(count as usize, SeqCst);
         (count > 0).then_some((id, fetched))
     }

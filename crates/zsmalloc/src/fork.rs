@@ -82,6 +82,7 @@ impl<O: Owner> Core<O> {
             class.population.store(0, Relaxed);
         }
         parts.ready.store(0, Relaxed);
+        parts.fetched.store(0, Relaxed);
         parts.compacting.store(false, Relaxed);
         parts.releases.store(0, Relaxed);
         parts.tending.store(false, Relaxed);

@@ -188,7 +188,7 @@ impl<'p> Locked<'p> {
         self.state.committed += filled.committed;
         if filled.unready > 0 {
             self.state.ready -= filled.unready;
-            self.parts.ready.fetch_sub(filled.unready as usize, Relaxed);
+            self.parts.took_ready(filled.unready as usize);
         }
         self.regroup(id, filled.inuse - 1, filled.inuse);
     }

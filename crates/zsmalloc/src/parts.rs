@@ -45,6 +45,8 @@ pub(crate) struct Parts {
     plan: Option<Plan>,
     /// Pages committed that no live object touches.
     pub(crate) ready: AtomicUsize,
+    /// Of them, those that were fetched ahead of need, about.
+    pub(crate) fetched: AtomicUsize,
     /// Threads that give pages back, or fetch some, at the moment.
     pub(crate) releases: AtomicUsize,
     /// Whether a thread sees to what is kept ready.
@@ -92,6 +94,7 @@ impl Parts {
             plan,
             geometry: config.geometry,
             ready: AtomicUsize::new(0),
+            fetched: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             tending: AtomicBool::new(false),
             settled: AtomicUsize::new(0),

@@ -45,18 +45,31 @@ impl Drop for Tending<'_> {
 }
 
 impl Parts {
-    /// Pages that may be kept ready: those that objects have left, and those fetched ahead of need.
+    /// Pages that may be kept ready of those that objects have left.
+    fn left_most(&self) -> usize {
+        (self.memory.space.budget().used() / READY_SHARE).max(READY_MIN)
+    }
+
+    /// Pages that may be kept ready: those, and the ones that were fetched ahead of need and are not taken yet, about.
     fn ready_most(&self) -> usize {
-        let used = self.memory.space.budget().used();
-        let left = (used / READY_SHARE).max(READY_MIN);
-        let ahead = (used / AHEAD_SHARE).min(2 * self.open_classes());
-        if self.fetcher.is_enabled() { left + ahead } else { left }
+        self.left_most() + self.fetched.load(Relaxed)
     }
 
     /// Whether one more page may be fetched ahead of need, beside `others` that are not counted yet.
     pub(crate) fn may_fetch(&self, others: u32) -> bool {
         let others = others as usize;
-        self.ready.load(Relaxed) + others < self.ready_most() && !self.is_near_limit(others)
+        let most = (self.memory.space.budget().used() / AHEAD_SHARE).min(2 * self.open_classes());
+        self.fetched.load(Relaxed) + others < most && !self.is_near_limit(others)
+    }
+
+    /// Takes note that a store took pages that were ready: those that were fetched, as long as there are some.
+    pub(crate) fn took_ready(&self, pages: usize) {
+        self.ready.fetch_sub(pages, Relaxed);
+        let fetched = self.fetched.load(Relaxed);
+        if fetched > 0 {
+            // Of two at the same time one may be forgotten: so the next who gives pages back corrects it.
+            self.fetched.store(fetched.saturating_sub(pages), Relaxed);
+        }
     }
 
     /// Whether the limit is near, with `others` pages more in use.
@@ -82,7 +95,7 @@ impl Parts {
     pub(crate) fn ease(&self) -> bool {
         let excess = || {
             let (ready, most) = (self.ready.load(SeqCst), self.ready_most());
-            (ready > most).then(|| ready - most / 2)
+            (ready > most).then(|| ready - most + self.left_most() / 2)
         };
         let mut total = 0;
         // Whoever finds another at it leaves it to him, who looks once more when he is done.
@@ -90,6 +103,7 @@ impl Parts {
             && let Some(alone) = Tending::begin(self)
         {
             let gone = self.trim_pages(wanted);
+            self.fetched.fetch_min(self.ready.load(Relaxed), Relaxed);
             drop(alone);
             total += gone;
             if gone == 0 {
@@ -102,6 +116,7 @@ impl Parts {
     /// Gives all ready pages back, and zspages that were made for objects and got none; how many pages.
     pub(crate) fn trim_all(&self, _alone: &Tending<'_>) -> usize {
         self.ahead.forget();
+        self.fetched.store(0, Relaxed);
         let pages = self.trim_pages(usize::MAX);
         for class in &self.classes {
             while Locked::new(self, class).destroy_one_unused() {}

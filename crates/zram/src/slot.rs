@@ -19,6 +19,7 @@ pub(crate) const IDLE: u8 = 0b0100;
 pub(crate) const INCOMPRESSIBLE: u8 = 0b1000;
 pub(crate) const ACCESSED: u8 = 0;
 
+/// Bytes by which lengths may differ that are mostly of one size class.
 const ALIKE: usize = 16;
 
 /// A block as it is to be stored.
@@ -50,10 +51,12 @@ pub(crate) fn encode<'a>(
     }
 }
 
-/// Whether what is stored will mostly go to the place of what the slot held: sizes are apart by no more than a class
-/// often has.
+/// Whether what is stored will mostly have gone to the place of what the slot held.
 pub(crate) fn is_alike(old: Old, new: &Encoded<'_>) -> bool {
-    matches!((old, new), (Old::Object { len, .. }, Encoded::Object(bytes)) if len.abs_diff(bytes.len()) <= ALIKE)
+    match (old, new) {
+        (Old::Object { len, .. }, Encoded::Object(bytes)) => len.abs_diff(bytes.len()) <= ALIKE,
+        _ => false,
+    }
 }
 
 /// Writes the slot's bytes from `at` on into `buf`. `slot` is its number, for the error.

@@ -15,9 +15,10 @@ use crate::class::Class;
 use crate::core::Owner;
 use crate::locked::Locked;
 use crate::parts::{Parts, table_of};
-use crate::ready::Tending;
+use crate::ready::{OnTheWay, no_batch, pages_of};
+use crate::sync::Alone;
 use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::worker::{Told, Worker};
+use crate::worker::{IDLE, Told, Worker};
 use page::{ExtentId, PageSet, Supply};
 use std::sync::Weak;
 use std::sync::atomic::AtomicU8;
@@ -29,12 +30,8 @@ const TICK: Duration = Duration::from_micros(500);
 const QUIET_TICKS: u32 = 7;
 /// Below so many pages, a pool has no use for a thread.
 const POOL_MIN: usize = 256;
-/// When the thread ends, asked for nothing.
-const IDLE: Duration = Duration::from_secs(1);
 /// Most pages of a class that are fetched at a time: twice as many as it wanted since the last.
 const PAGES_MAX: u8 = 32;
-/// Zspages of which pages are fetched by one call.
-const BATCH: usize = 32;
 
 /// How many pages each class wants.
 #[derive(Debug)]
@@ -105,7 +102,7 @@ impl Parts {
     /// Gives back what too much is ready, fetches what is wanted; whether there was anything to do.
     fn ease_and_fetch(&self) -> bool {
         let eased = self.ease();
-        let Some(_alone) = Tending::begin(self) else { return true };
+        let Some(_alone) = Alone::begin(&self.tending) else { return true };
         let wanting = self.classes.iter().map(|class| (class, self.ahead.take(class)));
         let wanting = wanting.filter(|&(_, wanted)| wanted > 0);
         let begun = wanting.map(|(class, wanted)| Locked::new(self, class).begin_fetch(wanted * 2));
@@ -113,31 +110,20 @@ impl Parts {
         let is_wanted = begun.peek().is_some();
         let mut begun = begun.flatten();
         loop {
-            let mut batch = [const { None }; BATCH];
+            let mut batch = no_batch();
             let places = batch.iter_mut().zip(&mut begun);
             if places.map(|(place, fetch)| *place = Some(fetch)).count() == 0 {
                 return eased || is_wanted;
             }
-            self.fetch(&batch);
+            let fetch = || self.memory.space.populate(pages_of(&batch));
+            self.while_busy(&batch, fetch, |locked, id, _| locked.end_busy(id));
         }
-    }
-
-    fn fetch(&self, batch: &[Option<(ExtentId, PageSet)>]) {
-        let batch = batch.iter().flatten().map(|(id, pages)| (*id, pages));
-        self.releases.fetch_add(1, Relaxed);
-        self.memory.space.populate(batch.clone());
-        for (id, _) in batch {
-            // Busy as it is, it stayed.
-            let class = &self.classes[self.memory.space.extent(id).tag() as usize];
-            Locked::new(self, class).end_busy(id);
-        }
-        self.releases.fetch_sub(1, Relaxed);
     }
 }
 
 impl Locked<'_> {
     /// Commits up to `most` pages that the next objects of the class will lie on, which are to be fetched.
-    fn begin_fetch(mut self, most: u32) -> Option<(ExtentId, PageSet)> {
+    fn begin_fetch(mut self, most: u32) -> Option<OnTheWay> {
         let (id, slot, body) = self.at_hand().filter(|(.., body)| !body.head.is_busy())?;
         let head = body.head;
         let pages = self.class().pages_of(slot).start..self.class().pages();

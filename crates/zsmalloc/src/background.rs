@@ -13,15 +13,13 @@ use crate::class::{Class, ClassState};
 use crate::compact::{Aim, Compacting};
 use crate::core::Owner;
 use crate::plan::Purpose;
-use crate::worker::{Told, Worker};
+use crate::worker::{IDLE, Told, Worker};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long no one has asked when the thread finishes the job ...
+/// How long no one has asked when the thread finishes the job.
 const QUIET: Duration = Duration::from_millis(50);
-/// ... and when it ends.
-const IDLE: Duration = Duration::from_secs(1);
 /// When the thread has worked so long it sleeps ...
 const WORK: Duration = Duration::from_millis(2);
 /// ... this many times as long: it takes at most half a processor. To be woken costs others time too, so that is

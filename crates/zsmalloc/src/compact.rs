@@ -12,8 +12,8 @@ use crate::locked::Locked;
 use crate::migrate::{Movable, Moved, Obstacle};
 use crate::parts::Parts;
 use crate::plan::Purpose;
-use crate::sync::Backoff;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{Alone, Backoff};
 use crate::word::{Place, Value};
 use crate::{Core, Error};
 use page::{ExtentId, page_size};
@@ -64,18 +64,18 @@ impl Counters {
     }
 }
 
-/// That one thread compacts, which is this one.
+/// That one thread compacts, which is this one, and since when.
 pub(crate) struct Compacting<'p> {
     parts: &'p Parts,
     begun: Duration,
+    _alone: Alone<'p>,
 }
 
 impl<'p> Compacting<'p> {
     /// Begins, unless another thread compacts.
     pub(crate) fn begin(parts: &'p Parts) -> Option<Self> {
-        // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
-        let begin = || Compacting { parts, begun: thread_time() };
-        (!parts.compacting.swap(true, Acquire)).then(begin)
+        let alone = Alone::begin(&parts.compacting)?;
+        Some(Compacting { parts, begun: thread_time(), _alone: alone })
     }
 }
 
@@ -83,7 +83,6 @@ impl Drop for Compacting<'_> {
     fn drop(&mut self) {
         let took = thread_time().saturating_sub(self.begun).as_nanos() as u64;
         self.parts.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
-        self.parts.compacting.store(false, Release);
     }
 }
 

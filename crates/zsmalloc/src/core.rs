@@ -3,13 +3,12 @@
 //! Lock order: owner's word, class, slab caches, space. Storing builds outside, swaps inside, frees
 //! after: a new object is whole before the word names it, the old one is freed after it no longer does.
 
-use crate::compact::Compacting;
+use crate::class::Class;
 use crate::locked::Locked;
 use crate::memory::Pinned;
 use crate::parts::Parts;
-use crate::ready::Tending;
 use crate::stat::{ClassStat, Classes};
-use crate::sync::Backoff;
+use crate::sync::Alone;
 use crate::sync::Ordering::Relaxed;
 use crate::word::{PAYLOAD_BITS, Place, Value};
 use crate::words::{Beside, Held, Shared};
@@ -228,7 +227,7 @@ impl<O: Owner> Core<O> {
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
         self.whole();
-        let alone = wait_for(|| Tending::begin(&self.parts));
+        let alone = Alone::wait(&self.parts.tending);
         self.parts.trim_all(&alone)
     }
 
@@ -246,8 +245,8 @@ impl<O: Owner> Core<O> {
     /// compaction is waited for, and kept away.
     pub fn check(&self) {
         self.whole();
-        let _no_compaction = wait_for(|| Compacting::begin(&self.parts));
-        let _no_fetch = wait_for(|| Tending::begin(&self.parts));
+        let _no_compaction = Alone::wait(&self.parts.compacting);
+        let _no_fetch = Alone::wait(&self.parts.tending);
         self.check_still();
     }
 
@@ -274,17 +273,6 @@ impl<O: Owner> Core<O> {
         self.parts.memory.space.check();
         self.parts.memory.arena.check();
         self.owner.check();
-    }
-}
-
-/// What `begin` gives, as soon as it gives something.
-fn wait_for<T>(begin: impl Fn() -> Option<T>) -> T {
-    let mut backoff = Backoff::default();
-    loop {
-        match begin() {
-            Some(begun) => return begun,
-            None => backoff.wait(),
-        }
     }
 }
 
@@ -384,25 +372,20 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     /// the same class, which moves nothing else; and where the pool has no room for both (I6). On an error nothing has
     /// changed.
     pub fn store(self, bytes: &[u8], mark: u8) -> Result<Old, Error> {
-        let word = match self.lies_in_class_for(bytes.len()) {
-            true => match self.overwrite(bytes, mark) {
-                Ok(old) => return Ok(old),
-                Err(word) => word,
-            },
-            false => self,
-        };
-        match word.stage(bytes) {
-            Ok(staged) => Ok(word.replace(staged, mark)),
-            Err(error) => word.overwrite(bytes, mark).map_err(|_unchanged| error),
+        let held = self.held();
+        let wanted = self.parts.class_of(bytes.len());
+        if let (Some((place, class)), Ok(wanted)) = (held, wanted)
+            && std::ptr::eq(class, wanted)
+        {
+            return Ok(self.put(place, class, bytes, mark));
         }
-    }
-
-    /// Whether the word holds an object, in the class that is for objects of `len` bytes.
-    fn lies_in_class_for(&self, len: usize) -> bool {
-        let parts = self.parts;
-        let Ok(place) = self.word.value().decode() else { return false };
-        let class = parts.class_of(len);
-        class.is_ok_and(|class| std::ptr::eq(class, parts.class_at(place.offset)))
+        match (self.stage(bytes), held) {
+            (Ok(staged), _) => Ok(self.replace(staged, mark)),
+            (Err(_), Some((place, class))) if fits(bytes, class) => {
+                Ok(self.put(place, class, bytes, mark))
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Makes the word name `staged`, which was staged for it, unlocks it and frees what it held.
@@ -429,11 +412,20 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     /// Puts `bytes` in the place of the object the word holds, if they fit in its slot: what an
     /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing changed.
     pub fn overwrite(self, bytes: &[u8], mark: u8) -> Result<Old, Self> {
-        let Ok(place) = self.word.value().decode() else { return Err(self) };
-        let class = self.parts.class_at(place.offset);
-        if bytes.is_empty() || bytes.len() > class.capacity() {
-            return Err(self);
+        match self.held() {
+            Some((place, class)) if fits(bytes, class) => Ok(self.put(place, class, bytes, mark)),
+            _ => Err(self),
         }
+    }
+
+    /// The object the word holds, if it does, and its class.
+    fn held(&self) -> Option<(Place, &'p Class)> {
+        let place = self.word.value().decode().ok()?;
+        Some((place, self.parts.class_at(place.offset)))
+    }
+
+    /// Puts `bytes`, which fit there, in the place of the object the word holds, and unlocks it.
+    fn put(self, place: Place, class: &Class, bytes: &[u8], mark: u8) -> Old {
         // A mover copies under the class's lock what it found whole.
         let locked = Locked::new(self.parts, class);
         self.parts.memory.write(place.offset, bytes);
@@ -441,7 +433,7 @@ impl<'p, E: Beside> Exclusive<'p, E> {
         self.parts.changed_len(Some(place.len), Some(bytes.len()));
         let new = Place { offset: place.offset, len: bytes.len(), mark };
         self.word.unlock(Value::object(new));
-        Ok(Old::Object { len: place.len, mark: place.mark })
+        Old::Object { len: place.len, mark: place.mark }
     }
 
     /// Writes `bytes` over the first of the object the word holds, which keeps its length, and unlocks it.
@@ -467,4 +459,9 @@ impl<'p, E: Beside> Exclusive<'p, E> {
         }
         old.into()
     }
+}
+
+/// Whether an object of `bytes` may lie in a slot of the class.
+fn fits(bytes: &[u8], class: &Class) -> bool {
+    !bytes.is_empty() && bytes.len() <= class.capacity()
 }

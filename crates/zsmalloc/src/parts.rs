@@ -10,7 +10,7 @@ use crate::locked::{Locked, Search, Taken};
 use crate::memory::Memory;
 use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicUsize, Backoff, Mutex};
+use crate::sync::{AtomicBool, AtomicUsize, Backoff, Mutex};
 use crate::worker::Worker;
 use crate::zspage::Zspage;
 use crate::{ClassTable, Config, Error, Geometry};
@@ -18,7 +18,6 @@ use page::{Extent, ExtentId, Request, Supply};
 use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Pages given back at least when the limit is met.
 pub(crate) const TRIM: usize = 64;
@@ -289,8 +288,11 @@ impl Parts {
     /// Takes note of an object that is gone, or there, or has another length: for the plan.
     pub(crate) fn changed_len(&self, from: Option<usize>, to: Option<usize>) {
         let class = |len: Option<usize>| self.own_class(len?).ok();
-        class(from).inspect(|class| class.shrink_population());
-        class(to).inspect(|class| class.grow_population());
+        let (from, to) = (class(from), class(to));
+        if from.map(|class| class.position) != to.map(|class| class.position) {
+            from.inspect(|class| class.shrink_population());
+            to.inspect(|class| class.grow_population());
+        }
     }
 
     /// The class of the object at `offset`.

@@ -81,8 +81,8 @@ impl Pool {
         Ok(Pool { core, id })
     }
 
-    /// Has the pool compacted in the background from now on, whenever it is worth it. A thread is there
-    /// only while it has work, and none after the pool is dropped.
+    /// Has the pool compacted in the background from now on, whenever it is worth it, and pages fetched ahead of need. The
+    /// two threads are there only while they have work, and none after the pool is dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }

@@ -10,6 +10,7 @@
 use crate::class::{Class, FULL};
 use crate::locked::Locked;
 use crate::parts::{Parts, TRIM};
+use crate::sync::Alone;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use page::{ExtentId, PageSet};
 use std::iter::Peekable;
@@ -22,26 +23,21 @@ const READY_MIN: usize = 8;
 /// As many more may be fetched ahead of need, but no more than two for each open class.
 const AHEAD_SHARE: usize = 32;
 
-/// Zspages whose pages go by one call, which interrupts other processors once.
-const BATCH: usize = 32;
+/// A busy zspage, and those of its pages that are on their way: back, with their slots held, or here.
+pub(crate) type OnTheWay = (ExtentId, PageSet);
 
-/// A zspage, and those of its pages that are on their way back: their slots are held.
-type Going = (ExtentId, PageSet);
+/// Zspages whose pages go or come by one call, which interrupts other processors once.
+pub(crate) type Batch = [Option<OnTheWay>; 32];
 
-/// That one thread sees to what is kept ready, which is this one.
-pub(crate) struct Tending<'p>(&'p Parts);
-
-impl<'p> Tending<'p> {
-    /// Begins, unless another thread does.
-    pub(crate) fn begin(parts: &'p Parts) -> Option<Self> {
-        (!parts.tending.swap(true, SeqCst)).then(|| Tending(parts))
-    }
+pub(crate) fn no_batch() -> Batch {
+    [const { None }; 32]
 }
 
-impl Drop for Tending<'_> {
-    fn drop(&mut self) {
-        self.0.tending.store(false, SeqCst);
-    }
+/// The pages of a batch, as they are given to the system.
+pub(crate) fn pages_of(
+    batch: &[Option<OnTheWay>],
+) -> impl Iterator<Item = (ExtentId, &PageSet)> + Clone {
+    batch.iter().flatten().map(|(id, pages)| (*id, pages))
 }
 
 impl Parts {
@@ -67,7 +63,7 @@ impl Parts {
         self.ready.fetch_sub(pages, Relaxed);
         let fetched = self.fetched.load(Relaxed);
         if fetched > 0 {
-            // Of two at the same time one may be forgotten: so the next who gives pages back corrects it.
+            // Of two at the same time one may be forgotten: whoever gives pages back corrects it.
             self.fetched.store(fetched.saturating_sub(pages), Relaxed);
         }
     }
@@ -100,10 +96,9 @@ impl Parts {
         let mut total = 0;
         // Whoever finds another at it leaves it to him, who looks once more when he is done.
         while let Some(wanted) = excess()
-            && let Some(alone) = Tending::begin(self)
+            && let Some(alone) = Alone::begin(&self.tending)
         {
             let gone = self.trim_pages(wanted);
-            self.fetched.fetch_min(self.ready.load(Relaxed), Relaxed);
             drop(alone);
             total += gone;
             if gone == 0 {
@@ -114,9 +109,8 @@ impl Parts {
     }
 
     /// Gives all ready pages back, and zspages that were made for objects and got none; how many pages.
-    pub(crate) fn trim_all(&self, _alone: &Tending<'_>) -> usize {
+    pub(crate) fn trim_all(&self, _alone: &Alone<'_>) -> usize {
         self.ahead.forget();
-        self.fetched.store(0, Relaxed);
         let pages = self.trim_pages(usize::MAX);
         for class in &self.classes {
             while Locked::new(self, class).destroy_one_unused() {}
@@ -129,7 +123,7 @@ impl Parts {
         let mut classes = self.classes.iter().peekable();
         let mut total = 0;
         while total < wanted && self.ready.load(Relaxed) > 0 {
-            let mut batch = [const { None }; BATCH];
+            let mut batch = no_batch();
             let mut pages = 0;
             for place in &mut batch {
                 if total + pages < wanted {
@@ -143,6 +137,7 @@ impl Parts {
             }
             total += gone;
         }
+        self.fetched.fetch_min(self.ready.load(Relaxed), Relaxed);
         total
     }
 
@@ -150,7 +145,7 @@ impl Parts {
     fn next_ready<'p>(
         &'p self,
         classes: &mut Peekable<impl Iterator<Item = &'p Class>>,
-    ) -> Option<Going> {
+    ) -> Option<OnTheWay> {
         while let Some(class) = classes.peek() {
             let locked = Locked::new(self, class);
             if let Some(id) = locked.first_ready() {
@@ -162,17 +157,26 @@ impl Parts {
     }
 
     /// Gives held pages back to the system, and zspages that this leaves empty; how many pages.
-    fn give_back(&self, batch: &[Option<Going>]) -> usize {
-        let batch = batch.iter().flatten().map(|(id, pages)| (*id, pages));
+    fn give_back(&self, batch: &[Option<OnTheWay>]) -> usize {
+        let release = || self.memory.release(pages_of(batch));
+        self.while_busy(batch, release, |locked, id, gone| locked.settle(id, gone));
+        pages_of(batch).map(|(_, gone)| gone.len() as usize).sum()
+    }
+
+    /// Does `work` with no lock held, and then `end` for each of the zspages, which stay as long as they are busy.
+    pub(crate) fn while_busy(
+        &self,
+        batch: &[Option<OnTheWay>],
+        work: impl FnOnce(),
+        end: impl Fn(Locked<'_>, ExtentId, &PageSet),
+    ) {
         self.releases.fetch_add(1, Relaxed);
-        self.memory.release(batch.clone());
-        for (id, gone) in batch.clone() {
-            // While it is being given back, a zspage stays.
+        work();
+        for (id, pages) in pages_of(batch) {
             let class = &self.classes[self.memory.space.extent(id).tag() as usize];
-            Locked::new(self, class).settle(id, gone);
+            end(Locked::new(self, class), id, pages);
         }
         self.releases.fetch_sub(1, Relaxed);
-        batch.map(|(_, gone)| gone.len() as usize).sum()
     }
 }
 
@@ -189,7 +193,7 @@ impl Locked<'_> {
     }
 
     /// Holds the slots on a zspage's ready pages, which are to be given back.
-    fn hold_ready(&self, id: ExtentId) -> Going {
+    fn hold_ready(&self, id: ExtentId) -> OnTheWay {
         let body = self.body(id);
         body.head.set_busy(true);
         let going = PageSet::default();

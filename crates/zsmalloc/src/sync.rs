@@ -16,7 +16,7 @@ pub(crate) use model::{Mutex, MutexGuard};
 pub(crate) use page::fork::Mutex;
 #[cfg(not(loom))]
 pub(crate) use rustix_futex_sync::MutexGuard;
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 /// A pointer whose changes are the threads' to agree on, so that loom is to see them.
 #[cfg(not(loom))]
@@ -43,6 +43,34 @@ pub(crate) fn thread_number() -> usize {
 #[cfg(loom)]
 pub(crate) fn thread_number() -> usize {
     0
+}
+
+/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves the job to the other.
+pub(crate) struct Alone<'f>(&'f AtomicBool);
+
+impl<'f> Alone<'f> {
+    /// Begins, unless another thread is at it.
+    pub(crate) fn begin(taken: &'f AtomicBool) -> Option<Self> {
+        // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
+        (!taken.swap(true, Ordering::SeqCst)).then(|| Alone(taken))
+    }
+
+    /// Begins as soon as no other thread is at it.
+    pub(crate) fn wait(taken: &'f AtomicBool) -> Self {
+        let mut backoff = Backoff::default();
+        loop {
+            match Alone::begin(taken) {
+                Some(alone) => return alone,
+                None => backoff.wait(),
+            }
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was preempted.

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// How long no one has asked, and nothing is left to do, when the thread ends.
+pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
 /// are not interrupted for it, and it has still a tenth of one.
 const NICENESS: i32 = 10;

@@ -20,8 +20,9 @@ use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Objects moved at most before the class's lock is dropped.
+/// Objects moved at most before the class's lock is dropped, and bytes about.
 const STEP: usize = 32;
+const STEP_BYTES: usize = STEP * 4096;
 /// Zspages left alone at most, since all that is left in them is pinned, before a class is.
 const SKIPPED_MAX: usize = 32;
 
@@ -126,6 +127,11 @@ pub(crate) struct Aim<'a> {
     pub(crate) go_on: &'a mut dyn FnMut(&Done) -> bool,
 }
 
+/// Objects of a class moved at most before its lock is dropped: who waits for it waits no longer for large ones.
+fn step_of(class: &Class) -> usize {
+    (STEP_BYTES / class.size()).clamp(1, STEP)
+}
+
 /// An owner's words, for a mover.
 struct Words<'o, O>(&'o O);
 
@@ -218,7 +224,7 @@ impl<O: Owner> Core<O> {
                 break;
             }
             let Some((source, target)) = locked.ends(&skipped) else { break };
-            let moved = locked.migrate(source, target, STEP, &Words(self.owner()));
+            let moved = locked.migrate(source, target, step_of(class), &Words(self.owner()));
             done = done.and(self.end_step(locked, source, &moved));
             if moved.objects == 0 {
                 skipped.push(source);
@@ -254,7 +260,7 @@ impl<O: Owner> Core<O> {
         if !locked.has(id) {
             return (Done::default(), false);
         }
-        let moved = locked.resettle(id, STEP, &Words(self.owner()));
+        let moved = locked.resettle(id, step_of(class), &Words(self.owner()));
         let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {
             Some(Obstacle::NoRoom(position)) => self.add_zspage(&parts.classes[position]).is_ok(),

@@ -315,9 +315,12 @@ mod tests {
         let mut seed = 3;
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
+            // As far apart as each other, or twice as far each time, about as above a page.
+            let bytes =
+                |nth: usize| if round % 3 == 0 { 8 << nth } else { nth * 8 * (1 + round % 5) };
             let sizes: Vec<Size> = (1..=10)
                 .map(|nth| Size {
-                    bytes: nth * 8 * (1 + round % 5),
+                    bytes: bytes(nth),
                     population: (random(&mut seed) % spread) as u32,
                     is_used: random(&mut seed).is_multiple_of(2),
                 })

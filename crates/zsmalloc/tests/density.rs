@@ -6,10 +6,10 @@ mod support;
 use fastrand::Rng;
 use page::page_size;
 use support::seed;
-use zsmalloc::{ClassStat, Config, Handle, Pool};
+use zsmalloc::{ClassStat, Config, Geometry, Handle, Pool};
 
-/// Sizes of which the densities below are measured.
-const SPREAD: std::ops::RangeInclusive<usize> = 64..=4096;
+/// The smallest of the sizes of which the densities below are measured; the largest is the block's.
+const SMALLEST: usize = 64;
 
 /// How much more than expected may be wasted.
 const MARGIN: f64 = 1.1;
@@ -21,9 +21,9 @@ const METADATA_SLACK: usize = 128 << 10;
 
 /// What the arithmetic of docs/design.md expects beyond the bytes of `count` objects, of sizes spread evenly:
 /// classes `d` bytes apart cost `d / 2` per object and half a page each, and the best `d` is at least 8.
-fn expected_waste(count: usize, bytes: usize) -> f64 {
+fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     let page = page_size() as f64;
-    let (count, width) = (count as f64, (SPREAD.end() - SPREAD.start()) as f64);
+    let (count, width) = (count as f64, (largest - SMALLEST) as f64);
     let class = page / 2.0 + 256.0;
     let apart = (2.0 * class * width / count).sqrt().max(8.0);
     count * apart / 2.0 + width / apart * page / 2.0 + bytes as f64 / 3500.0
@@ -33,7 +33,7 @@ fn expected_waste(count: usize, bytes: usize) -> f64 {
 fn waste(pool: &Pool, live: &[(Handle, usize)]) -> f64 {
     let bytes: usize = live.iter().map(|(_, len)| len).sum();
     let waste = pool.pages().used() * page_size() - bytes;
-    let expected = expected_waste(live.len(), bytes);
+    let expected = expected_waste(live.len(), bytes, pool.largest());
     let percent = |waste: f64| 100.0 * waste / bytes as f64;
     println!(
         "{} objects: {:.2}% beside their bytes, {:.2}% expected",
@@ -56,23 +56,23 @@ fn bodies(pool: &Pool) -> usize {
     pool.classes().iter().map(|stat| zspages(stat) * bytes(stat.shape.objects)).sum()
 }
 
-/// Grown, what was stored under coarser plans has moved to finer classes. Shrunk, all that is in closed classes has
-/// moved, and so have bodies of zspages.
-#[test]
-fn pools_of_every_size_are_as_dense_as_the_arithmetic_has_it() {
+/// Grown to each of `counts`, what was stored under coarser plans has moved to finer classes. Shrunk to all of them but the
+/// last, all that is in closed classes has moved, and so have bodies of zspages.
+fn pools_are_dense(order: u32, counts: [usize; 4]) {
     let mut rng = Rng::with_seed(seed(113));
-    let pool = Pool::new(Config::default()).unwrap();
+    let geometry = Geometry::Native { order };
+    let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
     let mut live = Vec::new();
-    for count in [300, 3000, 30_000, 300_000] {
+    for count in counts {
         while live.len() < count {
-            let len = rng.usize(SPREAD);
+            let len = rng.usize(SMALLEST..=pool.largest());
             live.push((pool.store(&vec![1; len]).unwrap(), len));
         }
         pool.compact();
         assert!(waste(&pool, &live) < MARGIN);
     }
     let mut managing = Vec::new();
-    for count in [30_000, 3000, 300] {
+    for &count in counts[..3].iter().rev() {
         rng.shuffle(&mut live);
         live.drain(count..).for_each(|(handle, _)| pool.free(handle).unwrap());
         pool.compact();
@@ -86,4 +86,15 @@ fn pools_of_every_size_are_as_dense_as_the_arithmetic_has_it() {
         println!("{beyond} bytes manage zspages whose bodies, with the cells, have {bodies}");
         assert!(beyond < bodies + bodies / 4 + METADATA_SLACK);
     }
+}
+
+#[test]
+fn pools_of_every_size_are_as_dense_as_the_arithmetic_has_it() {
+    pools_are_dense(0, [300, 3000, 30_000, 300_000]);
+}
+
+#[test]
+fn pools_of_blocks_are_as_dense_as_the_arithmetic_has_it() {
+    pools_are_dense(2, [40, 400, 4000, 40_000]);
+    pools_are_dense(4, [10, 100, 1000, 10_000]);
 }

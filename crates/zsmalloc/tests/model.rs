@@ -244,18 +244,19 @@ impl Device {
     }
 }
 
-/// Objects of up to 64 KiB: blocks of several pages.
+/// Both geometries with objects of up to 16 and 64 KiB: blocks of several pages.
+fn geometries_of_blocks() -> [Geometry; 4] {
+    let kernel = |order| Geometry::Kernel(KernelGeometry { order, ..KernelGeometry::default() });
+    [Geometry::Native { order: 2 }, Geometry::Native { order: 4 }, kernel(2), kernel(4)]
+}
+
 #[test]
 fn objects_above_a_page_match_the_model() {
-    let kernel = KernelGeometry { order: 2, ..KernelGeometry::default() };
-    for geometry in [Geometry::Native { order: 4 }, Geometry::Kernel(kernel)] {
+    for (geometry, largest) in geometries_of_blocks().into_iter().zip([16384, 65536].repeat(2)) {
         println!("{geometry:?}");
         let mut rng = Rng::with_seed(seed(21));
         let mut subject = handles(config(geometry)).unwrap();
-        assert_eq!(
-            subject.pool.largest(),
-            if geometry == Geometry::Kernel(kernel) { 16384 } else { 65536 }
-        );
+        assert_eq!(subject.pool.largest(), largest);
         for step in 0..2000 * scale() {
             subject.step(&mut rng, step / 500 % 2 == 0).unwrap();
             if step % 100 == 0 {
@@ -263,6 +264,22 @@ fn objects_above_a_page_match_the_model() {
             }
         }
         subject.free_all(&mut rng);
+    }
+}
+
+#[test]
+fn slots_above_a_page_match_the_model() {
+    for geometry in geometries_of_blocks() {
+        println!("{geometry:?}");
+        let mut rng = Rng::with_seed(seed(22));
+        let mut device = Device::new(config(geometry)).unwrap();
+        for step in 0..3000 * scale() {
+            device.step(&mut rng, step / 1000 % 2 == 0).unwrap();
+            if step % 500 == 0 {
+                device.check();
+            }
+        }
+        device.check();
     }
 }
 
@@ -281,26 +298,35 @@ fn slots_match_the_model() {
     }
 }
 
-#[test]
-fn a_pool_at_its_limit_loses_nothing() {
-    let pages = page::Config { limit: Some(200), ..page::Config::default() };
-    let mut device = Device::new(Config { pages, ..Config::default() }).unwrap();
+/// With a limit that changes, up to `most` pages.
+fn a_limit_loses_nothing(geometry: Geometry, most: usize, steps: usize) {
+    let pages = page::Config { limit: Some(most), ..page::Config::default() };
+    let mut device = Device::new(Config { geometry, pages }).unwrap();
     let mut rng = Rng::with_seed(seed(12));
     let mut refused = 0;
-    for step in 0..20_000 {
+    for step in 0..steps {
         if step % 500 == 0 {
-            device.core.pages().set_limit(Some(rng.usize(20..=200)));
+            device.core.pages().set_limit(Some(rng.usize(most / 10..=most)));
         }
         if let Err(error) = device.step(&mut rng, true) {
             assert!(error.is_limit(), "{error}");
             refused += 1;
         }
-        assert!(device.core.pages().used() <= 200);
-        if step < 2000 || step % 1000 == 0 {
+        assert!(device.core.pages().used() <= most);
+        if step < steps / 10 || step % 1000 == 0 {
             device.check();
         }
     }
-    assert!(refused > 1000, "the limit was reached {refused} times only");
+    assert!(refused > steps / 20, "the limit was reached {refused} times only");
+}
+
+#[test]
+fn a_pool_at_its_limit_loses_nothing() {
+    a_limit_loses_nothing(Geometry::default(), 200, 20_000);
+    for geometry in geometries_of_blocks() {
+        println!("{geometry:?}");
+        a_limit_loses_nothing(geometry, 1600, 4000);
+    }
 }
 
 /// An overwrite that needs no more room than the old object never fails for the limit (I6).
@@ -469,20 +495,27 @@ fn foreign_and_invented_handles_are_refused() {
 
 #[test]
 fn threads_share_a_pool() {
-    let core = Arc::new(Core::with_slots(Config::default(), 4096).unwrap());
+    share_a_pool(0);
+    share_a_pool(4);
+}
+
+/// With objects of up to 4096 << `order` bytes; fewer of large ones.
+fn share_a_pool(order: u32) {
+    let core = Core::with_slots(config(Geometry::Native { order }), 4096).unwrap();
+    let core = Arc::new(core);
     core.compact_in_background();
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
             let core = &core;
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(thread);
-                for version in 0..20_000 * scale() as u64 {
+                for version in 0..(20_000 >> order) * scale() as u64 {
                     let index = rng.u32(..4096);
                     if rng.bool() {
                         // The first bytes say whose this is: every reader can tell foreign bytes.
                         let stamp =
                             [(index as u64).to_le_bytes(), (thread << 32 | version).to_le_bytes()];
-                        let data = stamp.concat().repeat(rng.usize(1..=256));
+                        let data = stamp.concat().repeat(rng.usize(1..=256 << order));
                         let staged = core.stage(index, &data).unwrap();
                         core.lock(index).unwrap().replace(staged, 0);
                     } else if let Content::Object { bytes, .. } = core.pin(index).content() {

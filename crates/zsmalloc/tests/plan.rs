@@ -7,7 +7,7 @@ mod support;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 use support::{Sizes, is_long, seed, stamped};
-use zsmalloc::{Config, Content, Core, Handle, Pool, Slots};
+use zsmalloc::{Config, Content, Core, Geometry, Handle, Pool, Slots};
 
 /// Objects by number, stored with an owner of either kind.
 trait Store {
@@ -121,19 +121,24 @@ impl Store for Words {
 
 /// Pages that refinement may take beyond what it frees.
 const REFINED_MAX: usize = 8;
-/// Most objects there are at a time.
+/// Most objects there are at a time; of blocks of `order` fewer, so that they have as many bytes.
 const OBJECTS: usize = 12_000;
 
-fn stores() -> [Box<dyn Store>; 2] {
-    let handles = (0..OBJECTS).map(|_| None).collect();
-    [
-        Box::new(Handles { pool: Pool::new(Config::default()).unwrap(), handles }),
-        Box::new(Words(Core::with_slots(Config::default(), OBJECTS as u64).unwrap().into())),
-    ]
+/// Pools for objects of up to 4096 << `order` bytes, and the largest of these.
+fn subjects(order: u32) -> [Subject; 2] {
+    let config = || Config { geometry: Geometry::Native { order }, ..Config::default() };
+    let objects = OBJECTS >> order;
+    let handles = (0..objects).map(|_| None).collect();
+    let stores: [Box<dyn Store>; 2] = [
+        Box::new(Handles { pool: Pool::new(config()).unwrap(), handles }),
+        Box::new(Words(Core::with_slots(config(), objects as u64).unwrap().into())),
+    ];
+    stores.map(|store| Subject::new(store, objects, 4096 << order))
 }
 
 struct Subject {
     store: Box<dyn Store>,
+    largest: usize,
     /// What is stored, and where in `live` it is named.
     model: Vec<Option<(Vec<u8>, usize)>>,
     live: Vec<usize>,
@@ -141,8 +146,13 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(store: Box<dyn Store>) -> Self {
-        Subject { store, model: vec![None; OBJECTS], live: Vec::new(), versions: 0 }
+    fn new(store: Box<dyn Store>, objects: usize, largest: usize) -> Self {
+        Subject { store, largest, model: vec![None; objects], live: Vec::new(), versions: 0 }
+    }
+
+    /// Most objects there are at a time.
+    fn objects(&self) -> usize {
+        self.model.len()
     }
 
     fn put(&mut self, nth: usize, len: usize) {
@@ -169,7 +179,7 @@ impl Subject {
     /// Puts and frees until `most` objects are there, of sizes that shift to `sizes`.
     fn shift(&mut self, rng: &mut Rng, sizes: &Sizes, most: usize) {
         for step in 0.. {
-            let nth = rng.usize(..OBJECTS);
+            let nth = rng.usize(..self.objects());
             match self.live.len() {
                 live if live > most => self.free(self.live[rng.usize(..live)]),
                 live if live < most && self.model[nth].is_none() => {
@@ -221,45 +231,54 @@ impl Subject {
 }
 
 /// The pool grows tenfold and more, shrinks to a twentieth, and its sizes are others each time.
+fn classes_come_and_go(subject: &mut Subject, in_background: bool, rounds: usize, rng: &mut Rng) {
+    if in_background {
+        subject.store.compact_in_background();
+    }
+    let objects = subject.objects();
+    for round in 0..rounds {
+        let sizes = Sizes::any(rng, subject.largest);
+        let most = [objects / 20, objects / 10, objects][rng.usize(..3)];
+        subject.shift(rng, &sizes, most);
+        if in_background {
+            subject.check();
+        } else {
+            subject.compact();
+        }
+        if round % 6 == 5 {
+            subject.free_all();
+        }
+    }
+    let plans = subject.store.plans();
+    assert!(plans > 12, "{plans} plans");
+    subject.free_all();
+}
+
 #[test]
 fn classes_come_and_go_and_contents_stay() {
     let seed = seed(111);
-    for (mut subject, in_background) in
-        [false, true].into_iter().flat_map(|by| stores().map(|store| (Subject::new(store), by)))
-    {
-        let mut rng = Rng::with_seed(seed);
-        if in_background {
-            subject.store.compact_in_background();
-        }
-        for round in 0..if is_long() { 200 } else { 12 } {
-            let sizes = Sizes::any(&mut rng, 4096);
-            let most = [OBJECTS / 20, OBJECTS / 10, OBJECTS][rng.usize(..3)];
-            subject.shift(&mut rng, &sizes, most);
-            if in_background {
-                subject.check();
-            } else {
-                subject.compact();
-            }
-            if round % 6 == 5 {
-                subject.free_all();
+    for order in [0, 2, 4] {
+        for in_background in [false, true] {
+            for mut subject in subjects(order) {
+                let rounds = if is_long() { 200 } else { 12 };
+                println!("order {order}, in background {in_background}");
+                let mut rng = Rng::with_seed(seed);
+                classes_come_and_go(&mut subject, in_background, rounds, &mut rng);
             }
         }
-        assert!(subject.store.plans() > 12, "{} plans", subject.store.plans());
-        subject.free_all();
     }
 }
 
 /// What is left of a pool that was large is what an empty one has, and tables that are never given back.
 #[test]
 fn an_emptied_pool_is_small() {
-    for store in stores() {
-        let mut subject = Subject::new(store);
+    for mut subject in subjects(0) {
         let empty = subject.store.left().0;
         let mut rng = Rng::with_seed(seed(112));
         let mut left = Vec::new();
         for _ in 0..4 {
             for most in [OBJECTS, OBJECTS / 20] {
-                let sizes = Sizes::any(&mut rng, 4096);
+                let sizes = Sizes::any(&mut rng, subject.largest);
                 subject.shift(&mut rng, &sizes, most);
             }
             subject.compact();

@@ -70,6 +70,8 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("disksize", "bytes of the device; to set it makes the device", Some(show::disksize), Some(store::disksize)),
     Attribute::new("initstate", "1 if the device is made", Some(show::initstate), None),
     Attribute::new("reset", "1 frees all, and makes all settings the default ones", None, Some(store::reset)),
+    Attribute::new("block_size", "bytes compressed as one where they are written as one: 4K to 64K", Some(show::block_size), Some(store::block_size)),
+    Attribute::new("block_stat", "per order: bytes; blocks written, read, in part; split, stored anew; dead slots", Some(show::block_stat), None),
     Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(show::comp_algorithm), Some(store::comp_algorithm)),
     Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=0] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
     Attribute::new("mem_limit", "most bytes of pool pages, 0 for no limit", None, Some(store::mem_limit)),

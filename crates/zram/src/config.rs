@@ -1,6 +1,7 @@
 //! How a device is made.
 
 use crate::Error;
+use crate::layout::Layout;
 use std::fmt;
 use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
@@ -36,6 +37,8 @@ pub enum Fork {
 pub struct Config {
     /// Bytes of the device; rounded up to whole slots. 0 is none yet.
     pub disksize: u64,
+    /// Bytes that are compressed as one where they are written as one: 4096 (a slot), 8192, 16384, 32768 or 65536.
+    pub block: usize,
     /// The codec; lz4 by default.
     pub algorithm: &'static dyn Codec,
     /// Its parameters.
@@ -49,7 +52,7 @@ pub struct Config {
     pub track_access: bool,
     /// Streams, which is how many threads compress at a time; `None` is one per processor.
     pub streams: Option<usize>,
-    /// Size classes and zspages; the native ones by default.
+    /// Size classes and zspages; the native ones by default. Of the order of the blocks, whatever it says itself.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,
@@ -66,6 +69,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             disksize: 0,
+            block: BLOCK,
             algorithm: zcomp::codecs()[0],
             params: Params::default(),
             mem_limit: None,
@@ -88,10 +92,11 @@ impl Config {
     }
 
     /// Slots of the device.
-    pub(crate) fn slots(&self) -> Result<u64, Error> {
+    pub(crate) fn slots(&self, layout: Layout) -> Result<u64, Error> {
         let slots = self.disksize.div_ceil(BLOCK as u64);
-        if slots == 0 || slots > u32::MAX as u64 {
-            return Err(Error::Disksize { bytes: self.disksize });
+        // Slots and blocks are numbered in 32 bits.
+        if slots == 0 || layout.words(slots) > u32::MAX as u64 {
+            return Err(Error::Disksize { bytes: self.disksize, block: self.block });
         }
         Ok(slots)
     }
@@ -101,6 +106,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("disksize", &self.disksize)
+            .field("block", &self.block)
             .field("algorithm", &self.algorithm.name())
             .field("params", &self.params)
             .field("mem_limit", &self.mem_limit)

@@ -1,6 +1,8 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
-use crate::stat::{Counters, DebugStat, IoStat, MmStat};
+use crate::cache::Versions;
+use crate::layout::Layout;
+use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
 use crate::streams::Streams;
 use crate::table::{AnyTable, Shared, Table};
@@ -54,6 +56,11 @@ impl Device {
     /// Bytes of the device.
     pub fn disksize(&self) -> u64 {
         self.table.shared().disksize
+    }
+
+    /// Bytes that are compressed as one where they are written as one.
+    pub fn block(&self) -> usize {
+        self.table.shared().layout.block_bytes()
     }
 
     /// Writes `bytes` at `offset`.
@@ -175,6 +182,18 @@ impl Device {
         self.table.shared().counters.io_stat()
     }
 
+    /// What was done with single slots, and, if blocks are more than that, with blocks.
+    pub fn order_stats(&self) -> Vec<OrderStat> {
+        let Shared { counters, layout, .. } = self.table.shared();
+        let mut stats = vec![counters.order_stat(BLOCK, |share| &share.of_slots)];
+        if layout.has_blocks() {
+            let (_, dead_slots) = counters.in_objects();
+            let of_blocks = counters.order_stat(layout.block_bytes(), |share| &share.of_blocks);
+            stats.push(OrderStat { dead_slots, ..of_blocks });
+        }
+        stats
+    }
+
     /// The kernel's `debug_stat`.
     pub fn debug_stat(&self) -> DebugStat {
         DebugStat
@@ -211,8 +230,9 @@ impl Device {
 
 /// The device's table of slots, with an `E` beside each.
 fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
-    let slots = config.slots()?;
-    let streams = Streams::new(&config)?;
+    let layout = Layout::new(config.block)?;
+    let slots = config.slots(layout)?;
+    let streams = Streams::new(&config, layout)?;
     let total = Arc::new(Total::new(config.total_limit, config.supply));
     let pages = page::Config {
         limit: config.mem_limit.map(pages_of),
@@ -221,8 +241,8 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         in_children: config.fork == Fork::Copy,
         ..page::Config::default()
     };
-    let pool = zsmalloc::Config { geometry: config.geometry, pages };
-    let pool = Arc::new(Core::with_slots_and(pool, slots)?);
+    let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
+    let pool = Arc::new(Core::with_slots_and(pool, layout.words(slots))?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }
@@ -231,6 +251,8 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         streams,
         total: total.clone(),
         disksize: slots * BLOCK as u64,
+        layout,
+        versions: Versions::new(layout.has_blocks()),
         huge_size: pool.table().huge_size(0),
         left_behind: AtomicBool::new(false),
     };
@@ -245,6 +267,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
 fn counted(table: &dyn AnyTable) -> u64 {
     let shared = table.shared();
     let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
+    let own = own + shared.versions.bytes();
     (table.pool_bytes() + own) as u64
 }
 

@@ -9,10 +9,21 @@ use std::fmt;
 #[non_exhaustive]
 pub enum Error {
     /// No device has this size.
-    #[error("a device of {bytes} bytes can't be made; 1 byte to 16 TiB - 4 KiB are possible")]
+    #[error(
+        "a device of {bytes} bytes can't be made; 1 byte to {} are possible",
+        largest(*block)
+    )]
     Disksize {
         /// Bytes asked for.
         bytes: u64,
+        /// Bytes of its blocks.
+        block: usize,
+    },
+    /// No device has such blocks.
+    #[error("blocks of {bytes} bytes can't be; 4, 8, 16, 32 or 64 KiB are possible")]
+    Block {
+        /// Bytes asked for.
+        bytes: usize,
     },
     /// The request goes past the end of the device.
     #[error("{len} bytes at offset {offset} go past the end of the device ({disksize} bytes)")]
@@ -121,12 +132,29 @@ pub enum Error {
         /// What the codec says.
         source: zcomp::Error,
     },
+    /// A block's object is not one: memory was damaged.
+    #[error("the block of slot {slot} can't be read: its object has other slots than it must have")]
+    Damaged {
+        /// The first slot of the block.
+        slot: u64,
+    },
     /// The codec refused its parameters, or failed.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
     /// The pool could not be made.
     #[error(transparent)]
     Pool(#[from] zsmalloc::Error),
+}
+
+/// The largest device: blocks of several slots are numbered, too.
+fn largest(block: usize) -> &'static str {
+    match block >> 12 {
+        2 => "10.6 TiB",
+        4 => "12.7 TiB",
+        8 => "14.2 TiB",
+        16 => "15 TiB",
+        _ => "16 TiB - 4 KiB",
+    }
 }
 
 /// What refused memory, in words.
@@ -171,7 +199,8 @@ impl Error {
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,
-            Error::Disksize { .. } | Error::Range { .. } | Error::Codec(_) => Errno::INVAL,
+            Error::Disksize { .. } | Error::Block { .. } => Errno::INVAL,
+            Error::Range { .. } | Error::Codec(_) => Errno::INVAL,
             Error::OutOfMemory { .. } | Error::Pool(_) | Error::TotalLimit { .. } => Errno::NOMEM,
             Error::NoAttribute { .. } => Errno::NOENT,
             Error::Access { .. } => Errno::ACCESS,
@@ -183,7 +212,7 @@ impl Error {
             Error::File { errno, .. } => return *errno,
             Error::Output => Errno::IO,
             Error::LeftBehind => Errno::NODEV,
-            Error::Corrupt { .. } => Errno::IO,
+            Error::Corrupt { .. } | Error::Damaged { .. } => Errno::IO,
         };
         errno.raw_os_error()
     }

@@ -7,11 +7,15 @@
 //!   | 0 0 |    0     |   nothing is stored: the slot reads as zeros
 //!   | 0 1 |  value   |   the pattern is the value, its sign extended
 //!   | 1 0 |  value   |   the pattern is the value's low 32 bits, twice
+//!   | 1 1 |    0     |   none: the slot's data are in its block's object
 //! ```
 
 const KIND_SHIFT: u32 = 57;
 const SIGNED: u64 = 1;
 const TWICE: u64 = 2;
+
+/// The payload of a slot whose data are in its block's object.
+pub(crate) const IN_BLOCK: u64 = 3 << KIND_SHIFT;
 
 /// The pattern that `block` consists of, if it does.
 pub(crate) fn pattern_of(block: &[u8]) -> Option<u64> {

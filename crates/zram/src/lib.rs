@@ -11,11 +11,15 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod block;
+mod blocks;
+mod cache;
 mod clock;
 mod config;
 mod device;
 mod error;
 mod fill;
+mod layout;
 mod life;
 pub mod memparse;
 mod parts;
@@ -32,6 +36,6 @@ pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};
 pub use life::{Open, Zram};
-pub use stat::{DebugStat, IoStat, MmStat};
+pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
 pub use states::{BlockState, SlotState};
 pub use zsmalloc::CompactionStat;

@@ -17,6 +17,15 @@ impl Part {
     pub(crate) fn is_whole(&self) -> bool {
         self.within.len() == BLOCK
     }
+
+    /// Changes this part of a slot to `data`, to zeros without.
+    pub(crate) fn change(&self, slot: &mut [u8; BLOCK], data: Option<&[u8]>) {
+        let here = &mut slot[self.within.clone()];
+        match data {
+            Some(data) => here.copy_from_slice(data),
+            None => here.fill(0),
+        }
+    }
 }
 
 /// The slots that `len` bytes at `offset` touch.

@@ -3,6 +3,7 @@
 //! A whole slot is compressed before its word is locked; a slot that is written in part is locked from reading its
 //! old data to storing the new, so that writers of different bytes of it both keep theirs.
 
+use crate::layout::Layout;
 use crate::parts::{Part, parts, whole_slots};
 use crate::slot::{self, ACCESSED, Encoded, IDLE};
 use crate::stat::{Held, Share};
@@ -20,11 +21,11 @@ const RUN: u64 = 512;
 
 /// A request at work. While it has its stream, no fork comes in between.
 pub(crate) struct Request<'t, E: BesideSlot> {
-    table: &'t Table<E>,
-    workspace: MutexGuard<'t, Workspace>,
-    share: &'t Share,
+    pub(crate) table: &'t Table<E>,
+    pub(crate) workspace: MutexGuard<'t, Workspace>,
+    pub(crate) share: &'t Share,
     /// When it began, if slots keep that.
-    seconds: u32,
+    pub(crate) seconds: u32,
 }
 
 /// Frees the slots that `len` bytes at `offset` cover whole.
@@ -33,7 +34,11 @@ pub(crate) fn free_whole<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64)
     let mut next = slots.start;
     while next < slots.end {
         // The stream, not used otherwise, is given back now and then, for those who wait.
-        next = Request::begin(table).free_some(next..slots.end);
+        let mut request = Request::begin(table);
+        next = match table.shared.layout.has_blocks() {
+            false => request.free_some(next..slots.end),
+            true => request.free_some_in_blocks(next..slots.end),
+        };
     }
 }
 
@@ -57,21 +62,62 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         Request { table, workspace, share, seconds }
     }
 
+    pub(crate) fn layout(&self) -> Layout {
+        self.table.shared.layout
+    }
+
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        match self.layout().has_blocks() {
+            false => self.write_slots(offset, bytes),
+            true => self.write_blocks(offset, bytes),
+        }
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+        match self.layout().has_blocks() {
+            false => self.read_slots(offset, buf),
+            true => self.read_blocks(offset, buf),
+        }
+    }
+
+    /// Writes slots, each as an object of its own.
+    pub(crate) fn write_slots(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         for part in parts(offset, bytes.len()) {
-            let data = &bytes[part.request.clone()];
-            let written = if part.is_whole() {
-                self.write_whole(part.slot, data)
-            } else {
-                let word = lock(self.table, part.slot, self.seconds);
-                word.and_then(|word| self.rewrite(word, &part, Some(data)))
-            };
-            written.inspect_err(|_| self.failed_write())?;
+            let written = self.write_part(&part, Some(&bytes[part.request.clone()]));
+            written.inspect_err(|_| self.share.failed_writes.add(1))?;
         }
         Ok(())
     }
 
-    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    /// Writes to a slot, zeros without `data`.
+    fn write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<(), Error> {
+        // Between two looks at it, a slot can become part of a block, or leave it.
+        while !self.try_write_part(part, data)? {}
+        Ok(())
+    }
+
+    fn try_write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<bool, Error> {
+        if self.layout().has_blocks() && self.table.is_in_block(part.slot) {
+            return self.write_in_block(part, data);
+        }
+        match data {
+            Some(data) if part.is_whole() => self.write_whole(part.slot, data),
+            Some(_) => {
+                let word = self.table.lock(part.slot, self.seconds)?;
+                self.rewrite(word, part, data)
+            }
+            // One that holds nothing is left alone.
+            None => match self.table.pool.lock_existing(self.layout().word(part.slot)) {
+                Some(word) if slot::held_now(word.content()) != Held::Nothing => {
+                    word.beside().stamp(self.seconds);
+                    self.rewrite(word, part, None)
+                }
+                _ => Ok(true),
+            },
+        }
+    }
+
+    fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         let pool = &self.table.pool;
         let mut parts = parts(offset, buf.len()).peekable();
         let mut next = None;
@@ -81,17 +127,24 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             // pinned has a lower one pinned, so not all wait for each other.
             next = parts.peek().map(|next| pool.pin(next.slot));
             next.iter().for_each(Pin::prefetch);
+            let is_whole = part.is_whole();
             let (at, buf) = (part.within.start, &mut buf[part.request]);
             let read = slot::decode(pin.content(), at, buf, &mut self.workspace, part.slot);
             read.inspect_err(|_| self.share.failed_reads.add(1))?;
-            if let Some(beside) = pin.beside() {
-                beside.stamp(self.seconds);
-            }
-            if slot::mark_of(pin.content()) & IDLE != 0 {
-                pin.unmark(IDLE);
-            }
+            self.share.of_slots.count_read(is_whole);
+            self.note_access(&pin);
         }
         Ok(())
+    }
+
+    /// Takes note that what is pinned was read.
+    pub(crate) fn note_access(&self, pin: &Pin<'_, E>) {
+        if let Some(beside) = pin.beside() {
+            beside.stamp(self.seconds);
+        }
+        if slot::mark_of(pin.content()) & IDLE != 0 {
+            pin.unmark(IDLE);
+        }
     }
 
     /// Frees the first of some slots; from where to go on.
@@ -114,35 +167,32 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         next
     }
 
-    /// Writes zeros to a range within one slot. One that holds nothing is left alone.
+    /// Writes zeros to a range within one slot.
     fn zero_part(&mut self, start: u64, end: u64) -> Result<(), Error> {
         for part in parts(start, (end - start) as usize) {
-            let word = self.table.pool.lock_existing(part.slot);
-            let held = |word: &Exclusive<'_, E>| slot::held_now(word.content()) != Held::Nothing;
-            if let Some(word) = word.filter(held) {
-                word.beside().stamp(self.seconds);
-                self.rewrite(word, &part, None).inspect_err(|_| self.failed_write())?;
-            }
+            let written = self.write_part(&part, None);
+            written.inspect_err(|_| self.share.failed_writes.add(1))?;
         }
         Ok(())
     }
 
-    fn failed_write(&self) {
-        self.share.failed_writes.add(1);
-    }
-
-    fn write_whole(&mut self, slot: u32, block: &[u8]) -> Result<(), Error> {
+    /// False: the slot has become part of a block meanwhile. So for all that is tried.
+    fn write_whole(&mut self, slot: u32, data: &[u8]) -> Result<bool, Error> {
         let Workspace { codec, scratch, is_alike, .. } = &mut *self.workspace;
         if *is_alike {
-            // The place that the block will go to comes from memory while it is compressed.
-            self.table.pool.prefetch(slot);
+            // The place that the slot will go to comes from memory while it is compressed.
+            self.table.pool.prefetch(self.table.shared.layout.word(slot));
         }
         let huge_size = self.table.shared.huge_size;
-        let encoded = slot::encode(block, &mut **codec, &mut **scratch, huge_size)?;
-        let word = lock(self.table, slot, self.seconds)?;
+        let encoded = slot::encode(data, &mut **codec, &mut **scratch, huge_size)?;
+        let word = self.table.lock(slot, self.seconds)?;
+        if slot::is_in_block(word.content()) {
+            return Ok(false);
+        }
         let old = put(self.table, self.share, (slot, word), encoded)?;
-        *is_alike = slot::is_alike(old, &encoded);
-        Ok(())
+        self.share.of_slots.count_write(true);
+        *is_alike = encoded.len().is_some_and(|len| slot::are_alike(old, len));
+        Ok(true)
     }
 
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
@@ -151,33 +201,24 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         word: Exclusive<'_, E>,
         part: &Part,
         data: Option<&[u8]>,
-    ) -> Result<(), Error> {
-        let mut block = [0; BLOCK];
-        slot::decode(word.content(), 0, &mut block, &mut self.workspace, part.slot)?;
-        match data {
-            Some(data) => block[part.within.clone()].copy_from_slice(data),
-            None => block[part.within.clone()].fill(0),
+    ) -> Result<bool, Error> {
+        if slot::is_in_block(word.content()) {
+            return Ok(false);
         }
+        let mut slot = [0; BLOCK];
+        slot::decode(word.content(), 0, &mut slot, &mut self.workspace, part.slot)?;
+        part.change(&mut slot, data);
         let Workspace { codec, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
-        let encoded = slot::encode(&block, &mut **codec, &mut **scratch, huge_size)?;
-        put(self.table, self.share, (part.slot, word), encoded).map(|_| ())
+        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, huge_size)?;
+        put(self.table, self.share, (part.slot, word), encoded)?;
+        self.share.of_slots.count_write(false);
+        Ok(true)
     }
 }
 
-/// Locks a slot that is written to.
-fn lock<E: BesideSlot>(
-    table: &Table<E>,
-    slot: u32,
-    seconds: u32,
-) -> Result<Exclusive<'_, E>, Error> {
-    let word = table.pool.lock(slot).map_err(|error| table.shared.full(slot, error))?;
-    word.beside().stamp(seconds);
-    Ok(word)
-}
-
 /// Gives a slot what it is to hold, and counts it; what it held.
-fn put<E: BesideSlot>(
+pub(crate) fn put<E: BesideSlot>(
     table: &Table<E>,
     share: &Share,
     (slot, word): (u32, Exclusive<'_, E>),

@@ -1,6 +1,6 @@
 //! A slot's data: what lies in its word and its object, and back.
 
-use crate::fill;
+use crate::fill::{self, IN_BLOCK};
 use crate::stat::Held;
 use crate::streams::Workspace;
 use crate::{BLOCK, Error};
@@ -51,12 +51,17 @@ pub(crate) fn encode<'a>(
     }
 }
 
-/// Whether what is stored will mostly have gone to the place of what the slot held.
-pub(crate) fn is_alike(old: Old, new: &Encoded<'_>) -> bool {
-    match (old, new) {
-        (Old::Object { len, .. }, Encoded::Object(bytes)) => len.abs_diff(bytes.len()) <= ALIKE,
-        _ => false,
+/// Whether an object of `len` bytes will mostly have gone to the place of what its word held.
+pub(crate) fn are_alike(old: Old, len: usize) -> bool {
+    match old {
+        Old::Object { len: old, .. } => old.abs_diff(len) <= ALIKE,
+        Old::Inline(_) => false,
     }
+}
+
+/// Whether a slot's data are in its block's object.
+pub(crate) fn is_in_block(content: Content<'_>) -> bool {
+    content == Content::Inline(IN_BLOCK)
 }
 
 /// Writes the slot's bytes from `at` on into `buf`. `slot` is its number, for the error.
@@ -98,11 +103,23 @@ pub(crate) fn held(len: usize) -> Held {
     }
 }
 
-fn held_inline(payload: u64) -> Held {
-    if fill::from_payload(payload).is_some() { Held::Same } else { Held::Nothing }
+pub(crate) fn held_inline(payload: u64) -> Held {
+    match payload {
+        IN_BLOCK => Held::InBlock,
+        _ if fill::from_payload(payload).is_some() => Held::Same,
+        _ => Held::Nothing,
+    }
 }
 
 impl Encoded<'_> {
+    /// Bytes of the object, if it is one.
+    pub(crate) fn len(&self) -> Option<usize> {
+        match self {
+            Encoded::Inline(_) => None,
+            Encoded::Object(bytes) => Some(bytes.len()),
+        }
+    }
+
     pub(crate) fn held(&self) -> Held {
         match *self {
             Encoded::Inline(payload) => held_inline(payload),
@@ -116,6 +133,14 @@ pub(crate) fn held_before(old: Old) -> Held {
     match old {
         Old::Inline(payload) => held_inline(payload),
         Old::Object { len, .. } => held(len),
+    }
+}
+
+/// The marks of what a slot held when it was looked at.
+pub(crate) fn mark_before(old: Old) -> u8 {
+    match old {
+        Old::Object { mark, .. } => mark,
+        Old::Inline(_) => ACCESSED,
     }
 }
 

@@ -74,22 +74,86 @@ impl fmt::Display for DebugStat {
     }
 }
 
-/// What a slot holds, as the counters see it.
+/// What a device has done with blocks of one order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderStat {
+    /// Bytes of a block: 4096 << order.
+    pub block: u64,
+    /// Blocks written whole and stored as one.
+    pub written: u64,
+    /// Blocks read whole.
+    pub read: u64,
+    /// Reads of a part of one.
+    pub partial_reads: u64,
+    /// Writes to a part of one that was stored.
+    pub partial_writes: u64,
+    /// Blocks written whole that were stored as slots, as there was no room for them as one.
+    pub splits: u64,
+    /// Blocks stored anew without the slots that were overwritten or discarded.
+    pub rewrites: u64,
+    /// Slots of blocks that are stored though they were overwritten or discarded; now.
+    pub dead_slots: u64,
+}
+
+impl fmt::Display for OrderStat {
+    /// A column each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OrderStat { block, written, read, .. } = self;
+        let OrderStat { partial_reads, partial_writes, splits, rewrites, dead_slots, .. } = self;
+        write!(
+            f,
+            "{block:8} {written:8} {read:8} {partial_reads:8} {partial_writes:8} {splits:8} \
+             {rewrites:8} {dead_slots:8}"
+        )
+    }
+}
+
+/// What a slot's word holds, or a block's, as the counters see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     Nothing,
     Same,
     Compressed(usize),
     Raw,
+    /// The slot's data are in its block.
+    InBlock,
+    /// A block's object.
+    Block {
+        bytes: usize,
+        slots: u32,
+        is_raw: bool,
+    },
 }
 
 impl Held {
+    /// Whether it is a slot's that holds something.
+    fn is_slot(self) -> bool {
+        !matches!(self, Held::Nothing | Held::Block { .. })
+    }
+
     /// Bytes after compression.
     fn bytes(self) -> usize {
         match self {
-            Held::Compressed(bytes) => bytes,
+            Held::Compressed(bytes) | Held::Block { bytes, .. } => bytes,
             Held::Raw => crate::BLOCK,
-            Held::Nothing | Held::Same => 0,
+            Held::Nothing | Held::Same | Held::InBlock => 0,
+        }
+    }
+
+    /// Slots stored raw.
+    fn raw(self) -> i64 {
+        match self {
+            Held::Raw => 1,
+            Held::Block { slots, is_raw: true, .. } => slots.into(),
+            _ => 0,
+        }
+    }
+
+    /// Slots of a block's object, live or dead.
+    fn in_object(self) -> i64 {
+        match self {
+            Held::Block { slots, .. } => slots.into(),
+            _ => 0,
         }
     }
 }
@@ -118,20 +182,49 @@ pub(crate) struct Share {
     same: Counter,
     raw: Counter,
     raw_ever: Counter,
+    /// Slots of blocks' objects, and those of them that are the device's data.
+    in_objects: Counter,
+    in_blocks: Counter,
+    pub(crate) of_slots: OrderCounters,
+    pub(crate) of_blocks: OrderCounters,
     pub(crate) failed_reads: Counter,
     pub(crate) failed_writes: Counter,
     pub(crate) notify_free: Counter,
 }
 
+/// What was done with blocks of one order: see [`OrderStat`].
+#[derive(Debug, Default)]
+pub(crate) struct OrderCounters {
+    pub(crate) written: Counter,
+    pub(crate) read: Counter,
+    pub(crate) partial_reads: Counter,
+    pub(crate) partial_writes: Counter,
+    pub(crate) splits: Counter,
+    pub(crate) rewrites: Counter,
+}
+
+impl OrderCounters {
+    pub(crate) fn count_read(&self, is_whole: bool) {
+        if is_whole { &self.read } else { &self.partial_reads }.add(1);
+    }
+
+    pub(crate) fn count_write(&self, is_whole: bool) {
+        if is_whole { &self.written } else { &self.partial_writes }.add(1);
+    }
+}
+
 impl Share {
-    /// Counts a slot that went from `old` to `new`.
+    /// Counts a word that went from `old` to `new`.
+    #[inline]
     pub(crate) fn changed(&self, old: Held, new: Held) {
-        let differs = |of: fn(Held) -> usize| of(new) as i64 - of(old) as i64;
-        self.slots.add(differs(|held| (held != Held::Nothing).into()));
-        self.bytes.add(differs(Held::bytes));
+        let differs = |of: fn(Held) -> i64| of(new) - of(old);
+        self.slots.add(differs(|held| held.is_slot().into()));
+        self.bytes.add(differs(|held| held.bytes() as i64));
         self.same.add(differs(|held| (held == Held::Same).into()));
-        self.raw.add(differs(|held| (held == Held::Raw).into()));
-        self.raw_ever.add((new == Held::Raw).into());
+        self.raw.add(differs(Held::raw));
+        self.raw_ever.add(new.raw());
+        self.in_objects.add(differs(Held::in_object));
+        self.in_blocks.add(differs(|held| (held == Held::InBlock).into()));
     }
 }
 
@@ -150,6 +243,29 @@ impl Counters {
 
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.0)
+    }
+
+    /// Slots of blocks' objects: all, and those that are no more the device's data.
+    pub(crate) fn in_objects(&self) -> (u64, u64) {
+        let all = self.sum(|share| &share.in_objects);
+        (all, all.saturating_sub(self.sum(|share| &share.in_blocks)))
+    }
+
+    /// What was done with blocks of `block` bytes.
+    pub(crate) fn order_stat(&self, block: usize, of: fn(&Share) -> &OrderCounters) -> OrderStat {
+        let sum = |counter: fn(&OrderCounters) -> &Counter| {
+            self.0.iter().map(|share| counter(of(share)).get()).sum::<i64>().max(0) as u64
+        };
+        OrderStat {
+            block: block as u64,
+            written: sum(|of| &of.written),
+            read: sum(|of| &of.read),
+            partial_reads: sum(|of| &of.partial_reads),
+            partial_writes: sum(|of| &of.partial_writes),
+            splits: sum(|of| &of.splits),
+            rewrites: sum(|of| &of.rewrites),
+            dead_slots: 0,
+        }
     }
 
     /// A sum that is taken while shares change can be off, but never below 0.

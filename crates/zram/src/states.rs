@@ -1,12 +1,14 @@
 //! What is known of each slot beside its data: how it is stored, its marks and when it was accessed.
 
+use crate::block::Members;
+use crate::layout::Whose;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stat::Held;
+use crate::stat::{Counters, Held, MmStat};
 use crate::table::{AnyTable, Table};
-use crate::{Error, clock};
+use crate::{Error, blocks, clock};
 use std::fmt;
 use std::vec;
-use zsmalloc::{BesideSlot, Old};
+use zsmalloc::{BesideSlot, Content, Old};
 
 /// A slot that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +30,12 @@ pub struct SlotState {
 }
 
 impl SlotState {
-    pub(crate) fn new(index: u32, held: Old, accessed_seconds: Option<u32>) -> Self {
-        let mark = match held {
-            Old::Object { mark, .. } => mark,
-            Old::Inline(_) => 0,
-        };
-        let kind = slot::held_before(held);
+    fn new(index: u32, held: Held, mark: u8, accessed_seconds: Option<u32>) -> Self {
         SlotState {
             index: index as u64,
             accessed_seconds,
-            is_same: kind == Held::Same,
-            is_huge: kind == Held::Raw,
+            is_same: held == Held::Same,
+            is_huge: matches!(held, Held::Raw | Held::Block { is_raw: true, .. }),
             is_idle: mark & IDLE != 0,
             priority: mark & PRIORITY,
             is_incompressible: mark & INCOMPRESSIBLE != 0,
@@ -98,7 +95,30 @@ impl Iterator for BlockState<'_> {
 }
 
 impl<E: BesideSlot> Table<E> {
-    /// Marks slots idle, those of at least that age or all.
+    /// The states of some slots whose words are at `from` and behind; from where to go on, if there may be more.
+    pub(crate) fn states_from(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
+        let layout = self.shared.layout;
+        let mut in_blocks = Vec::new();
+        let next = self.pool.look_at_some(from, |word, held, beside| {
+            let Whose::Slot(slot) = layout.whose(word) else { return };
+            let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
+            if kind == Held::InBlock {
+                in_blocks.push(some.len());
+            }
+            some.push(SlotState::new(slot, kind, mark, beside.stamped()));
+        });
+        // What there is to say of a slot in a block is its block's. Where it has left it, it holds something else.
+        for at in in_blocks {
+            let slot = some[at].index as u32;
+            let pin = self.pool.pin(layout.block_word(layout.block_of(slot)));
+            let held = blocks::held(pin.content(), layout.slots());
+            let accessed = pin.beside().and_then(BesideSlot::stamped);
+            some[at] = SlotState::new(slot, held, slot::mark_of(pin.content()), accessed);
+        }
+        next
+    }
+
+    /// Marks slots idle, and blocks, those of at least that age or all.
     pub(crate) fn mark_slots_idle(&self, age: Option<u64>) -> Result<(), Error> {
         if age.is_some() && !E::STAMPED {
             return Err(Error::Untracked);
@@ -109,18 +129,60 @@ impl<E: BesideSlot> Table<E> {
             (Some(before), Some(accessed)) => u64::from(accessed) < before,
             _ => true,
         };
-        let choose = |len, mark, beside: &E| match slot::held(len) {
-            Held::Same => mark,
-            _ if is_idle(beside) => mark | IDLE,
-            _ => mark & !IDLE,
-        };
-        let (mut next, mut some) = (Some(0), Vec::new());
+        let (mut next, mut words) = (Some(0), Vec::new());
         while let Some(from) = next {
-            next = self.states_of_some(from, &mut some);
-            for state in some.drain(..).filter(|state| !state.is_same) {
-                self.pool.remark(state.index as u32, choose);
+            next = self.pool.look_at_some(from, |word, held, _| {
+                if let Old::Object { .. } = held {
+                    words.push(word);
+                }
+            });
+            for word in words.drain(..) {
+                let is_slot = matches!(self.shared.layout.whose(word), Whose::Slot(_));
+                self.pool.remark(word, |len, mark, beside: &E| match slot::held(len) {
+                    Held::Same if is_slot => mark,
+                    _ if is_idle(beside) => mark | IDLE,
+                    _ => mark & !IDLE,
+                });
             }
         }
         Ok(())
+    }
+
+    /// Asserts that the counters equal the sums over the words (I4), and that slots in blocks are there (B2).
+    pub(crate) fn check_words(&self) {
+        let layout = self.shared.layout;
+        let sums = Counters::new(1);
+        let (mut next, mut blocks) = (Some(0), Vec::new());
+        while let Some(from) = next {
+            next = self.pool.look_at_some(from, |word, held, _| match layout.whose(word) {
+                Whose::Slot(slot) => {
+                    let held = slot::held_before(held);
+                    sums.share(0).changed(Held::Nothing, held);
+                    blocks.extend((held == Held::InBlock).then(|| layout.block_of(slot)));
+                }
+                Whose::Block(block) => blocks.push(block),
+            });
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        for block in blocks {
+            let pin = self.pool.pin(layout.block_word(block));
+            let members =
+                self.stored(block, pin.content()).map(|stored| stored.map(|of| of.members));
+            let (Ok(members), live) = (members, self.live(block)) else {
+                panic!("block {block}: {:?}", pin.content())
+            };
+            let members = members.unwrap_or_default();
+            assert!(
+                live.iter().all(|nth| members.has(nth)),
+                "block {block}: {live:?} in {members:?}"
+            );
+            let is_kept = pin.content() == Content::Inline(0) || live != Members::default();
+            assert!(is_kept, "block {block} has an object, but no slot");
+            sums.share(0).changed(Held::Nothing, blocks::held(pin.content(), layout.slots()));
+        }
+        let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
+        assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
+        assert_eq!(self.shared.counters.in_objects(), sums.in_objects());
     }
 }

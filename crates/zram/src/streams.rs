@@ -1,10 +1,13 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
+use crate::block::Packer;
+use crate::cache::Cache;
+use crate::layout::Layout;
 use crate::{BLOCK, Config, Error};
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
-use zcomp::Stream;
+use zcomp::{Prepared, Stream};
 
 /// What a thread needs to compress and decompress. Nothing in it allocates later.
 pub(crate) struct Workspace {
@@ -17,11 +20,57 @@ pub(crate) struct Workspace {
     pub(crate) is_alike: bool,
     /// A block that is read to be changed in part.
     pub(crate) block: Box<[u8; BLOCK]>,
+    /// For blocks of several slots.
+    blocks: Option<BlockStream>,
+}
+
+impl Workspace {
+    /// Of a device that has blocks of several slots.
+    pub(crate) fn blocks(&mut self) -> &mut BlockStream {
+        match &mut self.blocks {
+            Some(blocks) => blocks,
+            None => unreachable!("a block is one slot here"),
+        }
+    }
+}
+
+/// What it takes to compress several slots as one, and what was decompressed last.
+pub(crate) struct BlockStream {
+    pub(crate) packer: Packer,
+    pub(crate) cache: Cache,
 }
 
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workspace").field("nth", &self.nth).finish_non_exhaustive()
+    }
+}
+
+impl BlockStream {
+    fn buffer_bytes(&self) -> usize {
+        self.packer.buffer_bytes() + self.cache.bytes()
+    }
+}
+
+/// What streams for blocks are made of.
+struct BlockStreams {
+    prepared: Box<dyn Prepared>,
+    layout: Layout,
+    huge_size: usize,
+}
+
+impl BlockStreams {
+    fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
+        let prepared = config.algorithm.prepare(&config.params, layout.block_bytes())?;
+        let table = config.geometry.with_order(layout.order()).table();
+        let huge_size = table.map_err(zsmalloc::Error::from)?.huge_size(layout.order());
+        Ok(BlockStreams { prepared, layout, huge_size })
+    }
+
+    fn stream(&self) -> Result<BlockStream, Error> {
+        let bytes = self.layout.block_bytes();
+        let packer = Packer::new(self.prepared.stream_owned()?, bytes, self.huge_size);
+        Ok(BlockStream { packer, cache: Cache::new(bytes) })
     }
 }
 
@@ -34,15 +83,16 @@ struct Padded(Mutex<Workspace>);
 #[derive(Debug)]
 pub(crate) struct Streams {
     workspaces: Box<[Padded]>,
-    /// What they share is in it: the digest of a dictionary.
+    /// What they share is in it: the digests of a dictionary.
     bytes: usize,
 }
 
 impl Streams {
-    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let count = config.streams.unwrap_or_else(processors).max(1);
         let prepared = config.algorithm.prepare(&config.params, BLOCK)?;
+        let blocks = layout.has_blocks().then(|| BlockStreams::new(config, layout)).transpose()?;
         let workspaces = (0..count)
             .map(|nth| {
                 Ok(Padded(Mutex::new(Workspace {
@@ -51,11 +101,19 @@ impl Streams {
                     codec: prepared.stream_owned()?,
                     scratch: Box::new([0; 2 * BLOCK]),
                     block: Box::new([0; BLOCK]),
+                    blocks: blocks.as_ref().map(BlockStreams::stream).transpose()?,
                 })))
             })
             .collect::<Result<Box<[_]>, Error>>()?;
-        let own = size_of_val(&*workspaces) + count * (prepared.stream_bytes() + 3 * BLOCK);
-        let bytes = own + prepared.bytes();
+        let of_blocks = |workspace: &Padded| {
+            workspace.0.lock().blocks.as_ref().map_or(0, BlockStream::buffer_bytes)
+        };
+        let buffers = workspaces.iter().map(|workspace| 3 * BLOCK + of_blocks(workspace));
+        let buffers: usize = buffers.sum();
+        let prepared = [Some(&prepared), blocks.as_ref().map(|blocks| &blocks.prepared)];
+        let contexts = prepared.into_iter().flatten();
+        let contexts = contexts.map(|prepared| count * prepared.stream_bytes() + prepared.bytes());
+        let bytes = size_of_val(&*workspaces) + buffers + contexts.sum::<usize>();
         Ok(Streams { workspaces, bytes })
     }
 

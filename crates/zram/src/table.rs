@@ -2,18 +2,20 @@
 //!
 //! Lock order: stream, slot (the pool's word), then the pool's own.
 
+use crate::Error;
+use crate::cache::Versions;
+use crate::layout::Layout;
 use crate::request::{self, Request};
-use crate::stat::{Counters, Held, MmStat};
+use crate::stat::Counters;
 use crate::states::SlotState;
 use crate::streams::Streams;
 use crate::total::Total;
-use crate::{Error, slot};
 use page::Budget;
 use page::fork::Forks;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Slots};
+use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Exclusive, Slots};
 
 /// What a device has beside the pool.
 #[derive(Debug)]
@@ -23,7 +25,9 @@ pub(crate) struct Shared {
     /// Limits all memory.
     pub(crate) total: Arc<Total>,
     pub(crate) disksize: u64,
-    /// A block that compresses to this or more is stored raw.
+    pub(crate) layout: Layout,
+    pub(crate) versions: Versions,
+    /// A slot that compresses to this or more is stored raw.
     pub(crate) huge_size: usize,
     /// Whether this is a child, and the pool's pages stayed with the parent.
     pub(crate) left_behind: AtomicBool,
@@ -55,6 +59,16 @@ impl Shared {
 pub(crate) struct Table<E: BesideSlot> {
     pub(crate) shared: Shared,
     pub(crate) pool: Arc<Core<Slots<E>>>,
+}
+
+impl<E: BesideSlot> Table<E> {
+    /// Locks a slot that is written to.
+    pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+        let locked = self.pool.lock(self.shared.layout.word(slot));
+        let word = locked.map_err(|error| self.shared.full(slot, error))?;
+        word.beside().stamp(seconds);
+        Ok(word)
+    }
 }
 
 /// While no thread has a stream, no request is under way.
@@ -130,9 +144,7 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     }
 
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        self.pool.look_at_some(from, |index, held, beside| {
-            some.push(SlotState::new(index, held, beside.stamped()));
-        })
+        self.states_from(from, some)
     }
 
     fn pages(&self) -> &Budget {
@@ -144,10 +156,12 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     }
 
     fn compact(&self) -> usize {
+        self.settle_all();
         self.pool.compact()
     }
 
     fn shrink(&self, bytes: usize) -> usize {
+        self.settle_all();
         self.pool.shrink(bytes)
     }
 
@@ -169,15 +183,7 @@ impl<E: BesideSlot> AnyTable for Table<E> {
 
     fn check(&self) {
         self.pool.check();
-        let sums = Counters::new(1);
-        let mut next = Some(0);
-        while let Some(from) = next {
-            next = self.pool.look_at_some(from, |_, held, _| {
-                sums.share(0).changed(Held::Nothing, slot::held_before(held));
-            });
-        }
-        let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
-        assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
+        self.check_words();
     }
 
     fn stop_background(&self) {

@@ -219,7 +219,7 @@ fn slots_of_every_kind_are_counted() {
 
 #[test]
 fn bad_requests_are_named_and_change_nothing() {
-    assert!(matches!(Device::new(Config::new(0).unwrap()), Err(Error::Disksize { bytes: 0 })));
+    assert!(matches!(Device::new(Config::new(0).unwrap()), Err(Error::Disksize { bytes: 0, .. })));
     assert!(matches!(Device::new(Config::new(1 << 44).unwrap()), Err(Error::Disksize { .. })));
     assert!(Device::new(Config::new((1 << 44) - 4096).unwrap()).is_ok());
     let device = Device::new(Config::new(10_000).unwrap()).unwrap();

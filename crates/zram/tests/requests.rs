@@ -93,11 +93,12 @@ fn disturb(zram: &Zram, rng: &mut Rng, stop: &AtomicBool) -> u64 {
     marked
 }
 
-fn run(algorithm: &str, geometry: &str, count: usize, seed: u64) {
+fn run((algorithm, geometry, block): (&str, &str, &str), count: usize, seed: u64) {
     let zram = Zram::new();
     for (name, value) in [
         ("comp_algorithm", algorithm),
         ("geometry", geometry),
+        ("block_size", block),
         ("track_access", "1"),
         ("disksize", &(THREADS * STRETCH).to_string()),
     ] {
@@ -120,7 +121,7 @@ fn run(algorithm: &str, geometry: &str, count: usize, seed: u64) {
         threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
     });
     let (refused, marked) = (refused.into_inner(), marked.into_inner());
-    println!("{algorithm}, {geometry}: {refused} refused, marked {marked} times");
+    println!("{algorithm}, {geometry}, {block}: {refused} refused, marked {marked} times");
     assert!(refused > 0 && marked > 0, "{refused} refused, marked {marked} times");
     assert_eq!(device.io_stat().failed_writes, refused);
     device.check();
@@ -139,7 +140,18 @@ fn run(algorithm: &str, geometry: &str, count: usize, seed: u64) {
 fn stress_requests_of_every_length() {
     let count = if is_long() { 5_000_000 } else { 100_000 };
     let seed = seed(60);
-    run("lz4", "native", count * 6 / 10, seed);
-    run("zstd", "native", count * 2 / 10, seed + 100);
-    run("lz4", "kernel", count * 2 / 10, seed + 200);
+    for (nth, (kind, tenths)) in [
+        (("lz4", "native", "4K"), 3),
+        (("zstd", "native", "4K"), 1),
+        (("lz4", "kernel", "4K"), 1),
+        (("lz4", "native", "8K"), 1),
+        (("lz4", "native", "16K"), 2),
+        (("zstd", "native", "32K"), 1),
+        (("lz4", "kernel chain=16", "64K"), 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        run(kind, count / 10 * tenths, seed + 100 * nth as u64);
+    }
 }

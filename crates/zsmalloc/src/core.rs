@@ -339,6 +339,17 @@ impl Drop for Staged<'_> {
     }
 }
 
+/// Room for bytes that a word is to hold; given back on drop.
+#[derive(Debug)]
+pub struct Room<'p>(Where<'p>);
+
+#[derive(Debug)]
+enum Where<'p> {
+    /// In the place of what the word holds.
+    There(Place, &'p Class),
+    Beside(Staged<'p>),
+}
+
 /// A word locked for a change; unchanged if dropped.
 #[derive(Debug)]
 pub struct Exclusive<'p, E: Beside = ()> {
@@ -368,23 +379,44 @@ impl<'p, E: Beside> Exclusive<'p, E> {
         Staged::new(self.parts, self.index, bytes)
     }
 
-    /// Makes the word hold `bytes`, and unlocks it. They go to the place of what it held where a new object would lie in
-    /// the same class, which moves nothing else; and where the pool has no room for both (I6). On an error nothing has
-    /// changed.
+    /// Makes the word hold `bytes`, and unlocks it: [`reserve`](Self::reserve) and [`commit`](Self::commit). On an error
+    /// nothing has changed.
     pub fn store(self, bytes: &[u8], mark: u8) -> Result<Old, Error> {
+        let room = self.reserve(bytes)?;
+        Ok(self.commit(room, bytes, mark))
+    }
+
+    /// Finds room for `bytes`, which the word does not hold yet: the place of what it holds where a new object would
+    /// lie in the same class, which moves nothing else; and where the pool has no room for both (I6).
+    pub fn reserve(&self, bytes: &[u8]) -> Result<Room<'p>, Error> {
         let held = self.held();
         let wanted = self.parts.class_of(bytes.len());
         if let (Some((place, class)), Ok(wanted)) = (held, wanted)
             && std::ptr::eq(class, wanted)
         {
-            return Ok(self.put(place, class, bytes, mark));
+            return Ok(Room(Where::There(place, class)));
         }
         match (self.stage(bytes), held) {
-            (Ok(staged), _) => Ok(self.replace(staged, mark)),
+            (Ok(staged), _) => Ok(Room(Where::Beside(staged))),
             (Err(_), Some((place, class))) if fits(bytes, class) => {
-                Ok(self.put(place, class, bytes, mark))
+                Ok(Room(Where::There(place, class)))
             }
             (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Makes the word hold `bytes`, for which `room` was found with this lock, and unlocks it.
+    ///
+    /// # Panics
+    /// When `room` is another word's, or for other bytes.
+    pub fn commit(self, room: Room<'p>, bytes: &[u8], mark: u8) -> Old {
+        match room.0 {
+            Where::Beside(staged) => self.replace(staged, mark),
+            Where::There(place, class) => {
+                let is_ours = self.word.value().decode() == Ok(place) && fits(bytes, class);
+                assert!(is_ours, "room at {place:?} is not for word {}", self.index);
+                self.put(place, class, bytes, mark)
+            }
         }
     }
 

@@ -116,6 +116,14 @@ impl Geometry {
         Ok(ClassTable { classes, geometry: *self })
     }
 
+    /// The same for objects of up to 4096 << order bytes.
+    pub fn with_order(self, order: u32) -> Self {
+        match self {
+            Geometry::Native { .. } => Geometry::Native { order },
+            Geometry::Kernel(kernel) => Geometry::Kernel(KernelGeometry { order, ..kernel }),
+        }
+    }
+
     fn order(&self) -> u32 {
         match self {
             Geometry::Native { order } => *order,

@@ -42,7 +42,7 @@ mod words;
 mod worker;
 mod zspage;
 
-pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Staged};
+pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Room, Staged};
 pub use compact::CompactionStat;
 pub use error::Error;
 pub use geometry::{

@@ -98,6 +98,13 @@ impl<E: BesideSlot> Core<Slots<E>> {
         self.owner().words.first_made(index)
     }
 
+    /// What word `index` holds at this moment, and what `look` says of what lies beside it; nothing where it was never
+    /// made. Waits for nothing: what it holds may be changed or freed meanwhile.
+    pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, &E) -> R) -> Option<R> {
+        self.whole();
+        self.owner().words.with(index, |word, beside| look(Old::from(word.peek()), beside))
+    }
+
     /// Shows `look` words that hold something, some from `index` on, locked or not; from where to go on, if there
     /// may be more. `look` must not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, &E)) -> Option<u64> {

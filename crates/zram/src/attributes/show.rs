@@ -30,6 +30,15 @@ pub(super) fn initstate(zram: &Zram, out: &mut dyn Write) -> Shown {
     line(out, u8::from(zram.made().is_some()))
 }
 
+pub(super) fn block_size(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, zram.settings().block)
+}
+
+pub(super) fn block_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
+    let made = made(zram, "block_stat")?;
+    made.device.order_stats().into_iter().try_for_each(|stat| line(out, stat))
+}
+
 pub(super) fn comp_algorithm(zram: &Zram, out: &mut dyn Write) -> Shown {
     let names = zcomp::codecs().iter().map(|codec| codec.name());
     line(out, choice(names, zram.settings().algorithm.name()))

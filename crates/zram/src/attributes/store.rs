@@ -3,6 +3,7 @@
 use super::numbers::{Base, unsigned};
 use super::params;
 use super::words::{COMPACTION, FORK, SWITCH, geometry as geometry_of, meaning};
+use crate::layout::Layout;
 use crate::{BadValue, Config, Error, Zram, memparse};
 use zcomp::Params;
 
@@ -53,6 +54,17 @@ pub(super) fn reset(zram: &Zram, text: &str) -> Stored {
         0 => Err(expected(BadValue::Invalid)),
         _ => zram.reset(),
     }
+}
+
+pub(super) fn block_size(zram: &Zram, text: &str) -> Stored {
+    let name = "block_size";
+    let bytes = usize::try_from(size(name, text)?).unwrap_or(usize::MAX);
+    zram.configure(name, |settings| {
+        let refused = |error: Error| bad(name, text, BadValue::Invalid, &error.to_string());
+        Layout::new(bytes).map_err(refused)?;
+        settings.block = bytes;
+        Ok(())
+    })
 }
 
 pub(super) fn comp_algorithm(zram: &Zram, text: &str) -> Stored {

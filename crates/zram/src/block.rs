@@ -1,0 +1,164 @@
+//! A block's object: several slots compressed as one.
+//!
+//! ```text
+//!   | codec's bytes of the slots that are in it, one behind another | which those are: 2 bytes |
+//!   | the slots themselves, if the codec gains nothing              | which those are: 2 bytes |
+//!   | all slots of the block, if there are all and the codec gains nothing                    |   a block long
+//! ```
+//! Slots of one pattern are not in it: their words have them. The slots *of* an object stay the same until the block is
+//! stored anew; which of them are still the device's data, the slots' words say.
+
+use crate::{BLOCK, Error};
+
+/// Some slots of a block, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Members(u16);
+
+const TRAILER: usize = size_of::<u16>();
+
+impl Members {
+    /// The first `slots` of a block.
+    pub(crate) fn all(slots: u32) -> Self {
+        Members((u32::MAX >> (u32::BITS - slots)) as u16)
+    }
+
+    pub(crate) fn with(self, nth: u32) -> Self {
+        Members(self.0 | 1 << nth)
+    }
+
+    pub(crate) fn has(self, nth: u32) -> bool {
+        self.0 & 1 << nth != 0
+    }
+
+    pub(crate) fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// How many of them come before slot `nth`.
+    pub(crate) fn before(self, nth: u32) -> usize {
+        (self.0 & ((1 << nth) - 1)).count_ones() as usize
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
+        (0..u16::BITS).filter(move |&nth| self.has(nth))
+    }
+
+    fn bytes(self) -> usize {
+        self.count() as usize * BLOCK
+    }
+}
+
+/// An object, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'o> {
+    pub(crate) members: Members,
+    data: &'o [u8],
+}
+
+impl<'o> Stored<'o> {
+    /// `None`: it is no object of a block of so many slots.
+    pub(crate) fn new(object: &'o [u8], slots: u32) -> Option<Self> {
+        let all = Members::all(slots);
+        if object.len() == all.bytes() {
+            return Some(Stored { members: all, data: object });
+        }
+        let (data, trailer) = object.split_last_chunk()?;
+        let members = Members(u16::from_le_bytes(*trailer));
+        let is_one = members.0 & !all.0 == 0 && members != Members::default();
+        is_one.then_some(Stored { members, data })
+    }
+
+    pub(crate) fn is_raw(&self) -> bool {
+        self.data.len() == self.members.bytes()
+    }
+
+    /// Writes its slots into `buf`, one behind another.
+    pub(crate) fn decode(
+        &self,
+        codec: &mut dyn zcomp::Stream,
+        buf: &mut [u8],
+    ) -> Result<(), zcomp::Error> {
+        let buf = &mut buf[..self.members.bytes()];
+        if self.is_raw() {
+            buf.copy_from_slice(self.data);
+            return Ok(());
+        }
+        codec.decompress(self.data, buf)
+    }
+}
+
+/// Makes objects of slots.
+pub(crate) struct Packer {
+    pub(crate) codec: Box<dyn zcomp::Stream>,
+    /// Compressed bytes on their way to the pool, and the trailer.
+    scratch: Box<[u8]>,
+    /// Slots that don't lie one behind another already; a block's bytes.
+    gathered: Box<[u8]>,
+    /// A whole block that compresses to this or more is stored raw.
+    huge_size: usize,
+}
+
+impl Packer {
+    pub(crate) fn new(codec: Box<dyn zcomp::Stream>, block_bytes: usize, huge_size: usize) -> Self {
+        Packer {
+            codec,
+            scratch: vec![0; block_bytes + BLOCK].into(),
+            gathered: vec![0; block_bytes].into(),
+            huge_size,
+        }
+    }
+
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.scratch.len() + self.gathered.len()
+    }
+
+    /// The object of a whole block.
+    pub(crate) fn pack_whole<'a>(&'a mut self, block: &'a [u8]) -> Result<&'a [u8], Error> {
+        let all = Members::all((block.len() / BLOCK) as u32);
+        match self.compress(block, all, self.huge_size)? {
+            Some(len) => Ok(&self.scratch[..len]),
+            None => Ok(block),
+        }
+    }
+
+    /// The object of some slots; `slot` is the nth of the block.
+    pub(crate) fn pack<'s>(
+        &mut self,
+        members: Members,
+        slot: impl Fn(u32) -> &'s [u8],
+    ) -> Result<&[u8], Error> {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let rooms = gathered.chunks_exact_mut(BLOCK);
+        members.iter().zip(rooms).for_each(|(nth, room)| room.copy_from_slice(slot(nth)));
+        let len = members.bytes();
+        let is_whole = len == gathered.len();
+        // As of a whole one: a 64th is the least that is worth a codec's time.
+        let most = if is_whole { self.huge_size } else { len - (len >> 6) };
+        let packed = self.compress(&gathered[..len], members, most);
+        self.gathered = gathered;
+        match packed? {
+            Some(len) => Ok(&self.scratch[..len]),
+            None if is_whole => Ok(&self.gathered),
+            None => {
+                let end = len + TRAILER;
+                self.gathered[len..end].copy_from_slice(&members.0.to_le_bytes());
+                Ok(&self.gathered[..end])
+            }
+        }
+    }
+
+    /// Compresses slots into `scratch`; the length of their object, if it is less than `most`.
+    fn compress(
+        &mut self,
+        slots: &[u8],
+        members: Members,
+        most: usize,
+    ) -> Result<Option<usize>, Error> {
+        let packed = self.codec.compress(slots, &mut self.scratch)?;
+        let len = packed.map(|packed| packed + TRAILER).filter(|&len| len < most);
+        if let Some(len) = len {
+            self.scratch[len - TRAILER..len].copy_from_slice(&members.0.to_le_bytes());
+        }
+        Ok(len)
+    }
+}

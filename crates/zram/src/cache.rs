@@ -1,0 +1,113 @@
+//! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another decompress once.
+//!
+//! Each is kept with the version of its block. Who changes a block's object raises the version first, with the block's
+//! word locked; who reads looks at it with the word pinned. So what has the version of now is what the object holds.
+
+use crate::block::Members;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes of decompressed blocks that a stream keeps, but for the least.
+const BYTES: usize = 64 << 10;
+const BLOCKS_MIN: usize = 2;
+const VERSIONS: usize = 1024;
+
+/// Versions of all blocks; some share one, which costs no more than a needless look at the object.
+#[derive(Debug)]
+pub(crate) struct Versions(Box<[AtomicU64]>);
+
+impl Versions {
+    /// None, for a device whose blocks are slots.
+    pub(crate) fn new(has_blocks: bool) -> Self {
+        Versions((0..if has_blocks { VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect())
+    }
+
+    fn of(&self, block: u32) -> &AtomicU64 {
+        &self.0[block as usize % VERSIONS]
+    }
+
+    /// The version in force while the block's word is pinned or locked.
+    pub(crate) fn now(&self, block: u32) -> u64 {
+        self.of(block).load(Relaxed)
+    }
+
+    /// With the block's word locked.
+    pub(crate) fn raise(&self, block: u32) {
+        self.of(block).fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+}
+
+/// A block that was decompressed: the slots that are in its object, one behind another.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    block: u32,
+    /// 0 is no version.
+    version: u64,
+    members: Members,
+    bytes: Box<[u8]>,
+    /// When it was asked for last.
+    asked: u64,
+}
+
+impl Decoded {
+    /// Slot `nth`, if it is in it.
+    pub(crate) fn slot(&self, nth: u32) -> Option<&[u8]> {
+        let at = self.members.before(nth) * crate::BLOCK;
+        self.members.has(nth).then(|| &self.bytes[at..at + crate::BLOCK])
+    }
+}
+
+/// What a stream keeps.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    blocks: Box<[Decoded]>,
+    /// Counts what is asked for.
+    clock: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(block_bytes: usize) -> Self {
+        let decoded = || Decoded {
+            block: 0,
+            version: 0,
+            members: Members::default(),
+            bytes: vec![0; block_bytes].into(),
+            asked: 0,
+        };
+        let count = (BYTES / block_bytes).max(BLOCKS_MIN);
+        Cache { blocks: (0..count).map(|_| decoded()).collect(), clock: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let each = |decoded: &Decoded| size_of::<Decoded>() + decoded.bytes.len();
+        self.blocks.iter().map(each).sum()
+    }
+
+    /// The block in that version; where it is not there, `decode` writes it, and says what is in it.
+    pub(crate) fn get<E>(
+        &mut self,
+        block: u32,
+        version: u64,
+        decode: impl FnOnce(&mut [u8]) -> Result<Members, E>,
+    ) -> Result<&Decoded, E> {
+        self.clock += 1;
+        let is_it = |decoded: &Decoded| (decoded.block, decoded.version) == (block, version);
+        let nth = match self.blocks.iter().position(is_it) {
+            Some(nth) => nth,
+            None => {
+                let ages = self.blocks.iter().enumerate().min_by_key(|(_, decoded)| decoded.asked);
+                let nth = ages.map_or(0, |(nth, _)| nth);
+                let decoded = &mut self.blocks[nth];
+                decoded.version = 0;
+                decoded.members = decode(&mut decoded.bytes)?;
+                (decoded.block, decoded.version) = (block, version);
+                nth
+            }
+        };
+        self.blocks[nth].asked = self.clock;
+        Ok(&self.blocks[nth])
+    }
+}

@@ -56,6 +56,7 @@ Exit codes:
 Examples:
   uzram fill /usr/lib
   uzram fill --algorithm zstd --level 3 --input-limit 2G --classes /usr/lib /usr/share
+  uzram fill --algorithm zstd --block 16K /usr/lib
   uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
   uzram fill --json --mem-limit 512M dump.img
   uzram fill --set algorithm_params=dict=lib.dict --show io_stat --show compaction_stat /usr/lib")]
@@ -78,6 +79,10 @@ struct FillLine {
     /// Stop after so many bytes of input, cut down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     input_limit: Option<u64>,
+    /// Bytes compressed as one: 4K, 8K, 16K, 32K or 64K; the more, the smaller and the faster to write and
+    /// read whole, and the slower to read a page of
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    block: usize,
     #[command(flatten)]
     geometry: GeometryLine,
     /// When objects are moved together so that pages become free
@@ -243,6 +248,8 @@ pub(crate) struct FillArgs {
     pub(crate) mem_limit: MemLimit,
     /// Pages of input at most.
     pub(crate) input_pages: Option<u64>,
+    /// Bytes of a block.
+    pub(crate) block: usize,
     pub(crate) geometry: Geometry,
     pub(crate) compaction: CompactionMode,
     pub(crate) set: Vec<Setting>,
@@ -346,8 +353,8 @@ impl TryFrom<FillLine> for FillArgs {
                 Some(bytes) => MemLimit::Bytes(bytes),
             },
             input_pages: line.input_limit.map(|bytes| bytes / zram::BLOCK as u64),
-            // Slots have 4 KiB.
-            geometry: line.geometry.table(0)?.geometry(),
+            block: line.block,
+            geometry: line.geometry.table((line.block / zram::BLOCK).ilog2())?.geometry(),
             compaction: line.compaction,
             set: line.set,
             show: line.show,

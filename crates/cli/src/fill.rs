@@ -11,13 +11,13 @@ use crate::memory::{self, ProcessMemory};
 use crate::notices::{Notice, Notices};
 use crate::plan::{PAGE, Plan};
 use crate::progress::Progress;
+use crate::raw::Codecs;
 use crate::report::{Rates, Report};
 use crate::sums::SUM_BYTES;
 use crate::tally::{Tally, mb_s, quotient};
 use crate::units::human;
 use crate::worker::{WORKER_BYTES, Worker};
 use std::thread;
-use zcomp::Prepared;
 use zram::{Config, Device, MmStat, Zram};
 
 /// More threads than this only for who asks.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
     let zram = device_to_be(args)?;
     let settings = zram.settings();
     settings.algorithm.check(&settings.params).map_err(Error::Level)?;
-    let codec = settings.algorithm.prepare(&settings.params, PAGE)?;
+    let codecs = Codecs::new(&settings)?;
     let notices = Notices::default();
     let plan = input::plan(&args.paths, args.input_pages, &notices, interrupt)?;
     let job = Job::new(&plan, &notices, interrupt);
@@ -73,11 +73,11 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
         Ok(())
     })?;
     if args.mem_limit == MemLimit::Default && !args.set.iter().any(|set| set.is_of("mem_limit")) {
-        let limit = room.map(|room| memory::limit_of(room, beside(&*codec, &plan, threads)));
+        let limit = room.map(|room| memory::limit_of(room, beside(&codecs, &plan, threads)));
         zram.set_mem_limit(limit);
     }
     let filled = thread::scope(|scope| {
-        let workers = (0..threads).map(|_| Worker::new(&*codec)).collect::<Result<_, _>>()?;
+        let workers = (0..threads).map(|_| Worker::new(&codecs)).collect::<Result<_, _>>()?;
         fill(Crew::start(scope, workers, &job)?, &job, &zram, args)
     })?;
     Ok(outcome(&settings, &plan, &notices, threads, filled))
@@ -89,6 +89,7 @@ fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
     zram.configure("settings", |settings| {
         settings.algorithm = args.algorithm;
         settings.params = args.params.clone();
+        settings.block = args.block;
         settings.geometry = args.geometry;
         settings.compaction = args.compaction.into();
         if let MemLimit::Bytes(bytes) = args.mem_limit {
@@ -107,8 +108,8 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
 }
 
 /// Bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and checksums.
-fn beside(codec: &dyn Prepared, plan: &Plan, threads: usize) -> u64 {
-    let per_thread = WORKER_BYTES + 2 * codec.stream_bytes() + STACK_BYTES;
+fn beside(codecs: &Codecs, plan: &Plan, threads: usize) -> u64 {
+    let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + STACK_BYTES;
     let per_page = SLOT_BYTES + SUM_BYTES;
     (threads * per_thread) as u64 + u64::from(plan.pages()) * per_page as u64
 }
@@ -183,6 +184,7 @@ fn outcome(
         algorithm: settings.algorithm.name(),
         level: settings.params.level.unwrap_or_else(|| settings.algorithm.default_level()),
         threads,
+        block_size: settings.block,
         geometry: settings.geometry.into(),
         compaction: settings.compaction.into(),
         files: plan.files(),

@@ -11,6 +11,8 @@ pub(crate) struct Report {
     pub(crate) algorithm: &'static str,
     pub(crate) level: i32,
     pub(crate) threads: usize,
+    /// Bytes that are compressed as one.
+    pub(crate) block_size: usize,
     #[serde(flatten)]
     pub(crate) geometry: GeometryNames,
     pub(crate) compaction: CompactionMode,
@@ -24,7 +26,7 @@ pub(crate) struct Report {
     pub(crate) pages_compared: u64,
     pub(crate) orig_data_size: u64,
     pub(crate) compr_data_size: u64,
-    /// C: the sum over stored pages of min(4096, length from the raw codec), same-filled ones left out.
+    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec), same-filled ones left out.
     pub(crate) codec_size: u64,
     /// Pool pages, as the kernel counts.
     pub(crate) mem_used_total: u64,
@@ -99,6 +101,7 @@ impl Report {
             algorithm: "lz4",
             level: 1,
             threads: 2,
+            block_size: 4096,
             geometry: zsmalloc::Geometry::default().into(),
             compaction: CompactionMode::Auto,
             files: 3,

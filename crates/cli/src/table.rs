@@ -34,7 +34,8 @@ fn head(out: &mut String, report: &Report) -> fmt::Result {
     write!(out, "{algorithm}, level {level}, {}", counted(report.threads as u64, "thread"))?;
     write!(out, "; {}", counted(report.files, "file"))?;
     writeln!(out, ", {} of 4096 bytes", counted(report.pages, "page"))?;
-    writeln!(out, "{}, compaction {}", report.geometry, name(&report.compaction))
+    let (geometry, compaction) = (report.geometry, name(&report.compaction));
+    writeln!(out, "blocks of {} bytes, {geometry}, compaction {compaction}", report.block_size)
 }
 
 fn sizes(out: &mut String, report: &Report) -> fmt::Result {
@@ -100,7 +101,7 @@ mod tests {
         let text = render(&report);
         for part in [
             "lz4, level 1, 2 threads; 3 files, 5 pages of 4096 bytes\n",
-            "\nnative geometry, compaction auto\n",
+            "\nblocks of 4096 bytes, native geometry, compaction auto\n",
             "20480",
             "1.67  original / mem_used",
             "53.60%",

@@ -41,7 +41,7 @@ pub(crate) struct Tally {
     pub(crate) all: Meters,
     /// Over requests without a same-filled page, where device and codec do the same.
     pub(crate) alike: Meters,
-    /// C: the sum over stored pages of min(page, length from the raw codec), same-filled ones left out.
+    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec), same-filled ones left out.
     pub(crate) codec_bytes: u64,
     pub(crate) pages_stored: u64,
     pub(crate) pages_compared: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// A request of `bytes` that is stored, and the raw codec's work on the same pages.
     pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
-        let is_alike = figures.bytes == bytes;
+        let is_alike = !figures.has_same;
         for meters in
             [Some(&mut self.all), is_alike.then_some(&mut self.alike)].into_iter().flatten()
         {

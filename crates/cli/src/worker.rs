@@ -8,12 +8,11 @@ use crate::error::Error;
 use crate::job::{BATCH_PAGES, Batch, Job, Order};
 use crate::notices::Notice;
 use crate::plan::PAGE;
-use crate::raw::{REQUEST_PAGES, RawCodec};
+use crate::raw::{Codecs, REQUEST_PAGES, RawCodec};
 use crate::source::Purpose;
 use crate::tally::Tally;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use zcomp::Prepared;
 use zram::Device;
 
 /// Bytes of buffers a worker has, beside the codec's.
@@ -36,9 +35,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// All memory it needs is made here, and touched.
-    pub(crate) fn new(codec: &dyn Prepared) -> Result<Self, zcomp::Error> {
+    pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         Ok(Worker {
-            raw: RawCodec::new(codec)?,
+            raw: RawCodec::new(codecs)?,
             data: vec![1; BATCH_PAGES as usize * PAGE].into(),
             back: vec![1; REQUEST_PAGES * PAGE].into(),
             codec_first: false,
@@ -109,10 +108,10 @@ impl Worker {
         let write = || timed(|| device.write(offset, data));
         self.codec_first = !self.codec_first;
         let ((written, time), figures) = if self.codec_first {
-            let figures = self.raw.run(data, &mut self.back);
+            let figures = self.raw.run(pages.start, data, &mut self.back);
             (write(), figures)
         } else {
-            (write(), self.raw.run(data, &mut self.back))
+            (write(), self.raw.run(pages.start, data, &mut self.back))
         };
         let figures = match figures {
             Ok(figures) => figures,
@@ -174,10 +173,15 @@ fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE as u64
 }
 
-/// The runs, in pieces no longer than a request.
+/// The runs, cut where requests of full length begin, and so blocks of any size: batches begin there, too.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
-        run.clone().step_by(REQUEST_PAGES).map(move |at| at..run.end.min(at + REQUEST_PAGES))
+        let mut at = run.start;
+        std::iter::from_fn(move || {
+            let start = at;
+            at = (start + 1).next_multiple_of(REQUEST_PAGES).min(run.end);
+            (start < run.end).then_some(start..at)
+        })
     })
 }
 
@@ -231,8 +235,7 @@ mod tests {
     }
 
     fn worker() -> Worker {
-        let codec = zcomp::by_name("lz4").unwrap();
-        Worker::new(&*codec.prepare(&zcomp::Params::default(), PAGE).unwrap()).unwrap()
+        Worker::new(&Codecs::new(&zram::Config::default()).unwrap()).unwrap()
     }
 
     #[test]
@@ -284,7 +287,7 @@ mod tests {
     #[test]
     fn runs_are_cut_into_requests() {
         let cut: Vec<_> = requests(&[0..3, 5..37, 40..40]).collect();
-        assert_eq!(cut, [0..3, 5..21, 21..37]);
+        assert_eq!(cut, [0..3, 5..16, 16..32, 32..37]);
     }
 
     #[test]

@@ -152,7 +152,8 @@ fn a_geometry_is_used_and_named() {
         assert_eq!(rows_of(json["classes"].as_str().unwrap()), expected, "{args:?}");
     }
     let ended = end(fill().args(["--geometry", "kernel"]).arg(dir.path()));
-    let line = "\nkernel geometry, chain 8, least-waste, merged, compaction auto\n";
+    let line =
+        "blocks of 4096 bytes, kernel geometry, chain 8, least-waste, merged, compaction auto\n";
     assert!(ended.out.contains(line), "{}", ended.out);
 }
 
@@ -244,4 +245,32 @@ fn unreadable_files_are_skipped_and_named() {
     assert_eq!(lines.len(), 2, "{ended:?}");
     assert!(lines[0].starts_with("uzram: warning: ") && lines[0].contains("locked"), "{ended:?}");
     assert!(lines[1].contains("secret\\n") && lines[1].contains("denied"), "{ended:?}");
+}
+
+#[test]
+fn blocks_are_compressed_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [("text", text(4, 40 * PAGE)), ("noise", noise(5, 17 * PAGE)), ("odd", vec![7])];
+    write_all(dir.path(), &files);
+    let sizes = ["4K", "16K", "64K"].map(|block| {
+        let ended = end(fill()
+            .args(["--json", "--algorithm", "zstd", "--block", block, "--show", "block_stat"])
+            .arg(dir.path()));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        let json = ended.json();
+        assert_eq!((&json["mismatches"], &json["pages_compared"]), (&json!(0), &json!(58)));
+        assert_eq!(
+            json["block_size"],
+            json!(block.trim_end_matches('K').parse::<u64>().unwrap() << 10)
+        );
+        let lines = json["attributes"]["block_stat"].as_str().unwrap().lines().count();
+        assert_eq!(lines, if block == "4K" { 1 } else { 2 });
+        ["codec_size", "compr_data_size"].map(|key| json[key].as_u64().unwrap())
+    });
+    assert!(sizes.is_sorted_by(|a, b| a[0] > b[0] && a[1] > b[1]), "{sizes:?}");
+    for block in ["5K", "128K", "0"] {
+        let ended = end(fill().args(["--block", block]).arg(dir.path()));
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.err.contains("--block") && ended.err.contains("64K"), "{}", ended.err);
+    }
 }

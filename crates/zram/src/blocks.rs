@@ -13,369 +13,22 @@
 //!
 //! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew without them.
 
-use crate::block::{Members, Packer, Stored};
-use crate::cache::Decoded;
-use crate::layout::{Piece, Whose};
-use crate::parts::{Part, parts};
-use crate::request::{Request, put};
-use crate::slot::{self, ACCESSED};
+mod cache;
+mod object;
+mod part;
+mod whole;
+
+pub(crate) use cache::{Cache, Versions};
+pub(crate) use object::{Members, Packer};
+
+use crate::slot::ACCESSED;
 use crate::stat::{Held, Share};
-use crate::streams::{BlockStream, Workspace};
+use crate::streams::BlockStream;
 use crate::table::Table;
-use crate::{BLOCK, Error, fill};
-use std::ops::Range;
-use zsmalloc::{BesideSlot, Content, Exclusive, ORDER_MAX, Old, Pin, Room};
-
-/// Most slots of a block.
-const SLOTS_MAX: usize = 1 << ORDER_MAX;
-/// Blocks that a discard looks at before it gives its stream back.
-const BLOCKS: usize = 1 << 14;
-/// A block is stored anew without its dead slots when they are this share of it, or of all there are on the device
-/// too many are dead.
-const DEAD_SHARE: u32 = 2;
-const DEAD_SHARE_OF_ALL: u64 = 32;
-
-/// When a block is stored anew without its dead slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settle {
-    /// When it is worth it.
-    IfWorth,
-    /// If it has any.
-    IfDead,
-}
-
-/// What the slots of a block that is written whole are to hold.
-struct Sorted {
-    /// Those that its object is to have.
-    members: Members,
-    payloads: [u64; SLOTS_MAX],
-}
-
-impl Sorted {
-    fn new(block: &[u8]) -> Self {
-        let mut sorted = Sorted { members: Members::default(), payloads: [fill::IN_BLOCK; _] };
-        for (nth, slot) in block.chunks_exact(BLOCK).enumerate() {
-            match fill::pattern_of(slot).and_then(fill::to_payload) {
-                Some(payload) => sorted.payloads[nth] = payload,
-                None => sorted.members = sorted.members.with(nth as u32),
-            }
-        }
-        sorted
-    }
-}
-
-impl<E: BesideSlot> Request<'_, E> {
-    pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        for piece in self.layout().pieces(offset, bytes.len()) {
-            let at = offset + piece.request.start as u64;
-            let data = &bytes[piece.request.clone()];
-            if piece.within.len() == self.layout().block_bytes() {
-                let written = self.write_block(piece.block, data);
-                if written.inspect_err(|_| self.share.failed_writes.add(1))? {
-                    continue;
-                }
-                self.share.of_blocks.splits.add(1);
-            }
-            self.write_slots(at, data)?;
-        }
-        Ok(())
-    }
-
-    /// Writes a whole block as one object; false, and nothing is changed, if the pool has no room for that.
-    fn write_block(&mut self, block: u32, data: &[u8]) -> Result<bool, Error> {
-        let (table, layout) = (self.table, self.layout());
-        let sorted = Sorted::new(data);
-        if self.workspace.is_alike {
-            table.pool.prefetch(layout.block_word(block));
-        }
-        let packer = &mut self.workspace.blocks().packer;
-        let slot = |nth: u32| &data[nth as usize * BLOCK..][..BLOCK];
-        let object = match sorted.members {
-            none if none == Members::default() => None,
-            all if all == Members::all(layout.slots()) => Some(packer.pack_whole(data)?),
-            some => Some(packer.pack(some, slot)?),
-        };
-        let object_len = object.map(<[u8]>::len);
-        let word = table.lock_block(block, self.seconds)?;
-        let room = match object.map(|object| word.reserve(object)) {
-            Some(Err(_)) => return Ok(false),
-            room => room.and_then(Result::ok),
-        };
-        let mut changed = [const { None }; SLOTS_MAX];
-        for nth in 0..layout.slots() {
-            let slot = layout.first_slot(block) + nth;
-            let payload = sorted.payloads[nth as usize];
-            if table.held_by(slot) != Old::Inline(payload) {
-                changed[nth as usize] = Some((table.lock(slot, self.seconds)?, payload));
-            }
-        }
-        // From here on nothing fails.
-        for (word, payload) in changed.into_iter().flatten() {
-            let old = slot::held_before(word.set_inline(payload));
-            self.share.changed(old, slot::held_inline(payload));
-        }
-        let old = replace(table, self.share, (block, word), room.zip(object));
-        self.workspace.is_alike = object_len.is_some_and(|len| slot::are_alike(old, len));
-        self.share.of_blocks.count_write(true);
-        Ok(true)
-    }
-
-    pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let (pool, layout) = (&self.table.pool, self.layout());
-        let mut pieces = layout.pieces(offset, buf.len()).peekable();
-        let mut next = None;
-        while let Some(piece) = pieces.next() {
-            let mut pin = next.take().unwrap_or_else(|| pool.pin(layout.block_word(piece.block)));
-            // As for slots: the next block's bytes come from memory while this one is decompressed.
-            next = pieces.peek().map(|next| pool.pin(layout.block_word(next.block)));
-            next.iter().for_each(Pin::prefetch);
-            let buf = &mut buf[piece.request.clone()];
-            let mut read = |request: &mut Self, pin: &_| {
-                let read = request.read_piece(pin, &piece, buf);
-                read.inspect_err(|_| request.share.failed_reads.add(1))
-            };
-            while !read(self, &pin)? {
-                // Pins are waited for in ascending order.
-                (next, pin) = (None, pool.pin(layout.block_word(piece.block)));
-            }
-            if !matches!(pin.content(), Content::Inline(_)) {
-                self.note_access(&pin);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what lies in one block; false if a slot is in it by now, and what is pinned is not it.
-    fn read_piece(
-        &mut self,
-        pin: &Pin<'_, E>,
-        piece: &Piece,
-        buf: &mut [u8],
-    ) -> Result<bool, Error> {
-        let layout = self.layout();
-        let stored = self.table.stored(piece.block, pin.content())?;
-        let is_whole = piece.within.len() == layout.block_bytes();
-        if is_whole
-            && let Some(stored) = &stored
-            && stored.members == Members::all(layout.slots())
-            && self.table.live(piece.block) == stored.members
-        {
-            let codec = &mut *self.workspace.blocks().packer.codec;
-            let read = stored.decode(codec, buf);
-            read.map_err(|source| self.table.corrupt(piece.block, source))?;
-            self.share.of_blocks.count_read(true);
-            return Ok(true);
-        }
-        if stored.is_some() {
-            self.share.of_blocks.count_read(is_whole);
-        }
-        for part in parts(piece.within.start as u64, piece.within.len()) {
-            let buf = &mut buf[part.request.clone()];
-            if !self.read_in_block(piece.block, stored.as_ref(), &part, buf)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads from slot `part.slot` of a block; false as [`read_piece`](Self::read_piece).
-    fn read_in_block(
-        &mut self,
-        block: u32,
-        stored: Option<&Stored<'_>>,
-        part: &Part,
-        buf: &mut [u8],
-    ) -> Result<bool, Error> {
-        let slot = self.layout().first_slot(block) + part.slot;
-        if !self.table.is_in_block(slot) {
-            let pin = self.table.pool.pin(self.layout().word(slot));
-            if !slot::is_in_block(pin.content()) {
-                let (at, workspace) = (part.within.start, &mut *self.workspace);
-                slot::decode(pin.content(), at, buf, workspace, slot)?;
-                self.share.of_slots.count_read(part.is_whole());
-                self.note_access(&pin);
-                return Ok(true);
-            }
-        }
-        let Some(stored) = stored else { return Ok(false) };
-        let decoded = decoded(self.table, self.workspace.blocks(), block, stored)?.0;
-        let bytes = decoded.slot(part.slot).ok_or_else(|| self.table.damaged(block))?;
-        buf.copy_from_slice(&bytes[part.within.clone()]);
-        Ok(true)
-    }
-
-    /// Writes to a slot that is in its block, zeros without `data`; false if it no longer is.
-    pub(crate) fn write_in_block(
-        &mut self,
-        part: &Part,
-        data: Option<&[u8]>,
-    ) -> Result<bool, Error> {
-        let (table, layout) = (self.table, self.layout());
-        let block = layout.block_of(part.slot);
-        let Some(word) = table.pool.lock_existing(layout.block_word(block)) else {
-            return Ok(false);
-        };
-        let slot_word = table.lock(part.slot, self.seconds)?;
-        let Some(stored) = table.stored(block, word.content())? else { return Ok(false) };
-        if !slot::is_in_block(slot_word.content()) {
-            return Ok(false);
-        }
-        let nth = part.slot - layout.first_slot(block);
-        let mut slot = [0; BLOCK];
-        if !part.is_whole() {
-            let decoded = decoded(table, self.workspace.blocks(), block, &stored)?.0;
-            slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
-        }
-        part.change(&mut slot, data);
-        let Workspace { codec, scratch, .. } = &mut *self.workspace;
-        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, table.shared.huge_size)?;
-        self.share.of_blocks.count_write(false);
-        match put(table, self.share, (part.slot, slot_word), encoded) {
-            Ok(_) => {
-                self.settle(block, word, Settle::IfWorth);
-                Ok(true)
-            }
-            // No room beside the block: it is stored anew with the slot, at its own place if it fits (I6).
-            Err(refused) => {
-                let members = table.live(block);
-                let stored_anew = self.store(block, word, members, Some((nth, &slot)));
-                stored_anew.map(|()| true).map_err(|_| refused)
-            }
-        }
-    }
-
-    /// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if there is a `patch`.
-    fn store(
-        &mut self,
-        block: u32,
-        word: Exclusive<'_, E>,
-        members: Members,
-        patch: Option<(u32, &[u8])>,
-    ) -> Result<(), Error> {
-        let table = self.table;
-        let Some(stored) = table.stored(block, word.content())? else { return Ok(()) };
-        if members.iter().any(|nth| !stored.members.has(nth)) {
-            return Err(table.damaged(block));
-        }
-        let (decoded, packer) = decoded(table, self.workspace.blocks(), block, &stored)?;
-        let slot = |nth| match patch {
-            Some((patched, bytes)) if patched == nth => bytes,
-            _ => decoded.slot(nth).unwrap_or_default(),
-        };
-        let object = packer.pack(members, slot)?;
-        let first = self.table.shared.layout.first_slot(block);
-        let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
-        replace(table, self.share, (block, word), Some((room, object)));
-        self.share.of_blocks.rewrites.add(1);
-        Ok(())
-    }
-
-    /// Frees the object of a block that is locked, if none of its slots is in it any more, or stores it anew without the
-    /// dead ones. Where there is no room for that they stay.
-    fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
-        let table = self.table;
-        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
-        let live = table.live(block);
-        let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
-        if live == Members::default() {
-            replace(table, self.share, (block, word), None);
-            return;
-        }
-        let is_worth = || {
-            let (all, all_dead) = table.shared.counters.in_objects();
-            dead * DEAD_SHARE >= count || all_dead * DEAD_SHARE_OF_ALL > all
-        };
-        if dead > 0 && (when == Settle::IfDead || is_worth()) {
-            let _ = self.store(block, word, live, None);
-        }
-    }
-
-    /// Frees the first of some slots; from where to go on.
-    pub(crate) fn free_some_in_blocks(&mut self, slots: Range<u64>) -> u64 {
-        let (pool, layout) = (&self.table.pool, self.layout());
-        let mut next = slots.start;
-        for _ in 0..BLOCKS {
-            let made = pool.first_made(layout.word(next as u32).into()).unwrap_or(u64::MAX);
-            let made = made.min(u32::MAX.into()) as u32;
-            let slot = match layout.whose(made) {
-                Whose::Slot(slot) => slot,
-                Whose::Block(block) => layout.first_slot(block),
-            };
-            let start = u64::from(slot).clamp(next, slots.end);
-            if start == slots.end {
-                next = slots.end;
-                break;
-            }
-            let block = layout.block_of(start as u32);
-            next = (u64::from(layout.first_slot(block)) + u64::from(layout.slots())).min(slots.end);
-            while !self.free_in_block(block, start as u32..next as u32) {}
-        }
-        self.share.notify_free.add((next - slots.start) as i64);
-        next
-    }
-
-    /// Frees some slots of a block; false if one of them has become part of it meanwhile.
-    fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> bool {
-        let (pool, layout) = (&self.table.pool, self.layout());
-        let block_word = pool.lock_existing(layout.block_word(block));
-        for slot in slots {
-            let Some(word) = pool.lock_existing(layout.word(slot)) else { continue };
-            if block_word.is_none() && slot::is_in_block(word.content()) {
-                return false;
-            }
-            self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
-        }
-        if let Some(word) = block_word {
-            self.settle(block, word, Settle::IfWorth);
-        }
-        true
-    }
-}
-
-/// A block's slots decompressed, and what to make an object of them with. Its word is pinned or locked.
-fn decoded<'b, E: BesideSlot>(
-    table: &Table<E>,
-    blocks: &'b mut BlockStream,
-    block: u32,
-    stored: &Stored<'_>,
-) -> Result<(&'b Decoded, &'b mut Packer), Error> {
-    let BlockStream { packer, cache } = blocks;
-    let version = table.shared.versions.now(block);
-    let decoded = cache.get(block, version, |buf| {
-        let decoded = stored.decode(&mut *packer.codec, buf);
-        decoded.map(|()| stored.members).map_err(|source| table.corrupt(block, source))
-    })?;
-    Ok((decoded, packer))
-}
-
-/// Gives a block's word what it is to hold, and counts it; what it held.
-fn replace<'t, E: BesideSlot>(
-    table: &Table<E>,
-    share: &Share,
-    (block, word): (u32, Exclusive<'t, E>),
-    new: Option<(Room<'t>, &[u8])>,
-) -> Old {
-    let slots = table.shared.layout.slots();
-    let held_before = held(word.content(), slots);
-    table.shared.versions.raise(block);
-    let (old, held_now) = match new {
-        Some((room, bytes)) => {
-            let now = held(Content::Object { bytes, mark: ACCESSED }, slots);
-            (word.commit(room, bytes, ACCESSED), now)
-        }
-        None => (word.set_inline(0), Held::Nothing),
-    };
-    share.changed(held_before, held_now);
-    old
-}
-
-/// What a block's word holds.
-pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
-    let Content::Object { bytes, .. } = content else { return Held::Nothing };
-    let stored = Stored::new(bytes, slots);
-    let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
-    Held::Block { bytes: bytes.len(), slots, is_raw }
-}
+use crate::{Error, fill};
+use cache::Decoded;
+use object::Stored;
+use zsmalloc::{BesideSlot, Content, Exclusive, Old, Room};
 
 impl<E: BesideSlot> Table<E> {
     /// What a slot's word holds at this moment.
@@ -423,25 +76,49 @@ impl<E: BesideSlot> Table<E> {
     fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.shared.layout.first_slot(block).into() }
     }
+}
 
-    /// Stores all blocks anew that have dead slots.
-    pub(crate) fn settle_all(&self) {
-        let layout = self.shared.layout;
-        let (_, dead) = self.shared.counters.in_objects();
-        let mut next = Some(0).filter(|_| dead > 0);
-        let mut blocks = Vec::new();
-        while let Some(from) = next {
-            next = self.pool.look_at_some(from, |word, held, _| {
-                if let (Whose::Block(block), Old::Object { .. }) = (layout.whose(word), held) {
-                    blocks.push(block);
-                }
-            });
-            for block in blocks.drain(..) {
-                let mut request = Request::begin(self);
-                if let Some(word) = self.pool.lock_existing(layout.block_word(block)) {
-                    request.settle(block, word, Settle::IfDead);
-                }
-            }
+/// A block's slots decompressed, and what to make an object of them with. Its word is pinned or locked.
+fn decoded<'b, E: BesideSlot>(
+    table: &Table<E>,
+    blocks: &'b mut BlockStream,
+    block: u32,
+    stored: &Stored<'_>,
+) -> Result<(&'b Decoded, &'b mut Packer), Error> {
+    let BlockStream { packer, cache } = blocks;
+    let version = table.shared.versions.now(block);
+    let decoded = cache.get(block, version, |buf| {
+        let decoded = stored.decode(&mut *packer.codec, buf);
+        decoded.map(|()| stored.members).map_err(|source| table.corrupt(block, source))
+    })?;
+    Ok((decoded, packer))
+}
+
+/// Gives a block's word what it is to hold, and counts it; what it held.
+fn replace<'t, E: BesideSlot>(
+    table: &Table<E>,
+    share: &Share,
+    (block, word): (u32, Exclusive<'t, E>),
+    new: Option<(Room<'t>, &[u8])>,
+) -> Old {
+    let slots = table.shared.layout.slots();
+    let held_before = held(word.content(), slots);
+    table.shared.versions.raise(block);
+    let (old, held_now) = match new {
+        Some((room, bytes)) => {
+            let now = held(Content::Object { bytes, mark: ACCESSED }, slots);
+            (word.commit(room, bytes, ACCESSED), now)
         }
-    }
+        None => (word.set_inline(0), Held::Nothing),
+    };
+    share.changed(held_before, held_now);
+    old
+}
+
+/// What a block's word holds.
+pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
+    let Content::Object { bytes, .. } = content else { return Held::Nothing };
+    let stored = Stored::new(bytes, slots);
+    let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
+    Held::Block { bytes: bytes.len(), slots, is_raw }
 }

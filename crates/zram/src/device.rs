@@ -1,6 +1,6 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
-use crate::cache::Versions;
+use crate::blocks::Versions;
 use crate::layout::Layout;
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;

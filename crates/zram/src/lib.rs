@@ -1,7 +1,7 @@
-//! zram: a device of 4 KiB slots whose data lies compressed in memory.
+//! zram: a device of 4 KiB slots whose data lies compressed in memory, one by one or several as one block.
 //!
 //! ```text
-//!   write(offset, bytes): split into slots -> same-filled? -> zcomp compresses -> worth it?
+//!   write(offset, bytes): split into blocks and slots -> same-filled? -> zcomp compresses -> worth it?
 //!     -> zsmalloc stores -> slot swapped under its lock -> what it held before is freed
 //!   read(offset, buf): slot under its lock -> fill pattern | object decompressed in place
 //! ```
@@ -11,9 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
-mod block;
 mod blocks;
-mod cache;
 mod clock;
 mod config;
 mod device;

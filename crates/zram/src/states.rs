@@ -1,6 +1,6 @@
 //! What is known of each slot beside its data: how it is stored, its marks and when it was accessed.
 
-use crate::block::Members;
+use crate::blocks::Members;
 use crate::layout::Whose;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
 use crate::stat::{Counters, Held, MmStat};

@@ -1,7 +1,6 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
-use crate::block::Packer;
-use crate::cache::Cache;
+use crate::blocks::{Cache, Packer};
 use crate::layout::Layout;
 use crate::{BLOCK, Config, Error};
 use page::fork::Mutex;

@@ -3,7 +3,7 @@
 //! Lock order: stream, slot (the pool's word), then the pool's own.
 
 use crate::Error;
-use crate::cache::Versions;
+use crate::blocks::Versions;
 use crate::layout::Layout;
 use crate::request::{self, Request};
 use crate::stat::Counters;

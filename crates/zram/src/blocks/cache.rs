@@ -3,7 +3,7 @@
 //! Each is kept with the version of its block. Who changes a block's object raises the version first, with the block's
 //! word locked; who reads looks at it with the word pinned. So what has the version of now is what the object holds.
 
-use crate::block::Members;
+use super::object::Members;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes of decompressed blocks that a stream keeps, but for the least.

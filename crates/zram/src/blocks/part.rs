@@ -1,0 +1,182 @@
+//! What happens to parts of a block: slots of it are overwritten or freed, and it is stored anew without them.
+
+use super::object::Members;
+use super::{decoded, replace};
+use crate::layout::Whose;
+use crate::parts::Part;
+use crate::request::{Request, put};
+use crate::slot;
+use crate::stat::Held;
+use crate::streams::Workspace;
+use crate::table::Table;
+use crate::{BLOCK, Error};
+use std::ops::Range;
+use zsmalloc::{BesideSlot, Exclusive, Old};
+
+/// Blocks that a discard looks at before it gives its stream back.
+const BLOCKS: usize = 1 << 14;
+/// A block is stored anew without its dead slots when they are this share of it, or of all there are on the device
+/// too many are dead.
+const DEAD_SHARE: u32 = 2;
+const DEAD_SHARE_OF_ALL: u64 = 32;
+
+/// When a block is stored anew without its dead slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    /// When it is worth it.
+    IfWorth,
+    /// If it has any.
+    IfDead,
+}
+
+impl<E: BesideSlot> Request<'_, E> {
+    /// Writes to a slot that is in its block, zeros without `data`; false if it no longer is.
+    pub(crate) fn write_in_block(
+        &mut self,
+        part: &Part,
+        data: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        let (table, layout) = (self.table, self.layout());
+        let block = layout.block_of(part.slot);
+        let Some(word) = table.pool.lock_existing(layout.block_word(block)) else {
+            return Ok(false);
+        };
+        let slot_word = table.lock(part.slot, self.seconds)?;
+        let Some(stored) = table.stored(block, word.content())? else { return Ok(false) };
+        if !slot::is_in_block(slot_word.content()) {
+            return Ok(false);
+        }
+        let nth = part.slot - layout.first_slot(block);
+        let mut slot = [0; BLOCK];
+        if !part.is_whole() {
+            let decoded = decoded(table, self.workspace.blocks(), block, &stored)?.0;
+            slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
+        }
+        part.change(&mut slot, data);
+        let Workspace { codec, scratch, .. } = &mut *self.workspace;
+        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, table.shared.huge_size)?;
+        self.share.of_blocks.count_write(false);
+        match put(table, self.share, (part.slot, slot_word), encoded) {
+            Ok(_) => {
+                self.settle(block, word, Settle::IfWorth);
+                Ok(true)
+            }
+            // No room beside the block: it is stored anew with the slot, at its own place if it fits (I6).
+            Err(refused) => {
+                let members = table.live(block);
+                let stored_anew = self.store(block, word, members, Some((nth, &slot)));
+                stored_anew.map(|()| true).map_err(|_| refused)
+            }
+        }
+    }
+
+    /// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if there is a `patch`.
+    fn store(
+        &mut self,
+        block: u32,
+        word: Exclusive<'_, E>,
+        members: Members,
+        patch: Option<(u32, &[u8])>,
+    ) -> Result<(), Error> {
+        let table = self.table;
+        let Some(stored) = table.stored(block, word.content())? else { return Ok(()) };
+        if members.iter().any(|nth| !stored.members.has(nth)) {
+            return Err(table.damaged(block));
+        }
+        let (decoded, packer) = decoded(table, self.workspace.blocks(), block, &stored)?;
+        let slot = |nth| match patch {
+            Some((patched, bytes)) if patched == nth => bytes,
+            _ => decoded.slot(nth).unwrap_or_default(),
+        };
+        let object = packer.pack(members, slot)?;
+        let first = self.table.shared.layout.first_slot(block);
+        let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
+        replace(table, self.share, (block, word), Some((room, object)));
+        self.share.of_blocks.rewrites.add(1);
+        Ok(())
+    }
+
+    /// Frees the object of a block that is locked, if none of its slots is in it any more, or stores it anew without the
+    /// dead ones. Where there is no room for that they stay.
+    fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
+        let table = self.table;
+        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
+        let live = table.live(block);
+        let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
+        if live == Members::default() {
+            replace(table, self.share, (block, word), None);
+            return;
+        }
+        let is_worth = || {
+            let (all, all_dead) = table.shared.counters.in_objects();
+            dead * DEAD_SHARE >= count || all_dead * DEAD_SHARE_OF_ALL > all
+        };
+        if dead > 0 && (when == Settle::IfDead || is_worth()) {
+            let _ = self.store(block, word, live, None);
+        }
+    }
+
+    /// Frees the first of some slots; from where to go on.
+    pub(crate) fn free_some_in_blocks(&mut self, slots: Range<u64>) -> u64 {
+        let (pool, layout) = (&self.table.pool, self.layout());
+        let mut next = slots.start;
+        for _ in 0..BLOCKS {
+            let made = pool.first_made(layout.word(next as u32).into()).unwrap_or(u64::MAX);
+            let made = made.min(u32::MAX.into()) as u32;
+            let slot = match layout.whose(made) {
+                Whose::Slot(slot) => slot,
+                Whose::Block(block) => layout.first_slot(block),
+            };
+            let start = u64::from(slot).clamp(next, slots.end);
+            if start == slots.end {
+                next = slots.end;
+                break;
+            }
+            let block = layout.block_of(start as u32);
+            next = (u64::from(layout.first_slot(block)) + u64::from(layout.slots())).min(slots.end);
+            while !self.free_in_block(block, start as u32..next as u32) {}
+        }
+        self.share.notify_free.add((next - slots.start) as i64);
+        next
+    }
+
+    /// Frees some slots of a block; false if one of them has become part of it meanwhile.
+    fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> bool {
+        let (pool, layout) = (&self.table.pool, self.layout());
+        let block_word = pool.lock_existing(layout.block_word(block));
+        for slot in slots {
+            let Some(word) = pool.lock_existing(layout.word(slot)) else { continue };
+            if block_word.is_none() && slot::is_in_block(word.content()) {
+                return false;
+            }
+            self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+        }
+        if let Some(word) = block_word {
+            self.settle(block, word, Settle::IfWorth);
+        }
+        true
+    }
+}
+
+impl<E: BesideSlot> Table<E> {
+    /// Stores all blocks anew that have dead slots.
+    pub(crate) fn settle_all(&self) {
+        let layout = self.shared.layout;
+        let (_, dead) = self.shared.counters.in_objects();
+        let mut next = Some(0).filter(|_| dead > 0);
+        let mut blocks = Vec::new();
+        while let Some(from) = next {
+            next = self.pool.look_at_some(from, |word, held, _| {
+                if let (Whose::Block(block), Old::Object { .. }) = (layout.whose(word), held) {
+                    blocks.push(block);
+                }
+            });
+            for block in blocks.drain(..) {
+                let mut request = Request::begin(self);
+                if let Some(word) = self.pool.lock_existing(layout.block_word(block)) {
+                    request.settle(block, word, Settle::IfDead);
+                }
+            }
+        }
+    }
+}

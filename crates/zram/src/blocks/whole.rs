@@ -1,0 +1,174 @@
+//! Requests that cover blocks whole, and reads of any part of them.
+
+use super::object::{Members, Stored};
+use super::{decoded, replace};
+use crate::layout::Piece;
+use crate::parts::{Part, parts};
+use crate::request::Request;
+use crate::slot;
+use crate::{BLOCK, Error, fill};
+use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old, Pin};
+
+/// Most slots of a block.
+const SLOTS_MAX: usize = 1 << ORDER_MAX;
+
+/// What the slots of a block that is written whole are to hold.
+struct Sorted {
+    /// Those that its object is to have.
+    members: Members,
+    payloads: [u64; SLOTS_MAX],
+}
+
+impl Sorted {
+    fn new(block: &[u8]) -> Self {
+        let mut sorted = Sorted { members: Members::default(), payloads: [fill::IN_BLOCK; _] };
+        for (nth, slot) in block.chunks_exact(BLOCK).enumerate() {
+            match fill::pattern_of(slot).and_then(fill::to_payload) {
+                Some(payload) => sorted.payloads[nth] = payload,
+                None => sorted.members = sorted.members.with(nth as u32),
+            }
+        }
+        sorted
+    }
+}
+
+impl<E: BesideSlot> Request<'_, E> {
+    pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        for piece in self.layout().pieces(offset, bytes.len()) {
+            let at = offset + piece.request.start as u64;
+            let data = &bytes[piece.request.clone()];
+            if piece.within.len() == self.layout().block_bytes() {
+                let written = self.write_block(piece.block, data);
+                if written.inspect_err(|_| self.share.failed_writes.add(1))? {
+                    continue;
+                }
+                self.share.of_blocks.splits.add(1);
+            }
+            self.write_slots(at, data)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a whole block as one object; false, and nothing is changed, if the pool has no room for that.
+    fn write_block(&mut self, block: u32, data: &[u8]) -> Result<bool, Error> {
+        let (table, layout) = (self.table, self.layout());
+        let sorted = Sorted::new(data);
+        if self.workspace.is_alike {
+            table.pool.prefetch(layout.block_word(block));
+        }
+        let packer = &mut self.workspace.blocks().packer;
+        let slot = |nth: u32| &data[nth as usize * BLOCK..][..BLOCK];
+        let object = match sorted.members {
+            none if none == Members::default() => None,
+            all if all == Members::all(layout.slots()) => Some(packer.pack_whole(data)?),
+            some => Some(packer.pack(some, slot)?),
+        };
+        let object_len = object.map(<[u8]>::len);
+        let word = table.lock_block(block, self.seconds)?;
+        let room = match object.map(|object| word.reserve(object)) {
+            Some(Err(_)) => return Ok(false),
+            room => room.and_then(Result::ok),
+        };
+        let mut changed = [const { None }; SLOTS_MAX];
+        for nth in 0..layout.slots() {
+            let slot = layout.first_slot(block) + nth;
+            let payload = sorted.payloads[nth as usize];
+            if table.held_by(slot) != Old::Inline(payload) {
+                changed[nth as usize] = Some((table.lock(slot, self.seconds)?, payload));
+            }
+        }
+        // From here on nothing fails.
+        for (word, payload) in changed.into_iter().flatten() {
+            let old = slot::held_before(word.set_inline(payload));
+            self.share.changed(old, slot::held_inline(payload));
+        }
+        let old = replace(table, self.share, (block, word), room.zip(object));
+        self.workspace.is_alike = object_len.is_some_and(|len| slot::are_alike(old, len));
+        self.share.of_blocks.count_write(true);
+        Ok(true)
+    }
+
+    pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let (pool, layout) = (&self.table.pool, self.layout());
+        let mut pieces = layout.pieces(offset, buf.len()).peekable();
+        let mut next = None;
+        while let Some(piece) = pieces.next() {
+            let mut pin = next.take().unwrap_or_else(|| pool.pin(layout.block_word(piece.block)));
+            // As for slots: the next block's bytes come from memory while this one is decompressed.
+            next = pieces.peek().map(|next| pool.pin(layout.block_word(next.block)));
+            next.iter().for_each(Pin::prefetch);
+            let buf = &mut buf[piece.request.clone()];
+            let mut read = |request: &mut Self, pin: &_| {
+                let read = request.read_piece(pin, &piece, buf);
+                read.inspect_err(|_| request.share.failed_reads.add(1))
+            };
+            while !read(self, &pin)? {
+                // Pins are waited for in ascending order.
+                (next, pin) = (None, pool.pin(layout.block_word(piece.block)));
+            }
+            if !matches!(pin.content(), Content::Inline(_)) {
+                self.note_access(&pin);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what lies in one block; false if a slot is in it by now, and what is pinned is not it.
+    fn read_piece(
+        &mut self,
+        pin: &Pin<'_, E>,
+        piece: &Piece,
+        buf: &mut [u8],
+    ) -> Result<bool, Error> {
+        let layout = self.layout();
+        let stored = self.table.stored(piece.block, pin.content())?;
+        let is_whole = piece.within.len() == layout.block_bytes();
+        if is_whole
+            && let Some(stored) = &stored
+            && stored.members == Members::all(layout.slots())
+            && self.table.live(piece.block) == stored.members
+        {
+            let codec = &mut *self.workspace.blocks().packer.codec;
+            let read = stored.decode(codec, buf);
+            read.map_err(|source| self.table.corrupt(piece.block, source))?;
+            self.share.of_blocks.count_read(true);
+            return Ok(true);
+        }
+        if stored.is_some() {
+            self.share.of_blocks.count_read(is_whole);
+        }
+        for part in parts(piece.within.start as u64, piece.within.len()) {
+            let buf = &mut buf[part.request.clone()];
+            if !self.read_in_block(piece.block, stored.as_ref(), &part, buf)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads from slot `part.slot` of a block; false as [`read_piece`](Self::read_piece).
+    fn read_in_block(
+        &mut self,
+        block: u32,
+        stored: Option<&Stored<'_>>,
+        part: &Part,
+        buf: &mut [u8],
+    ) -> Result<bool, Error> {
+        let slot = self.layout().first_slot(block) + part.slot;
+        if !self.table.is_in_block(slot) {
+            let pin = self.table.pool.pin(self.layout().word(slot));
+            if !slot::is_in_block(pin.content()) {
+                let (at, workspace) = (part.within.start, &mut *self.workspace);
+                slot::decode(pin.content(), at, buf, workspace, slot)?;
+                self.share.of_slots.count_read(part.is_whole());
+                self.note_access(&pin);
+                return Ok(true);
+            }
+        }
+        let Some(stored) = stored else { return Ok(false) };
+        let decoded = decoded(self.table, self.workspace.blocks(), block, stored)?.0;
+        let bytes = decoded.slot(part.slot).ok_or_else(|| self.table.damaged(block))?;
+        buf.copy_from_slice(&bytes[part.within.clone()]);
+        Ok(true)
+    }
+}

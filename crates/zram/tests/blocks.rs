@@ -1,0 +1,392 @@
+//! Blocks of several slots: parts of them read, written and discarded, from one thread and from eight.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use page::{RefuseNth, page_size};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use support::data::data;
+use support::load::is_long;
+use support::shadow::Shadow;
+use zram::{BLOCK, Compaction, Config, Device, Error, OrderStat};
+use zsmalloc::{Geometry, KernelGeometry};
+
+fn config(block: usize, disksize: usize) -> Config {
+    Config { block, streams: Some(2), ..Config::new(disksize as u64).unwrap() }
+}
+
+fn device(block: usize, disksize: usize) -> Device {
+    Device::new(config(block, disksize)).unwrap()
+}
+
+fn of_blocks(device: &Device) -> OrderStat {
+    device.order_stats().pop().unwrap()
+}
+
+fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| rng.u8(..)).collect()
+}
+
+/// Compresses to about a half, whatever the length.
+fn half(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let mut bytes = noise(rng, len);
+    bytes.chunks_mut(64).for_each(|chunk| chunk[32..].fill(7));
+    bytes
+}
+
+/// A range that begins or ends at, or just beside, the edge of a block or a slot, or anywhere.
+fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
+    let mut point = || {
+        let unit = [1, BLOCK, block][rng.usize(..3)];
+        let beside = [0, 0, 0, 1, 7, BLOCK - 1][rng.usize(..6)];
+        (rng.usize(..=len) / unit * unit + beside).min(len)
+    };
+    let (a, b) = (point(), point());
+    let (from, to) = (a.min(b), a.max(b));
+    (from, (to - from).min(3 * block + BLOCK))
+}
+
+fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
+    let (at, len) = range(rng, shadow.device.block(), shadow.bytes.len());
+    match rng.u32(..20) {
+        0..6 => shadow.write(at, &data(rng, len))?,
+        6..8 => {
+            let whole = shadow.device.block();
+            let at = at / whole * whole;
+            let len = whole.min(shadow.bytes.len() - at);
+            // Slots of every kind in one block.
+            let bytes: Vec<u8> = (0..len / BLOCK).flat_map(|_| data(rng, BLOCK)).collect();
+            shadow.write(at, &bytes)?;
+        }
+        8..10 => shadow.discard(at, len),
+        10 => shadow.write_zeroes(at, len)?,
+        11 => shadow.device.mark_idle()?,
+        12 if rng.u32(..8) == 0 => drop(shadow.device.compact()),
+        _ => shadow.compare(at, len),
+    }
+    Ok(())
+}
+
+#[test]
+fn a_shadow_agrees_at_every_order() {
+    let steps = if is_long() { 200_000 } else { 2_500 };
+    let kernel = Geometry::Kernel(KernelGeometry::default());
+    for (nth, (order, algorithm, geometry)) in [
+        (0, "lz4", Geometry::default()),
+        (1, "lz4", Geometry::default()),
+        (2, "zstd", Geometry::default()),
+        (3, "lz4", kernel),
+        (4, "lz4hc", Geometry::default()),
+        (4, "zstd", kernel),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        println!("order {order}, {algorithm}, {geometry:?}");
+        let block = BLOCK << order;
+        let mut rng = Rng::with_seed(nth as u64);
+        // The last block is not a whole one.
+        let len = 12 * block + BLOCK;
+        let algorithm = zcomp::by_name(algorithm).unwrap();
+        let config = Config { algorithm, geometry, ..config(block, len) };
+        let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, len);
+        for nth in 0..steps {
+            step(&mut shadow, &mut rng).unwrap();
+            if nth % 100 == 0 {
+                shadow.device.check();
+                shadow.compare(0, len);
+            }
+        }
+        shadow.discard(0, len);
+        shadow.device.check();
+        assert_eq!(shadow.device.mm_stat().orig_data_size, 0);
+        assert_eq!(of_blocks(&shadow.device).dead_slots, 0);
+    }
+}
+
+#[test]
+fn a_limit_that_swings_loses_nothing() {
+    for order in [1, 2, 4] {
+        let block = BLOCK << order;
+        let len = 16 * block;
+        let mut rng = Rng::with_seed(order);
+        let mut shadow = Shadow::of(device(block, len), 0, len);
+        let mut refused = 0;
+        for nth in 0..if is_long() { 100_000 } else { 2_000 } {
+            if nth % 50 == 0 {
+                let pages = rng.u64(1..=(len / page_size() / 2) as u64);
+                shadow.device.set_mem_limit(Some(pages * page_size() as u64));
+                shadow.device.check();
+            }
+            match step(&mut shadow, &mut rng) {
+                Ok(()) => {}
+                Err(Error::OutOfMemory { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(refused > 20, "order {order}: refused {refused} times only");
+        shadow.device.check();
+        shadow.compare(0, len);
+        println!("order {order}: {refused} refused, {:?}", of_blocks(&shadow.device));
+    }
+}
+
+#[test]
+fn every_refusal_loses_nothing() {
+    for (order, from_then_on) in [(2, false), (2, true), (4, false)] {
+        let block = BLOCK << order;
+        let len = 4 * block;
+        for nth in 1.. {
+            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
+            let config = Config {
+                supply: Some(supply.clone()),
+                compaction: Compaction::Manual,
+                ..config(block, len)
+            };
+            match Device::new(config) {
+                Err(error) => assert_eq!(error.errno(), 12, "{error}"),
+                Ok(device) => {
+                    let mut shadow = Shadow::of(device, 0, len);
+                    let mut rng = Rng::with_seed(7);
+                    for _ in 0..40 {
+                        if let Err(error) = step(&mut shadow, &mut rng) {
+                            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+                        }
+                    }
+                    shadow.device.check();
+                    shadow.compare(0, len);
+                    shadow.discard(0, len);
+                    shadow.device.check();
+                    assert_eq!(shadow.device.mm_stat().orig_data_size, 0);
+                }
+            }
+            if supply.requests() < nth {
+                assert!(nth > 30, "{nth} requests only");
+                break;
+            }
+        }
+    }
+}
+
+/// A slot's content: which it is, its version, and what follows from both. Half of them compress well.
+fn stamped(slot: usize, version: u64) -> Vec<u8> {
+    let mut rng = Rng::with_seed((slot as u64) << 40 | version);
+    let run = if version % 2 == 0 { 400 } else { 20 };
+    let mut bytes = [slot as u64, version].map(u64::to_ne_bytes).concat();
+    while bytes.len() < BLOCK {
+        let len = (bytes.len() + rng.usize(1..=run)).min(BLOCK);
+        bytes.resize(len, rng.u8(..));
+    }
+    bytes
+}
+
+/// Writers of slots and of whole blocks, of the same ones: no read finds a mixture, another slot's data, or an older
+/// version than was there before it began.
+#[test]
+fn stress_conversions_under_eight_threads() {
+    for order in [1, 2, 4] {
+        let block = BLOCK << order;
+        let slots = 6 << order;
+        let device = device(block, slots * BLOCK);
+        // Versions a slot has had for sure; who writes it has it locked.
+        let versions: Vec<_> = (0..slots).map(|_| (Mutex::new(0), AtomicU64::new(0))).collect();
+        let write = |first: usize, count: usize, is_gone: bool| {
+            let mut locked: Vec<_> =
+                versions[first..first + count].iter().map(|of| of.0.lock().unwrap()).collect();
+            locked.iter_mut().for_each(|version| **version += 1);
+            let slots = (first..).zip(&locked).map(|(slot, version)| stamped(slot, **version));
+            let bytes = slots.collect::<Vec<_>>().concat();
+            let at = (first * BLOCK) as u64;
+            match is_gone {
+                false => device.write(at, &bytes).unwrap(),
+                true => device.discard(at, bytes.len() as u64).unwrap(),
+            }
+            for (of, version) in versions[first..].iter().zip(&locked) {
+                // What was discarded reads as zeros until the next version: any may be found then.
+                of.1.store(if is_gone { 0 } else { **version }, Relaxed);
+            }
+        };
+        let read = |first: usize, count: usize| {
+            let before: Vec<u64> =
+                versions[first..first + count].iter().map(|of| of.1.load(Relaxed)).collect();
+            let mut bytes = vec![0xee; count * BLOCK];
+            device.read((first * BLOCK) as u64, &mut bytes).unwrap();
+            for (nth, found) in bytes.chunks(BLOCK).enumerate() {
+                let slot = first + nth;
+                let version = u64::from_ne_bytes(*found[8..].first_chunk().unwrap());
+                if version == 0 {
+                    assert!(found.iter().all(|&byte| byte == 0), "slot {slot} is torn");
+                    continue;
+                }
+                assert!(found == stamped(slot, version), "slot {slot} holds another's, or is torn");
+                let after = versions[slot].1.load(Relaxed);
+                let is_stale = after != 0 && before[nth] <= after && version < before[nth];
+                assert!(!is_stale, "slot {slot}: {version} after {}", before[nth]);
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (device, write, read) = (&device, &write, &read);
+                scope.spawn(move || {
+                    let mut rng = Rng::with_seed(thread);
+                    for _ in 0..if is_long() { 100_000 } else { 1_500 } {
+                        let first = rng.usize(..slots);
+                        match rng.u32(..16) {
+                            0..4 => write(first >> order << order, 1 << order, false),
+                            4..7 => write(first, 1, false),
+                            7 => write(first, rng.usize(1..=(slots - first).min(3)), rng.bool()),
+                            8 if rng.u32(..32) == 0 => drop(device.compact()),
+                            9 => device.mark_idle().unwrap(),
+                            10 => drop(device.block_state().count()),
+                            _ => read(first, rng.usize(1..=(slots - first).min(2 << order))),
+                        }
+                    }
+                });
+            }
+        });
+        device.check();
+        read(0, slots);
+        let stat = of_blocks(&device);
+        println!("order {order}: {stat:?}");
+        assert!(stat.written > 0 && stat.partial_writes > 0 && stat.rewrites > 0, "{stat:?}");
+        device.discard(0, device.disksize()).unwrap();
+        device.check();
+        assert_eq!(device.mm_stat().orig_data_size, 0);
+    }
+}
+
+#[test]
+fn what_is_done_with_blocks_is_counted() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(1));
+    let device = device(block, 64 * block);
+    let bytes = half(&mut rng, 3 * block);
+    device.write(block as u64, &bytes).unwrap();
+    let mut back = vec![0; 3 * block];
+    device.read(block as u64, &mut back).unwrap();
+    assert!(back == bytes);
+    let stat = of_blocks(&device);
+    assert_eq!((stat.block, stat.written, stat.read), (block as u64, 3, 3));
+    // A slot of it, eight times: decompressed once, but not read whole.
+    (0..8).for_each(|nth| device.read(block as u64 + nth * 512, &mut back[..512]).unwrap());
+    assert_eq!(of_blocks(&device).partial_reads, 8);
+    // The third slot of the first: it has one of its own, and one of four is not yet too many. Two are.
+    let at = |slot: usize| (block + slot * BLOCK) as u64;
+    device.write(at(2), &bytes[..BLOCK]).unwrap();
+    let stat = of_blocks(&device);
+    assert_eq!((stat.partial_writes, stat.dead_slots + stat.rewrites), (1, 1));
+    device.discard(at(0), 2 * BLOCK as u64).unwrap();
+    let stat = of_blocks(&device);
+    assert_eq!((stat.dead_slots, device.mm_stat().orig_data_size), (0, 10 * BLOCK as u64));
+    device.discard(at(3), BLOCK as u64).unwrap();
+    device.check();
+    assert_eq!(device.mm_stat().orig_data_size, 9 * BLOCK as u64);
+}
+
+#[test]
+fn same_filled_slots_cost_nothing() {
+    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(2));
+    let (one, other) = (device(block, 4 * block), device(block, 4 * block));
+    let mut bytes = half(&mut rng, 8 * BLOCK);
+    one.write(0, &bytes).unwrap();
+    one.discard(0, one.disksize()).unwrap();
+    // Eight slots of data, and eight of patterns.
+    bytes.resize(block, 0x55);
+    bytes[12 * BLOCK..].fill(0);
+    one.write(0, &bytes).unwrap();
+    let mut back = vec![1; block];
+    one.read(0, &mut back).unwrap();
+    assert!(back == bytes);
+    let stat = one.mm_stat();
+    assert_eq!((stat.same_pages, stat.orig_data_size), (8, block as u64));
+    let mut eight = zcomp::codecs()[0]
+        .prepare(&zcomp::Params::default(), block)
+        .and_then(|prepared| prepared.stream_owned())
+        .unwrap();
+    let alone = eight.compress(&bytes[..8 * BLOCK], &mut vec![0; 2 * block]).unwrap().unwrap();
+    assert_eq!(stat.compr_data_size, alone as u64 + 2);
+    // All of one pattern: no object.
+    other.write(0, &vec![9; block]).unwrap();
+    let stat = other.mm_stat();
+    assert_eq!((stat.same_pages, stat.compr_data_size), (16, 0));
+    other.check();
+}
+
+#[test]
+fn raw_blocks_are_kept_as_they_are() {
+    let (block, mut rng) = (8 * BLOCK, Rng::with_seed(3));
+    let device = device(block, 2 * block);
+    let mut bytes = noise(&mut rng, 2 * block);
+    bytes[block..block + 3 * BLOCK].fill(0);
+    device.write(0, &bytes).unwrap();
+    let stat = device.mm_stat();
+    assert_eq!((stat.huge_pages, stat.same_pages), (8 + 5, 3));
+    assert_eq!(device.block_state().filter(|state| state.is_huge).count(), 13);
+    let mut back = vec![0; 2 * block];
+    device.read(0, &mut back).unwrap();
+    assert!(back == bytes);
+    device.check();
+}
+
+/// At the limit a slot of a block is overwritten at the block's own place.
+#[test]
+fn an_overwrite_that_needs_no_more_room_never_fails() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(4));
+    let device = device(block, 64 * block);
+    let bytes = half(&mut rng, 64 * block);
+    device.write(0, &bytes).unwrap();
+    device.compact();
+    device.set_mem_limit(Some(1));
+    let mut found = vec![0; BLOCK];
+    for slot in (0..256).map(|nth| nth * 37 % 256) {
+        // More zeros than before, so that it needs less.
+        let mut new = bytes[slot * BLOCK..][..BLOCK].to_vec();
+        new[100..3000].fill(0);
+        device.write((slot * BLOCK) as u64, &new).unwrap();
+        device.read((slot * BLOCK) as u64, &mut found).unwrap();
+        assert!(found == new, "slot {slot}");
+    }
+    device.check();
+}
+
+#[test]
+fn nothing_dead_is_left_by_compact() {
+    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(5));
+    let device = device(block, 64 * block);
+    device.write(0, &half(&mut rng, 64 * block)).unwrap();
+    (0..64).for_each(|nth| device.discard((nth * block) as u64, BLOCK as u64).unwrap());
+    let stat = of_blocks(&device);
+    assert!(stat.dead_slots > 0 && stat.dead_slots <= 64 * 16 / 32 + 1, "{stat:?}");
+    device.compact();
+    device.check();
+    assert_eq!(of_blocks(&device).dead_slots, 0);
+}
+
+#[test]
+fn marks_and_times_are_the_blocks() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(6));
+    let config = Config { track_access: true, ..config(block, 4 * block) };
+    let device = Device::new(config).unwrap();
+    device.write(0, &half(&mut rng, 2 * block)).unwrap();
+    device.write(BLOCK as u64, &half(&mut rng, BLOCK)).unwrap();
+    device.mark_idle().unwrap();
+    let idle = || device.block_state().map(|state| state.is_idle).collect::<Vec<_>>();
+    assert_eq!(idle(), [true; 8]);
+    assert!(device.block_state().all(|state| state.accessed_seconds > Some(0)));
+    // A read of one slot is one of the block; slot 1 is not in it.
+    device.read(2 * BLOCK as u64, &mut [0]).unwrap();
+    assert_eq!(idle(), [false, true, false, false, true, true, true, true]);
+    device.mark_idle_older(1 << 40).unwrap();
+    assert_eq!(idle(), [false; 8]);
+}
+
+#[test]
+fn impossible_blocks_are_refused() {
+    for block in [0, 1, 2048, 12288, 1 << 17, usize::MAX] {
+        let refused = Device::new(config(block, 1 << 20)).unwrap_err();
+        assert_eq!((refused.errno(), refused), (22, Error::Block { bytes: block }));
+    }
+    let largest = |block| Device::new(config(block, 16 << 40)).unwrap_err().to_string();
+    assert!(largest(BLOCK).contains("16 TiB") && largest(16 * BLOCK).contains("15 TiB"));
+}

@@ -71,7 +71,7 @@ fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
 
 #[test]
 fn a_shadow_agrees_at_every_order() {
-    let steps = if is_long() { 200_000 } else { 2_500 };
+    let steps = if is_long() { 50_000 } else { 2_500 };
     let kernel = Geometry::Kernel(KernelGeometry::default());
     for (nth, (order, algorithm, geometry)) in [
         (0, "lz4", Geometry::default()),

@@ -72,6 +72,12 @@ impl<'o> Stored<'o> {
         self.data.len() == self.members.bytes()
     }
 
+    /// Slot `nth`, if it is in it, and raw.
+    pub(crate) fn raw_slot(&self, nth: u32) -> Option<&'o [u8]> {
+        let at = self.members.before(nth) * BLOCK;
+        (self.is_raw() && self.members.has(nth)).then(|| &self.data[at..at + BLOCK])
+    }
+
     /// Writes its slots into `buf`, one behind another.
     pub(crate) fn decode(
         &self,

@@ -166,8 +166,13 @@ impl<E: BesideSlot> Request<'_, E> {
             }
         }
         let Some(stored) = stored else { return Ok(false) };
-        let decoded = decoded(self.table, self.workspace.blocks(), block, stored)?.0;
-        let bytes = decoded.slot(part.slot).ok_or_else(|| self.table.damaged(block))?;
+        let bytes = match stored.raw_slot(part.slot) {
+            Some(bytes) => bytes,
+            None => {
+                let decoded = decoded(self.table, self.workspace.blocks(), block, stored)?.0;
+                decoded.slot(part.slot).ok_or_else(|| self.table.damaged(block))?
+            }
+        };
         buf.copy_from_slice(&bytes[part.within.clone()]);
         Ok(true)
     }

@@ -5,18 +5,23 @@ use zcomp::{Params, Stream};
 use crate::Error;
 use crate::page::PAGE_SIZE;
 
-/// A codec of ours with nothing around it, one page at a time, into a buffer of its own.
+/// A codec of ours with nothing around it, one block at a time, into a buffer of its own.
 pub struct RawCodec {
     stream: Box<dyn Stream>,
-    out: Box<[u8; 2 * PAGE_SIZE]>,
+    out: Box<[u8]>,
 }
 
 impl RawCodec {
-    /// The codec `name` with its default parameters.
+    /// The codec `name` with its default parameters, for pages.
     pub fn new(name: &str) -> Result<RawCodec, Error> {
-        let prepared = zcomp::by_name(name)?.prepare(&Params::default(), PAGE_SIZE)?;
-        let stream = prepared.stream_owned()?;
-        Ok(RawCodec { stream, out: Box::new([0; 2 * PAGE_SIZE]) })
+        RawCodec::with(name, &Params::default(), PAGE_SIZE)
+    }
+
+    /// The codec `name` for blocks of `block` bytes.
+    pub fn with(name: &str, params: &Params, block: usize) -> Result<RawCodec, Error> {
+        let stream = zcomp::by_name(name)?.prepare(params, block)?.stream_owned()?;
+        // Twice a block is more than any codec makes of one.
+        Ok(RawCodec { stream, out: vec![0; 2 * block].into() })
     }
 
     /// C lz4 with its default speed: what C is computed with.
@@ -24,16 +29,15 @@ impl RawCodec {
         RawCodec::new("lz4")
     }
 
-    /// One page, compressed; it may come out longer than it was.
-    pub fn compress(&mut self, page: &[u8]) -> Result<&[u8], Error> {
-        let len = self.stream.compress(page, &mut *self.out)?;
-        // Two pages are more than any codec makes of one.
+    /// One block, compressed; it may come out longer than it was.
+    pub fn compress(&mut self, block: &[u8]) -> Result<&[u8], Error> {
+        let len = self.stream.compress(block, &mut self.out)?;
         Ok(&self.out[..len.unwrap_or(self.out.len())])
     }
 
-    /// Decompresses into the whole of `page`.
-    pub fn decompress(&mut self, bytes: &[u8], page: &mut [u8]) -> Result<(), Error> {
-        Ok(self.stream.decompress(bytes, page)?)
+    /// Decompresses into the whole of `block`.
+    pub fn decompress(&mut self, bytes: &[u8], block: &mut [u8]) -> Result<(), Error> {
+        Ok(self.stream.decompress(bytes, block)?)
     }
 }
 

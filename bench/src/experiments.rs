@@ -1,5 +1,6 @@
 //! The experiments, by name.
 
+mod blocks;
 mod churn;
 mod compared;
 mod density;
@@ -49,6 +50,16 @@ pub enum Experiment {
     Zram,
     /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
     Slab,
+    /// Blocks of 4, 16 and 64 KiB: memory over what the raw codec makes of them.
+    BlocksRatio,
+    /// Blocks of 16 KiB written and read whole: time over blocks of 4 KiB, beside the raw codec's.
+    BlocksCpu,
+    /// Pages of blocks of 16 KiB read and written: time and memory over blocks of 4 KiB.
+    BlocksPartial,
+    /// A source tree in blocks of 16 KiB, and what is left of it after most was dropped: overhead.
+    BlocksDensity,
+    /// Blocks of several pages: the last four.
+    Blocks,
     /// All of them.
     All,
 }
@@ -112,6 +123,11 @@ impl Experiment {
             Experiment::Sparse => sparse::run,
             Experiment::Zram => zram,
             Experiment::Slab => slab::run,
+            Experiment::BlocksRatio => blocks::ratio::run,
+            Experiment::BlocksCpu => blocks::cpu::run,
+            Experiment::BlocksPartial => blocks::partial::run,
+            Experiment::BlocksDensity => blocks::density::run,
+            Experiment::Blocks => blocks::run,
             Experiment::All => all,
         };
         run(request, report)
@@ -119,7 +135,7 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let groups = [Experiment::All, Experiment::Zram];
+    let groups = [Experiment::All, Experiment::Zram, Experiment::Blocks];
     let each = Experiment::value_variants().iter();
     each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
 }

@@ -115,3 +115,21 @@ fn zram() {
     assert!(value(&figures, "system/metadata per slot") > 8.0);
     assert!(value(&figures, "system/memory beyond the dense device's, over the slots' own") > 0.0);
 }
+
+#[test]
+fn blocks() {
+    let figures = figures("blocks", "4M", "1");
+    for codec in ["zstd 3", "lz4"] {
+        for block in [4, 16, 64] {
+            let over = format!("system/{codec}, {block} KiB: memory over the raw codec's bytes");
+            assert!(value(&figures, &over) > 1.0);
+        }
+        let partial = |what: &str| value(&figures, &format!("system/{codec}: {what}"));
+        assert!(partial("4 KiB reads in order, time over 4 KiB blocks") > 0.0);
+        assert!(partial("4 KiB writes in random order, time over 4 KiB blocks") > 0.0);
+        assert!(partial("memory after the writes, over 4 KiB blocks") > 0.5);
+        assert!(partial("stored, overhead over C") > 0.0);
+    }
+    let write = "system/zstd 3: write time per byte, 16 over 4 KiB";
+    assert!(value(&figures, write) > 0.0);
+}

@@ -1,0 +1,108 @@
+//! Blocks of several pages compressed as one (S2): what they gain in memory and time, and what it costs to read and write
+//! parts of them, beside blocks of a page and beside the raw codec.
+
+mod bed;
+pub(super) mod cpu;
+pub(super) mod density;
+pub(super) mod partial;
+pub(super) mod ratio;
+
+use std::fmt;
+use std::thread::sleep;
+
+use zcomp::Params;
+use zram::{Config, Device};
+
+use super::Request;
+use crate::Error;
+use crate::codec::RawCodec;
+use crate::page::same_filled;
+use crate::report::Report;
+use crate::stores::SETTLE;
+use crate::summary::Summary;
+
+/// Bytes of the blocks that most of it is about.
+const BLOCK: usize = 16 << 10;
+/// How often a device is looked at, until its memory stays the same.
+const LOOKS_MAX: usize = 10;
+
+/// A codec and its level.
+#[derive(Debug, Clone, Copy)]
+struct Method {
+    codec: &'static str,
+    level: Option<i32>,
+}
+
+/// What S2 was measured with.
+const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
+const LZ4: Method = Method { codec: "lz4", level: None };
+
+impl Method {
+    fn params(self) -> Params {
+        Params { level: self.level, ..Params::default() }
+    }
+
+    /// The raw codec, for blocks of `block` bytes.
+    fn raw(self, block: usize) -> Result<RawCodec, Error> {
+        RawCodec::with(self.codec, &self.params(), block)
+    }
+
+    /// An empty device of `bytes` bytes, with blocks of `block`.
+    fn device(self, bytes: usize, block: usize) -> Result<Device, Error> {
+        let algorithm = zcomp::by_name(self.codec)?;
+        let config = Config::new(bytes as u64)?;
+        Ok(Device::new(Config { algorithm, params: self.params(), block, ..config })?)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.level {
+            Some(level) => write!(f, "{} {level}", self.codec),
+            None => f.write_str(self.codec),
+        }
+    }
+}
+
+/// One after the other.
+pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let parts = [ratio::run, cpu::run, partial::run, density::run];
+    parts.iter().try_for_each(|run| run(request, report))
+}
+
+/// C of one block: the lesser of the codec's length and the block; nothing where one word fills it.
+fn stored(block: &[u8], codec: &mut RawCodec) -> Result<u64, Error> {
+    if same_filled(block).is_some() {
+        return Ok(0);
+    }
+    Ok(codec.compress(block)?.len().min(block.len()) as u64)
+}
+
+/// C of bytes in blocks of `block`.
+fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Result<u64, Error> {
+    bytes.chunks(block).map(|block| stored(block, codec)).sum()
+}
+
+/// Bytes of pages, when they have not changed for a moment: on a busy machine compaction, which is nicer than others, takes its
+/// time.
+fn settled(device: &Device) -> u64 {
+    let used = || device.mm_stat().mem_used_total;
+    let mut before = used();
+    for _ in 0..LOOKS_MAX {
+        sleep(SETTLE);
+        let now = used();
+        if std::mem::replace(&mut before, now) == now {
+            break;
+        }
+    }
+    before
+}
+
+fn median(values: &[f64]) -> f64 {
+    Summary::of(values).map_or(f64::NAN, |summary| summary.median)
+}
+
+/// The middle of what `each` makes of the numbers in the same place of all rows.
+fn median_of<const ROWS: usize>(rows: &[[f64; ROWS]], each: impl Fn(&[f64; ROWS]) -> f64) -> f64 {
+    median(&rows.iter().map(each).collect::<Vec<_>>())
+}

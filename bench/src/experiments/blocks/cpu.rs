@@ -1,0 +1,55 @@
+//! Blocks of 16 KiB written and read whole: time over that of the same bytes in blocks of 4 KiB, beside the raw codec's.
+
+use super::bed::{Access, BLOCK_PAGES, Bed, SIDES};
+use super::{ZSTD, median_of};
+use crate::Error;
+use crate::experiments::Request;
+use crate::inputs::Input;
+use crate::report::{Bound, Figure, Report};
+use crate::size::MIB;
+
+const NAME: &str = "blocks-cpu";
+const ROUNDS: usize = 7;
+/// Pages done by one side before it is the next one's turn.
+const TURN: usize = 1024;
+/// Bytes of the input that are stored, where nothing else is asked for.
+const LIMIT: u64 = 256 * MIB;
+/// What our ratio may be beyond the raw codec's.
+const BEYOND_MAX: f64 = 0.03;
+
+/// Requests are whole blocks of 16 KiB, whichever blocks a device has.
+pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    for input in request.inputs(&[Input::Heap]) {
+        let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
+        let mut bed = Bed::new(&pages, ZSTD, request.seed)?;
+        drop(pages);
+        bed.check()?;
+        for (access, what) in [(Access::Write, "write"), (Access::Read, "read")] {
+            let mut rounds = Vec::new();
+            for round in 0..=ROUNDS {
+                if access == Access::Write {
+                    bed.other_pages();
+                }
+                let seconds = bed.round(SIDES, access, &bed.in_order(BLOCK_PAGES), TURN)?;
+                // The first round warms up.
+                if round > 0 {
+                    rounds.push(seconds);
+                }
+            }
+            bed.check()?;
+            let what = format!("{}/{ZSTD}: {what} time per byte, 16 over 4 KiB", input.name());
+            add(&what, &rounds, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn add(what: &str, rounds: &[[f64; 4]], report: &mut Report<'_>) -> Result<(), Error> {
+    let raw = |[small, large, ..]: &[f64; 4]| large / small;
+    let ours = |[.., small, large]: &[f64; 4]| large / small;
+    let beyond = median_of(rounds, |round| ours(round) - raw(round));
+    let beyond = Figure::new(NAME, format!("{what}, beyond the raw codec's"), beyond, "");
+    report.add(beyond.must(Bound::at_most(BEYOND_MAX)))?;
+    let figure = Figure::new(NAME, what, median_of(rounds, ours), "");
+    report.add(figure.rival(format!("raw {ZSTD}"), median_of(rounds, raw)))
+}

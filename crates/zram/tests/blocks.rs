@@ -5,8 +5,9 @@ mod support;
 
 use fastrand::Rng;
 use page::{RefuseNth, page_size};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex};
 use support::data::data;
 use support::load::is_long;
 use support::shadow::Shadow;
@@ -255,6 +256,169 @@ fn stress_conversions_under_eight_threads() {
         device.check();
         assert_eq!(device.mm_stat().orig_data_size, 0);
     }
+}
+
+/// Has `count` threads do what `act` says of the round and who they are, at once; then `settled` looks at it.
+fn meet(rounds: usize, count: usize, act: impl Fn(usize, usize) + Sync, settled: impl Fn(usize)) {
+    let (start, end) = (Barrier::new(count + 1), Barrier::new(count + 1));
+    let failed = AtomicBool::new(false);
+    let note = |work: &dyn Fn()| {
+        // Who fails still comes to the barriers: the others wait for him there.
+        failed.fetch_or(catch_unwind(AssertUnwindSafe(work)).is_err(), Relaxed);
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..count {
+            let (start, end, act, note, failed) = (&start, &end, &act, &note, &failed);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    start.wait();
+                    if failed.load(Relaxed) {
+                        return;
+                    }
+                    note(&|| act(round, thread));
+                    end.wait();
+                }
+            });
+        }
+        for round in 0..rounds {
+            start.wait();
+            if failed.load(Relaxed) {
+                return;
+            }
+            end.wait();
+            note(&|| settled(round));
+        }
+    });
+    assert!(!failed.into_inner(), "see above");
+}
+
+fn rounds() -> usize {
+    if is_long() { 20_000 } else { 600 }
+}
+
+/// Where the block of a round lies: far from the others, so that its words are made one by one.
+fn place(round: usize) -> u64 {
+    round as u64 * (16 << 20)
+}
+
+/// Writers of different bytes of one slot, the first of whom takes it out of its block.
+#[test]
+fn stress_partial_writes_to_a_slot_of_a_block() {
+    const SHARE: usize = BLOCK / 4;
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(8));
+    let device = device(block, block);
+    let whole = half(&mut rng, block);
+    let written =
+        |round: usize, thread: usize| [round as u8 ^ 0x80, thread as u8].repeat(SHARE / 2);
+    device.write(0, &whole).unwrap();
+    meet(
+        rounds(),
+        4,
+        |round, thread| {
+            let at = BLOCK + thread * SHARE;
+            device.write(at as u64, &written(round, thread)).unwrap();
+        },
+        |round| {
+            let mut found = vec![0; block];
+            device.read(0, &mut found).unwrap();
+            for thread in 0..4 {
+                let share = &found[BLOCK + thread * SHARE..][..SHARE];
+                assert!(share == written(round, thread), "round {round}: {thread} lost a write");
+            }
+            assert!(found[..BLOCK] == whole[..BLOCK] && found[2 * BLOCK..] == whole[2 * BLOCK..]);
+            device.write(0, &whole).unwrap();
+        },
+    );
+    device.check();
+}
+
+/// A block is written while it is discarded, or while another is: each slot has the data or none.
+#[test]
+fn stress_a_block_is_written_and_discarded() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(9));
+    let device = device(block, place(rounds()) as usize);
+    let whole = half(&mut rng, block);
+    meet(
+        rounds(),
+        3,
+        |round, thread| match thread {
+            0 => device.write(place(round), &whole).unwrap(),
+            1 => device.write(place(round), &whole[..BLOCK]).unwrap(),
+            _ => device.discard(place(round), block as u64).unwrap(),
+        },
+        |round| {
+            let mut found = vec![0; block];
+            device.read(place(round), &mut found).unwrap();
+            for (found, whole) in found.chunks(BLOCK).zip(whole.chunks(BLOCK)) {
+                assert!(found == whole || found.iter().all(|&byte| byte == 0), "round {round}");
+            }
+            // The words are looked at as long as there are few.
+            if round < 200 {
+                device.check();
+            }
+        },
+    );
+    device.check();
+}
+
+/// A block is written while both its slots are: none of it is kept without a slot that is in it.
+#[test]
+fn stress_a_block_and_all_its_slots_are_written() {
+    let (block, mut rng) = (2 * BLOCK, Rng::with_seed(11));
+    let device = device(block, place(rounds()) as usize);
+    let whole = half(&mut rng, block);
+    meet(
+        rounds(),
+        3,
+        |round, thread| match thread {
+            0 => device.write(place(round), &whole).unwrap(),
+            _ => {
+                // As often as it takes to meet the block's.
+                let nth = (thread - 1) * BLOCK;
+                for _ in 0..5 {
+                    device.write(place(round) + nth as u64, &whole[nth..][..BLOCK]).unwrap();
+                }
+            }
+        },
+        |round| {
+            let mut found = vec![0; block];
+            device.read(place(round), &mut found).unwrap();
+            assert!(found == whole, "round {round}");
+            device.check();
+        },
+    );
+}
+
+/// Slots become a block, which had no word before, while they are read.
+#[test]
+fn stress_slots_become_a_block_while_they_are_read() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(10));
+    let device = device(block, place(rounds()) as usize);
+    let (before, after) = (half(&mut rng, block), half(&mut rng, block));
+    for round in 0..rounds() {
+        before.chunks(BLOCK).enumerate().for_each(|(nth, slot)| {
+            device.write(place(round) + (nth * BLOCK) as u64, slot).unwrap();
+        });
+    }
+    meet(
+        rounds(),
+        2,
+        |round, thread| match thread {
+            0 => device.write(place(round), &after).unwrap(),
+            _ => {
+                let mut found = vec![0; block];
+                while found != after {
+                    device.read(place(round), &mut found).unwrap();
+                    for (nth, found) in found.chunks(BLOCK).enumerate() {
+                        let is = |bytes: &[u8]| found == &bytes[nth * BLOCK..][..BLOCK];
+                        assert!(is(&before) || is(&after), "round {round}, slot {nth}");
+                    }
+                }
+            }
+        },
+        |_| {},
+    );
+    device.check();
 }
 
 #[test]

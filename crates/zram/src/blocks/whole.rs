@@ -137,7 +137,12 @@ impl<E: BesideSlot> Request<'_, E> {
         if stored.is_some() {
             self.share.of_blocks.count_read(is_whole);
         }
-        for part in parts(piece.within.start as u64, piece.within.len()) {
+        let first = layout.first_slot(piece.block);
+        let mut parts = parts(piece.within.start as u64, piece.within.len()).peekable();
+        while let Some(part) = parts.next() {
+            // A slot that is not in the block comes from memory while the one before it is decompressed.
+            let next = parts.peek().map(|next| layout.word(first + next.slot));
+            next.inspect(|&next| self.table.pool.prefetch(next));
             let buf = &mut buf[part.request.clone()];
             if !self.read_in_block(piece.block, stored.as_ref(), &part, buf)? {
                 return Ok(false);

@@ -149,7 +149,7 @@ impl<O: Owner> Core<O> {
         self.whole();
         let value = self.owner.words().with(index, |word, _| word.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
-            self.parts.memory.prefetch(place.offset, place.len);
+            self.parts.prefetch(place.offset, place.len);
         }
     }
 
@@ -307,11 +307,11 @@ impl<E> Pin<'_, E> {
         }
     }
 
-    /// Has the processor fetch what the word holds, which is to be read soon, while something else is done.
+    /// Has the processor fetch the first `lines` lines of what the word holds, which is to be read soon.
     #[inline]
-    pub fn prefetch(&self) {
+    pub(crate) fn prefetch(&self, lines: usize) {
         if let Ok((object, _)) = &self.held {
-            object.prefetch();
+            object.prefetch(lines);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::class::Class;
 use crate::compact::Counters;
 use crate::geometry::GRAIN;
 use crate::locked::{Locked, Search, Taken};
-use crate::memory::Memory;
+use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicBool, AtomicUsize, Backoff, Mutex};
@@ -283,6 +283,15 @@ impl Parts {
             Some(id) => (id, self.memory.space.extent(id)),
             None => unreachable!("a word named offset {offset:#x}, where no zspage is"),
         }
+    }
+
+    /// Has the processor fetch an object that is to be overwritten, and all on the way to its class; it may be gone.
+    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+        // The object first: the rest is looked up while the page table is walked for it.
+        self.memory.prefetch(offset, len);
+        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
+        let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
+        class.into_iter().for_each(prefetch_whole);
     }
 
     /// Takes note of an object that is gone, or there, or has another length: for the plan.

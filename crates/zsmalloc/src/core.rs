@@ -373,9 +373,8 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     /// changed.
     pub fn store(self, bytes: &[u8], mark: u8) -> Result<Old, Error> {
         let held = self.held();
-        let wanted = self.parts.class_of(bytes.len());
-        if let (Some((place, class)), Ok(wanted)) = (held, wanted)
-            && std::ptr::eq(class, wanted)
+        if let Some((place, class)) = held
+            && class.is_for(bytes.len())
         {
             return Ok(self.put(place, class, bytes, mark));
         }

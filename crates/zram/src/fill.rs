@@ -20,9 +20,10 @@ pub(crate) const IN_BLOCK: u64 = 3 << KIND_SHIFT;
 /// The pattern that `block` consists of, if it does.
 pub(crate) fn pattern_of(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<8>();
-    let (&first, &last) = (words.first()?, words.last()?);
-    // Most blocks differ here, which spares the walk.
-    if first != last || !rest.is_empty() {
+    let (&first, last) = (words.first()?, words.last());
+    // Most blocks differ in their first line of memory, which spares the wait for the last one; most others there, which
+    // spares the walk.
+    if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;
     }
     words.iter().all(|&word| word == first).then(|| u64::from_ne_bytes(first))

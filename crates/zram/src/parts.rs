@@ -45,6 +45,12 @@ pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
     })
 }
 
+/// Their numbers.
+pub(crate) fn slots(offset: u64, len: usize) -> Range<u32> {
+    let end = (offset + len as u64).div_ceil(BLOCK as u64);
+    (offset / BLOCK as u64) as u32..end as u32
+}
+
 /// The slots that `len` bytes at `offset` cover whole: none, where they begin and end in one.
 pub(crate) fn whole_slots(offset: u64, len: u64) -> Range<u64> {
     let first = offset.div_ceil(BLOCK as u64);

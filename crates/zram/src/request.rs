@@ -4,7 +4,7 @@
 //! old data to storing the new, so that writers of different bytes of it both keep theirs.
 
 use crate::layout::Layout;
-use crate::parts::{Part, parts, whole_slots};
+use crate::parts::{Part, parts, slots, whole_slots};
 use crate::slot::{self, ACCESSED, Encoded, IDLE};
 use crate::stat::{Held, Share};
 use crate::streams::Workspace;
@@ -118,15 +118,9 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let pool = &self.table.pool;
-        let mut parts = parts(offset, buf.len()).peekable();
-        let mut next = None;
-        while let Some(part) = parts.next() {
-            let pin = next.take().unwrap_or_else(|| pool.pin(part.slot));
-            // While this slot is decompressed the next one's bytes come from memory. Whoever waits for one with another
-            // pinned has a lower one pinned, so not all wait for each other.
-            next = parts.peek().map(|next| pool.pin(next.slot));
-            next.iter().for_each(Pin::prefetch);
+        // While one slot is decompressed the next one's bytes come from memory.
+        let pins = self.table.pool.pins(slots(offset, buf.len()));
+        for (part, pin) in parts(offset, buf.len()).zip(pins) {
             let is_whole = part.is_whole();
             let (at, buf) = (part.within.start, &mut buf[part.request]);
             let read = slot::decode(pin.content(), at, buf, &mut self.workspace, part.slot);

@@ -16,6 +16,8 @@ pub(crate) struct Class {
     pub(crate) position: u32,
     /// Live objects whose own size this class is, whichever class they lie in.
     pub(crate) population: AtomicU32,
+    /// The smallest object that goes here as planned: noted in the class, so that an overwrite need not look at the plan.
+    least: std::sync::atomic::AtomicU32,
     /// Bytes from one slot to the next.
     size: u32,
     /// The largest object.
@@ -49,6 +51,7 @@ impl Class {
         Class {
             position,
             population: AtomicU32::new(0),
+            least: u32::MAX.into(),
             size: shape.size as u32,
             capacity: shape.capacity as u32,
             objects: shape.objects as u16,
@@ -66,6 +69,16 @@ impl Class {
     /// The largest object, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity as usize
+    }
+
+    /// Notes that objects of `least` bytes and more go here; none, where it is above the capacity.
+    pub(crate) fn set_least(&self, least: usize) {
+        self.least.store(least as u32, Relaxed);
+    }
+
+    /// Whether a new object of `len` bytes goes here.
+    pub(crate) fn is_for(&self, len: usize) -> bool {
+        (self.least.load(Relaxed) as usize..=self.capacity()).contains(&len)
     }
 
     /// Slots of a zspage.

@@ -149,7 +149,7 @@ impl<O: Owner> Core<O> {
         self.whole();
         let value = self.owner.words().with(index, |word, _| word.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
-            self.parts.memory.prefetch(place.offset, place.len);
+            self.parts.prefetch(place.offset, place.len);
         }
     }
 
@@ -307,11 +307,11 @@ impl<E> Pin<'_, E> {
         }
     }
 
-    /// Has the processor fetch what the word holds, which is to be read soon, while something else is done.
+    /// Has the processor fetch the first `lines` lines of what the word holds, which is to be read soon.
     #[inline]
-    pub fn prefetch(&self) {
+    pub(crate) fn prefetch(&self, lines: usize) {
         if let Ok((object, _)) = &self.held {
-            object.prefetch();
+            object.prefetch(lines);
         }
     }
 }
@@ -390,9 +390,8 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     /// lie in the same class, which moves nothing else; and where the pool has no room for both (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Room<'p>, Error> {
         let held = self.held();
-        let wanted = self.parts.class_of(bytes.len());
-        if let (Some((place, class)), Ok(wanted)) = (held, wanted)
-            && std::ptr::eq(class, wanted)
+        if let Some((place, class)) = held
+            && class.is_for(bytes.len())
         {
             return Ok(Room(Where::There(place, class)));
         }

@@ -30,6 +30,7 @@ mod loom_tests;
 mod memory;
 mod migrate;
 mod parts;
+mod pins;
 mod plan;
 mod pool;
 mod readers;
@@ -48,6 +49,7 @@ pub use error::Error;
 pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
+pub use pins::Pins;
 pub use pool::{Handle, Pool, ReadGuard};
 pub use slots::{BesideSlot, Slots, Stamp};
 pub use stat::{ClassStat, Classes};

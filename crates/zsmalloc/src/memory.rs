@@ -17,8 +17,6 @@ use crate::locked::Locked;
 use crate::parts::table_of;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::{Body, Head, Zspage};
-#[cfg(target_arch = "x86_64")]
-use page::page_size;
 use page::{Extent, ExtentId, PageSet, Space};
 use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
@@ -27,9 +25,9 @@ use std::sync::Arc;
 /// Bytes of a line of the processor's cache.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
-/// Lines that are fetched at a time.
-#[cfg(target_arch = "x86_64")]
-const LINES: usize = 12;
+/// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that fills them is short, so
+/// it would be waited for at the next lock.
+const OVERWRITTEN: usize = 64;
 
 /// A zspage that no one can find: one that is being made, or destroyed.
 #[derive(Debug)]
@@ -55,31 +53,37 @@ impl Pinned {
         unsafe { self.0.as_ref() }
     }
 
-    /// Has the processor fetch the first of the bytes, which are to be read soon.
+    /// Has the processor fetch the first `lines` lines of the bytes, which are to be read soon.
     #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch(self.0);
+    pub(crate) fn prefetch(&self, lines: usize) {
+        prefetch(self.0, lines);
     }
 }
 
-/// Has the processor fetch the first of `bytes`, and where they go on in another page. (More at a time than it can have on
-/// the way would keep it waiting; and within a page it goes on by itself.)
+/// Has the processor fetch something that is soon looked at.
 #[inline]
-fn prefetch(bytes: NonNull<[u8]>) {
+pub(crate) fn prefetch_whole<T>(it: &T) {
+    let bytes = NonNull::from(it).cast();
+    prefetch(NonNull::slice_from_raw_parts(bytes, size_of::<T>()), usize::MAX);
+}
+
+/// Has the processor fetch `bytes`, the first `lines` lines of them at most.
+#[inline]
+fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = bytes.cast::<u8>();
-        let page = page_size() - start.addr().get() % page_size();
-        for at in (0..LINES).map(|line| line * LINE).chain([page]) {
-            let at = start.as_ptr().wrapping_add(at.min(bytes.len()));
+        let all = (start.addr().get() % LINE + bytes.len()).div_ceil(LINE);
+        for line in 0..all.min(lines) {
+            let at = start.as_ptr().wrapping_add(line * LINE);
             // SAFETY: every processor of this kind has the instruction, which reads nothing for the program, wherever
             // it points.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = (bytes, lines);
 }
 
 /// Pages and bodies.
@@ -250,10 +254,11 @@ impl Memory {
         Pinned(NonNull::from(self.read(offset, len)))
     }
 
-    /// Has the processor fetch an object; it may be gone.
+    /// Has the processor fetch an object, which is to be overwritten; it may be gone.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         let start = self.space.address_now(offset);
-        start.iter().for_each(|&start| prefetch(NonNull::slice_from_raw_parts(start, len)));
+        let object = start.map(|start| NonNull::slice_from_raw_parts(start, len));
+        object.iter().for_each(|&object| prefetch(object, OVERWRITTEN));
     }
 
     /// Gives pages of zspages back; each set is left with those that went. Their slots are held (`Body::hold`), all

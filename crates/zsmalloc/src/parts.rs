@@ -7,7 +7,7 @@ use crate::class::Class;
 use crate::compact::Counters;
 use crate::geometry::GRAIN;
 use crate::locked::{Locked, Search, Taken};
-use crate::memory::Memory;
+use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicBool, AtomicUsize, Backoff, Mutex};
@@ -86,7 +86,7 @@ impl Parts {
         let plan = plans.then(|| Plan::new(table.classes().len(), size, supply)).transpose()?;
         let classes = table.classes().iter().enumerate();
         let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
-        Ok(Parts {
+        let parts = Parts {
             classes: table_of(supply, classes)?,
             memory: Memory::new(pages, arena)?,
             by_size,
@@ -104,7 +104,9 @@ impl Parts {
             ahead: Ahead::new(table.classes().len(), supply)?,
             lost_threads: AtomicBool::new(false),
             mending: Mutex::default(),
-        })
+        };
+        parts.note_plan();
+        Ok(parts)
     }
 
     /// The size classes: calculated, since they are rarely asked for.
@@ -167,8 +169,21 @@ impl Parts {
             }
         };
         let used = self.memory.space.budget().used();
-        if plan.make(used, purpose, size) {
+        if plan.make(used, purpose, size, || self.note_plan()) {
             self.compaction.plans.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes in each class which objects go there.
+    fn note_plan(&self) {
+        let mut least = 1;
+        for class in &self.classes {
+            if self.is_open(class) {
+                class.set_least(least);
+                least = class.capacity() + 1;
+            } else {
+                class.set_least(class.capacity() + 1);
+            }
         }
     }
 
@@ -205,6 +220,12 @@ impl Parts {
     /// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.
     pub(crate) fn check_plan(&self, lens: &[usize]) {
         self.plan.iter().for_each(Plan::check);
+        let mut least = 1;
+        for class in &self.classes {
+            let noted = [least - 1, least, class.capacity()].map(|len| class.is_for(len));
+            assert_eq!(noted, [false, self.is_open(class), self.is_open(class)], "{class:?}");
+            least = if self.is_open(class) { class.capacity() + 1 } else { least };
+        }
         let mut populations = vec![0; self.classes.len()];
         for &len in lens {
             populations[self.own_class(len).map_or(0, |class| class.position as usize)] += 1;
@@ -285,8 +306,21 @@ impl Parts {
         }
     }
 
+    /// Has the processor fetch an object that is to be overwritten, and all on the way to its class; it may be gone.
+    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+        // The object first: the rest is looked up while the page table is walked for it.
+        self.memory.prefetch(offset, len);
+        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
+        let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
+        class.into_iter().for_each(prefetch_whole);
+    }
+
     /// Takes note of an object that is gone, or there, or has another length: for the plan.
     pub(crate) fn changed_len(&self, from: Option<usize>, to: Option<usize>) {
+        let place = |len: usize| len.div_ceil(GRAIN);
+        if from.map(place) == to.map(place) {
+            return;
+        }
         let class = |len: Option<usize>| self.own_class(len?).ok();
         let (from, to) = (class(from), class(to));
         if from.map(|class| class.position) != to.map(|class| class.position) {

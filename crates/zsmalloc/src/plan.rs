@@ -105,10 +105,18 @@ impl Plan {
         used < self.below.load(Relaxed)
     }
 
-    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does.
-    pub(crate) fn make(&self, used: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> bool {
+    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does. `note` is called when
+    /// the plan is there, before another can be made.
+    pub(crate) fn make(
+        &self,
+        used: usize,
+        purpose: Purpose,
+        size: impl Fn(usize) -> Size,
+        note: impl FnOnce(),
+    ) -> bool {
         let Some(_planning) = self.planning.try_lock() else { return false };
         self.publish(&Draft::new(self.class_for.len(), purpose, size));
+        note();
         let change = (used / CHANGE_SHARE).max(CHANGE_MIN);
         self.above.store(used + change, Relaxed);
         self.below.store(used.saturating_sub(change), Relaxed);
@@ -305,7 +313,7 @@ mod tests {
 
     fn planned(sizes: &[Size], purpose: Purpose) -> Plan {
         let plan = Plan::new(sizes.len(), |position| sizes[position].bytes, None).unwrap();
-        assert!(plan.make(0, purpose, |position| sizes[position]));
+        assert!(plan.make(0, purpose, |position| sizes[position], || ()));
         plan.check();
         plan
     }
@@ -352,10 +360,12 @@ mod tests {
     fn a_plan_is_outdated_when_the_pool_has_changed_by_an_eighth() {
         let plan = Plan::new(2, |position| 64 << position, None).unwrap();
         assert!(plan.is_outgrown(5) && !plan.is_outgrown(4) && !plan.is_too_large(0));
-        plan.make(800, Purpose::Growth, |position| Size {
-            bytes: 64 << position,
-            ..Size::default()
-        });
+        plan.make(
+            800,
+            Purpose::Growth,
+            |position| Size { bytes: 64 << position, ..Size::default() },
+            || (),
+        );
         assert!(plan.is_outgrown(901) && !plan.is_outgrown(900));
         assert!(plan.is_too_large(699) && !plan.is_too_large(700));
     }

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use zsmalloc::{Config, Content, Core, Error, Handle, Pool, Slots};
+use zsmalloc::{Config, Content, Core, Error, Handle, Pin, Pool, Slots};
 
 /// Bytes that differ per slot and version, and say which they are of.
 fn contents(slot: u32, version: u32) -> Vec<u8> {
@@ -16,7 +16,11 @@ fn contents(slot: u32, version: u32) -> Vec<u8> {
 }
 
 fn read(core: &Core<Slots>, slot: u32) -> Option<u32> {
-    let pin = core.pin(slot);
+    version_of(core.pin(slot), slot)
+}
+
+/// The version that a slot holds, all of it.
+fn version_of(pin: Pin<'_>, slot: u32) -> Option<u32> {
     let Content::Object { bytes, .. } = pin.content() else { return None };
     let seed = u64::from_ne_bytes(*bytes.first_chunk().unwrap());
     assert_eq!(seed >> 32, slot as u64, "slot {slot} holds another's bytes");
@@ -68,8 +72,11 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
         scope.spawn(move || {
             let mut rng = Rng::with_seed(99);
             while !stop.load(Relaxed) {
-                read(core, rng.u32(..SLOTS));
-                read_by_others.fetch_add(1, Relaxed);
+                let first = rng.u32(..SLOTS);
+                for (slot, pin) in (first..SLOTS).zip(core.pins(first..SLOTS)).take(20) {
+                    version_of(pin, slot);
+                    read_by_others.fetch_add(1, Relaxed);
+                }
             }
         });
         let (end, mut freed) = (Instant::now() + Duration::from_secs(5), 0);
@@ -82,6 +89,27 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
     });
     assert!(read_by_others.into_inner() > 0);
     core.check();
+}
+
+/// However many words there are, and whether or not they hold something.
+#[test]
+fn words_in_a_row_are_pinned_in_order() {
+    const SLOTS: u32 = 1200;
+    let core = Core::with_slots(Config::default(), SLOTS as u64).unwrap();
+    let holds = |slot: u32| (slot < 600 && !slot.is_multiple_of(3)).then_some(slot);
+    for slot in (0..SLOTS).filter(|&slot| holds(slot).is_some()) {
+        core.lock(slot).unwrap().store(&contents(slot, slot), 0).unwrap();
+    }
+    for (first, len) in [(0, 0), (0, 1), (1, 2), (597, 3), (590, 30), (0, SLOTS)] {
+        let words = first..first + len;
+        let found = words.clone().zip(core.pins(words.clone()));
+        let found: Vec<_> = found.map(|(slot, pin)| version_of(pin, slot)).collect();
+        assert_eq!(found, words.map(holds).collect::<Vec<_>>());
+    }
+    // What was pinned ahead is let go when no one asks for it.
+    assert_eq!(core.pins(1..SLOTS).next().map(|pin| version_of(pin, 1)), Some(Some(1)));
+    core.check();
+    drop(core.lock(2).unwrap());
 }
 
 #[test]

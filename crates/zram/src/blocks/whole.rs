@@ -89,28 +89,31 @@ impl<E: BesideSlot> Request<'_, E> {
     }
 
     pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let (pool, layout) = (&self.table.pool, self.layout());
-        let mut pieces = layout.pieces(offset, buf.len()).peekable();
-        let mut next = None;
-        while let Some(piece) = pieces.next() {
-            let mut pin = next.take().unwrap_or_else(|| pool.pin(layout.block_word(piece.block)));
-            // As for slots: the next block's bytes come from memory while this one is decompressed.
-            next = pieces.peek().map(|next| pool.pin(layout.block_word(next.block)));
-            next.iter().for_each(Pin::prefetch);
-            let buf = &mut buf[piece.request.clone()];
-            let mut read = |request: &mut Self, pin: &_| {
-                let read = request.read_piece(pin, &piece, buf);
-                read.inspect_err(|_| request.share.failed_reads.add(1))
-            };
-            while !read(self, &pin)? {
-                // Pins are waited for in ascending order.
-                (next, pin) = (None, pool.pin(layout.block_word(piece.block)));
+        let mut done = 0;
+        while done < buf.len() {
+            done += self.read_some_blocks(offset + done as u64, &mut buf[done..])?;
+        }
+        Ok(())
+    }
+
+    /// Reads from the start; how many bytes it came to. It can't go on where a slot has become part of a block that had
+    /// no word to be pinned, and begins again there: with no other pin, as they are waited for in ascending order.
+    fn read_some_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let layout = self.layout();
+        let pieces = layout.pieces(offset, buf.len());
+        let words = layout.pieces(offset, buf.len()).map(|piece| layout.block_word(piece.block));
+        let mut done = 0;
+        for (piece, pin) in pieces.zip(self.table.pool.pins(words)) {
+            let read = self.read_piece(&pin, &piece, &mut buf[piece.request.clone()]);
+            if !read.inspect_err(|_| self.share.failed_reads.add(1))? {
+                break;
             }
+            done = piece.request.end;
             if !matches!(pin.content(), Content::Inline(_)) {
                 self.note_access(&pin);
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Reads what lies in one block; false if a slot is in it by now, and what is pinned is not it.

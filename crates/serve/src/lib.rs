@@ -1,0 +1,18 @@
+//! A compressed device for others: as a disk over the network block device protocol, and a socket to steer it by.
+//!
+//! ```text
+//!   accept -> handshake: an export is chosen -> workers: receive -> batch of requests -> disk -> replies
+//! ```
+#![forbid(unsafe_code)]
+
+mod accept;
+mod address;
+pub mod control;
+mod disk;
+mod log;
+pub mod nbd;
+mod socket;
+
+pub use address::{Address, AddressError, Listening};
+pub use disk::{Disk, Extent};
+pub use log::Log;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
 
 /// Who has memory and receives into it may take so long while others wait, and longer writes at this rate.
-const GRACE: Duration = Duration::from_secs(3);
-const BYTES_PER_SECOND: u64 = 8 << 20;
+const GRACE: Duration = Duration::from_secs(1);
+const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// The memory for all long writes.
 #[derive(Debug, Default)]

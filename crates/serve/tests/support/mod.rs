@@ -3,6 +3,7 @@
 
 use serve::nbd::{Export, Exports, Mode, Options, Server};
 use serve::{Address, Disk, Log};
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ impl Served {
         let stream = UnixStream::connect(&self.path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
-        Client { stream, structured: false, cookie: 0 }
+        Client { stream, structured: false, cookie: 0, begun: HashMap::new() }
     }
 
     /// Greeted, with flags exchanged.
@@ -142,10 +143,12 @@ pub struct Client {
     pub stream: UnixStream,
     pub structured: bool,
     cookie: u64,
+    /// Replies of which not all chunks have come: others may come between them.
+    begun: HashMap<u64, Reply>,
 }
 
 /// An answer to a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub cookie: u64,
     pub error: u32,
@@ -267,12 +270,11 @@ impl Client {
         }
     }
 
-    /// The rest of a structured reply, all of whose chunks come in a row.
+    /// The rest of a chunk, and more up to the last one of a structured reply.
     fn chunks(&mut self) -> Reply {
-        let mut reply = Reply { cookie: 0, error: 0, parts: Vec::new(), extents: Vec::new() };
         loop {
             let (flags, kind, cookie, len) = (self.u16(), self.u16(), self.u64(), self.u32());
-            assert!(reply.cookie == 0 || reply.cookie == cookie);
+            let mut reply = self.begun.remove(&cookie).unwrap_or_default();
             reply.cookie = cookie;
             match kind {
                 0 => assert_eq!(len, 0),
@@ -295,6 +297,7 @@ impl Client {
             if flags & 1 != 0 {
                 return reply;
             }
+            self.begun.insert(cookie, reply);
             assert_eq!(self.u32(), 0x668e_33ef);
         }
     }

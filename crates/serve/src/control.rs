@@ -165,7 +165,7 @@ impl Answer<'_> {
         std::mem::replace(&mut self.broken, Ok(()))?;
         match done {
             Err(Refusal { errno, message }) if !self.has_begun => {
-                writeln!(self.out, "error {errno} {}", message.escape_debug())?;
+                writeln!(self.out, "error {errno} {}", message.replace('\n', " "))?;
             }
             _ => self.begin()?,
         }

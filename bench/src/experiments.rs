@@ -9,6 +9,7 @@ mod parity;
 mod pause;
 mod removal;
 mod rivals;
+pub mod serve;
 pub mod slab;
 mod sparse;
 mod table;
@@ -49,6 +50,8 @@ pub enum Experiment {
     Zram,
     /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
     Slab,
+    /// Our NBD server, beside nbdkit's memory plugin: fio and nbdcopy.
+    Serve,
     /// All of them.
     All,
 }
@@ -112,6 +115,7 @@ impl Experiment {
             Experiment::Sparse => sparse::run,
             Experiment::Zram => zram,
             Experiment::Slab => slab::run,
+            Experiment::Serve => serve::run,
             Experiment::All => all,
         };
         run(request, report)

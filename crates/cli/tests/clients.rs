@@ -251,7 +251,14 @@ fn clients_of_a_killed_server_see_an_error() {
     }
     let mut server = Server::new(&[]);
     let mut client = Command::new("fio");
-    client.args(["--name=v", "--ioengine=nbd", "--rw=randwrite", "--time_based", "--runtime=30", "--size=64M"]);
+    client.args([
+        "--name=v",
+        "--ioengine=nbd",
+        "--rw=randwrite",
+        "--time_based",
+        "--runtime=30",
+        "--size=64M",
+    ]);
     client.arg(format!("--uri={}", server.uri())).stdout(Stdio::null()).stderr(Stdio::null());
     let mut client = client.spawn().unwrap();
     thread::sleep(Duration::from_millis(1500));

@@ -81,6 +81,17 @@ pub(crate) enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// The device can't be mounted.
+    #[error(
+        "can't mount at '{}': {source}; give a directory that is there, and be root or install fuse3",
+        escaped(path)
+    )]
+    Mount {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A server's thread could not be had.
     #[error("the server can't be started: {0}; free memory, or let this user have more threads")]
     Serving(io::Error),

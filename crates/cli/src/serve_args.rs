@@ -68,6 +68,9 @@ pub(crate) struct ServeLine {
     /// Threads for each connection [default: one per processor, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
+    /// Mount the device there too: the file disk, its attributes in attr, and classes; takes root or fusermount3
+    #[arg(long, value_name = "DIR")]
+    mount: Option<PathBuf>,
     /// The socket that 'uzram attr' and others steer it by [default: control.sock beside nbd.sock]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -139,6 +142,7 @@ pub(crate) struct ServeArgs {
     pub(crate) export: String,
     pub(crate) mode: serve::nbd::Mode,
     pub(crate) options: serve::nbd::Options,
+    pub(crate) mount: Option<PathBuf>,
     pub(crate) control: Option<PathBuf>,
 }
 
@@ -187,6 +191,7 @@ impl From<ServeLine> for ServeArgs {
                 workers: line.threads.map_or(defaults.workers, usize::from),
                 connections: line.connections.into(),
             },
+            mount: line.mount,
             control: line.control,
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
 use serve::{Address, Listening};
 use std::fmt::Write;
+use std::path::PathBuf;
 use zram::Zram;
 
 /// What stays the same while it serves.
@@ -16,6 +17,7 @@ pub(crate) struct Served {
     algorithm: &'static str,
     mode: Mode,
     nbd: Address,
+    mount: Option<PathBuf>,
     control: Address,
 }
 
@@ -46,6 +48,7 @@ impl Served {
             algorithm: args.algorithm.name(),
             mode: args.mode,
             nbd: nbd.address().clone(),
+            mount: args.mount.clone(),
             control: control.address().clone(),
         }
     }
@@ -118,6 +121,14 @@ impl Served {
             // A string takes all.
             let _ = writeln!(text, "  {what:<14}  {command}");
         }
+        if let Some(dir) = &self.mount {
+            let _ = writeln!(
+                text,
+                "  {:<14}  losetup --find --show {}/disk   # as root",
+                "loop device",
+                dir.display()
+            );
+        }
         if !self.nbd.is_local() {
             let _ = writeln!(
                 text,
@@ -152,6 +163,7 @@ mod tests {
             algorithm: "lz4",
             mode: Mode::ReadOnly,
             nbd,
+            mount: Some("/m".into()),
             control: Address::Unix("/c".into()),
         }
     }
@@ -167,7 +179,9 @@ mod tests {
         );
         let text = served_unix.announcement();
         assert!(text.starts_with("serving 4.0 GiB, lz4, read-only: nbd+unix:///"), "{text}");
-        assert!(text.contains("uzram stat --control /c\n"), "{text}");
+        for part in ["uzram stat --control /c\n", "losetup --find --show /m/disk"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::runtime;
 use crate::serve_args::ServeArgs;
 use crate::served::Served;
 use serve::control::{Control, Steered};
+use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
 use serve::{Address, Listening, Log};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let export = Export {
         name: args.export.clone(),
         description: "uzram, compressed memory".to_owned(),
-        disk,
+        disk: disk.clone(),
         mode: args.mode,
     };
     let exports = Exports::new([export]);
@@ -52,6 +53,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let steered = Steered { zram: zram.clone(), stat };
     let control = Control::start(control, steered, log).map_err(Error::Serving)?;
 
+    let mounted = args.mount.as_ref().map(|dir| {
+        let threads = args.options.workers;
+        let started = Mounted::start(dir, zram.clone(), disk, args.mode, threads);
+        started.map_err(|source| Error::Mount { path: dir.clone(), source })
+    });
+    let mounted = mounted.transpose()?;
+
     crate::print(&served.announcement())?;
     // Nobody may be waiting for it.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -62,10 +70,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         if signal == Some(SIGINT) { "SIGINT" } else { "SIGTERM" }
     );
     end_on_another(signals)?;
-    let all_left = server.stop(GOODBYE) & control.stop(GOODBYE);
+    let unmounted = mounted.is_none_or(|mounted| mounted.stop(GOODBYE));
+    let all_left = unmounted & server.stop(GOODBYE) & control.stop(GOODBYE);
     if !all_left {
         // What is left of them ends with the process.
-        eprintln!("uzram: some connections did not end in time");
+        eprintln!("uzram: some who use it did not leave in time; they get errors from now on");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -242,6 +243,120 @@ fn a_file_system_lives_on_it() {
     });
     let sums = fs::read_to_string(mounted.dir.join("sums")).unwrap();
     assert!(sums.lines().count() > 20, "too little was copied");
+}
+
+/// Unmounts where a server did not.
+struct Unmounted(PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn files_of_a_mount() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("left out, as it takes root and /dev/fuse");
+        return;
+    }
+    if !has(&["losetup", "mkfs.ext4", "e2fsck", "fallocate"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mount = dir.path().join("m");
+    fs::create_dir(&mount).unwrap();
+    let _unmounted = Unmounted(mount.clone());
+    let mut server = Server::new(&["--mount", mount.to_str().unwrap()]);
+    let (disk, attr) = (mount.join("disk"), mount.join("attr"));
+    assert_eq!(fs::metadata(&disk).unwrap().len(), 256 << 20);
+    let names = |dir: &Path| {
+        let mut names: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&mount), ["attr", "classes", "disk"]);
+    assert_eq!(names(&attr).len(), zram::attributes().len());
+    // Written here, read there, and the other way round.
+    let data = [text(5, 3 * MIB), noise(6, MIB + 777)].concat();
+    let file = fs::File::options().read(true).write(true).open(&disk).unwrap();
+    file.write_all_at(&data, 12345).unwrap();
+    file.sync_all().unwrap();
+    let mut back = vec![0; data.len()];
+    file.read_exact_at(&mut back, 12345).unwrap();
+    assert!(back == data);
+    assert_eq!(file.read_at(&mut back, 256 << 20).unwrap(), 0);
+    assert!(file.write_all_at(&[1], 256 << 20).is_err());
+    if has(&["nbdcopy"]) {
+        shell("nbdcopy \"$U\" copy", &server);
+        assert!(fs::read(server.dir.path().join("copy")).unwrap()[12345..][..data.len()] == data);
+    }
+    // Holes free what was there.
+    let stored = || {
+        fs::read_to_string(attr.join("mm_stat"))
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let before = stored();
+    run(Command::new("fallocate").args(["-p", "-o", "1M", "-l", "2M"]).arg(&disk));
+    assert_eq!(stored(), before - (2 << 20));
+    file.read_exact_at(&mut back[..4096], 1 << 20).unwrap();
+    assert_eq!(back[..4096], [0; 4096]);
+    assert!(file.set_len(5).is_err());
+    // Attributes as in sysfs.
+    fs::write(attr.join("mem_limit"), "64M\n").unwrap();
+    assert_eq!(fs::read_to_string(attr.join("disksize")).unwrap(), format!("{}\n", 256 << 20));
+    fs::write(attr.join("compact"), "1").unwrap();
+    for (name, value, errno) in
+        [("mem_limit", "x", 22), ("comp_algorithm", "zstd", 16), ("reset", "1", 16)]
+    {
+        assert_eq!(
+            fs::write(attr.join(name), value).unwrap_err().raw_os_error(),
+            Some(errno),
+            "{name}"
+        );
+    }
+    assert!(fs::read_to_string(mount.join("classes")).unwrap().contains("pages_per_zspage"));
+    assert!(!fs::read_to_string(attr.join("block_state")).unwrap().is_empty());
+    fs::write(attr.join("mem_limit"), "0").unwrap();
+    drop(file);
+    // A file system, and what is left of it when the server ends though it is in use.
+    let attached =
+        run(Command::new("/usr/sbin/losetup").args(["-f", "--show", "--direct-io=on"]).arg(&disk));
+    let device = attached.trim_end();
+    let looped = Looped(device.to_owned(), server.dir.path().join("mnt"));
+    fs::create_dir(&looped.1).unwrap();
+    shell(
+        &format!(
+            "mkfs.ext4 -q -F {device}; mount {device} mnt; cp -r /usr/share/doc/[a-f]* mnt/; \
+             (cd mnt; find . -type f -exec sha256sum {{}} +) > sums; umount mnt; mount {device} mnt; \
+             (cd mnt; sha256sum -c --quiet ../sums); rm -r mnt/a*; fstrim mnt; umount mnt; e2fsck -fn {device} 2>&1"
+        ),
+        &server,
+    );
+    server.signal("TERM");
+    let (code, took) = server.ended();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(names(&mount).is_empty(), "it is mounted still");
+}
+
+/// A loop device and where it is mounted.
+struct Looped(String, PathBuf);
+
+impl Drop for Looped {
+    fn drop(&mut self) {
+        let quiet = |command: &mut Command| {
+            drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status())
+        };
+        quiet(Command::new("umount").arg(&self.1));
+        quiet(Command::new("/usr/sbin/losetup").args(["-d", &self.0]));
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A compressed device for others: as a disk over the network block device protocol, and a socket to steer it by.
+//! A compressed device for others: as a disk over the network block device protocol, as files, and a socket to
+//! steer it by.
 //!
 //! ```text
 //!   accept -> handshake: an export is chosen -> workers: receive -> batch of requests -> disk -> replies
@@ -9,6 +10,7 @@ mod accept;
 mod address;
 pub mod control;
 mod disk;
+pub mod fuse;
 mod log;
 pub mod nbd;
 mod socket;

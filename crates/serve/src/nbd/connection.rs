@@ -56,6 +56,8 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, chosen: impl FnOnce
     let mut input = Input::new();
     let terms = match haggle(&service.exports, stream, &mut input) {
         Ok(terms) => terms,
+        // Who only looked whether someone listens is not worth a word.
+        Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
     chosen(&terms);

@@ -51,6 +51,10 @@ pub enum Experiment {
     /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
     Slab,
     /// Our NBD server, beside nbdkit's memory plugin: fio and nbdcopy.
+    Nbd,
+    /// A file system on our mounted device, beside one on the kernel's zram.
+    Fuse,
+    /// The device as a disk for others: nbd and fuse.
     Serve,
     /// All of them.
     All,
@@ -115,7 +119,9 @@ impl Experiment {
             Experiment::Sparse => sparse::run,
             Experiment::Zram => zram,
             Experiment::Slab => slab::run,
-            Experiment::Serve => serve::run,
+            Experiment::Nbd => serve::nbd,
+            Experiment::Fuse => serve::fuse,
+            Experiment::Serve => serve,
             Experiment::All => all,
         };
         run(request, report)
@@ -123,11 +129,15 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let groups = [Experiment::All, Experiment::Zram];
+    let groups = [Experiment::All, Experiment::Zram, Experiment::Serve];
     let each = Experiment::value_variants().iter();
     each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
 }
 
 fn zram(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     [throughput::run, table::run, sparse::run].iter().try_for_each(|run| run(request, report))
+}
+
+fn serve(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    [serve::nbd, serve::fuse].iter().try_for_each(|run| run(request, report))
 }

@@ -1,11 +1,14 @@
-//! Our NBD server beside nbdkit's memory plugin: the same clients, one server after the other, in turns.
+//! Our NBD server beside nbdkit's memory plugin: the same clients, one server after the other, in turns. And our mounted
+//! device beside the kernel's.
 
 mod clients;
 mod host;
+mod tree;
 
 use std::path::Path;
 
 pub use host::hold;
+pub use tree::compare as fuse;
 
 use crate::Error;
 use crate::inputs::Input;
@@ -29,8 +32,8 @@ const MIXED_MIN: f64 = 0.8;
 const COPY_IN_MIN: f64 = 1.5;
 const COPY_OUT_MIN: f64 = 1.2;
 
-/// Measures everything there is to it.
-pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+/// Measures what clients get of our server and of nbdkit.
+pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let pages = request.pages(Input::Heap)?.load()?;
     let heap = &*pages;
     let zstd = (Disk::zstd(), Disk::Nbdkit { allocator: "zstd" });

@@ -93,7 +93,11 @@ fn copy(from: &std::ffi::OsStr, to: &std::ffi::OsStr, connections: u32) -> Resul
 }
 
 /// What a program prints, which must not fail.
-fn run(tool: &'static str, package: &'static str, command: &mut Command) -> Result<String, Error> {
+pub fn run(
+    tool: &'static str,
+    package: &'static str,
+    command: &mut Command,
+) -> Result<String, Error> {
     let remedy = "see its message; where it names the server, see the server's";
     let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::ToolMissing { tool, package },

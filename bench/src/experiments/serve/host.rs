@@ -10,10 +10,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Mode, Options, Server};
 use serve::{Address, Log};
 use zcomp::Params;
-use zram::{Config, Device};
+use zram::{Config, Zram};
 
 use crate::Error;
 
@@ -36,6 +37,7 @@ struct Order {
     algorithm: String,
     level: Option<i32>,
     bytes: u64,
+    mount: Option<PathBuf>,
 }
 
 impl Disk {
@@ -55,7 +57,7 @@ impl Disk {
         }
     }
 
-    fn command(&self, path: PathBuf, bytes: u64) -> Result<Command, Error> {
+    fn command(&self, path: PathBuf, bytes: u64, mount: Option<PathBuf>) -> Result<Command, Error> {
         match *self {
             Disk::Nbdkit { allocator } => {
                 let mut command = Command::new("nbdkit");
@@ -64,7 +66,7 @@ impl Disk {
                 Ok(command)
             }
             Disk::Ours { algorithm, level } => {
-                let order = Order { path, algorithm: algorithm.to_owned(), level, bytes };
+                let order = Order { path, algorithm: algorithm.to_owned(), level, bytes, mount };
                 let program =
                     env::current_exe().map_err(|error| failed(self, &error.to_string()))?;
                 let mut command = Command::new(program);
@@ -82,10 +84,26 @@ pub struct Host {
     child: Child,
     dir: PathBuf,
     disk: Disk,
+    is_mounted: bool,
 }
 
 impl Host {
+    /// One that listens.
     pub fn start(disk: &Disk, bytes: u64) -> Result<Host, Error> {
+        Host::ready(disk, bytes, None, "nbd")
+    }
+
+    /// One of ours that is mounted too: a file.
+    pub fn mounted(disk: &Disk, bytes: u64) -> Result<Host, Error> {
+        Host::ready(disk, bytes, Some("m"), "m/disk")
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.dir.join("m/disk")
+    }
+
+    /// A server, once a file of its directory is there.
+    fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
         let begun = Instant::now();
         let name = format!("uzram-bench-{}-{:?}", std::process::id(), begun);
         let dir = env::temp_dir()
@@ -95,7 +113,16 @@ impl Host {
             &dir,
             "set TMPDIR to a directory of yours",
         ))?;
-        let mut command = disk.command(dir.join("nbd"), bytes)?;
+        let mount = mount.map(|name| dir.join(name));
+        if let Some(mount) = &mount {
+            fs::create_dir(mount).map_err(Error::file(
+                "create",
+                mount,
+                "set TMPDIR to a directory of yours",
+            ))?;
+        }
+        let is_mounted = mount.is_some();
+        let mut command = disk.command(dir.join("nbd"), bytes, mount)?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let child = child.map_err(|error| match (disk, error.kind()) {
             (Disk::Nbdkit { .. }, std::io::ErrorKind::NotFound) => {
@@ -103,8 +130,8 @@ impl Host {
             }
             _ => failed(disk, &error.to_string()),
         })?;
-        let host = Host { child, dir, disk: *disk };
-        while UnixStream::connect(host.dir.join("nbd")).is_err() {
+        let host = Host { child, dir, disk: *disk, is_mounted };
+        while !host.dir.join(file).exists() || UnixStream::connect(host.dir.join("nbd")).is_err() {
             if begun.elapsed() > STARTS_WITHIN {
                 return Err(failed(disk, "it does not listen"));
             }
@@ -140,6 +167,9 @@ impl Drop for Host {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if self.is_mounted {
+            let _ = Command::new("umount").arg("-l").arg(self.dir.join("m")).status();
+        }
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
@@ -159,16 +189,27 @@ pub fn hold(order: &str) -> Result<(), Error> {
         params: Params { level: order.level, ..Params::default() },
         ..Config::new(order.bytes)?
     };
+    let zram = Arc::new(Zram::new());
+    zram.configure("settings", |settings| {
+        *settings = Config { disksize: 0, ..config };
+        Ok(())
+    })?;
+    zram.set_disksize(order.bytes)?;
+    let device = Arc::new(zram.open()?);
     let export = Export {
         name: String::new(),
         description: String::new(),
-        disk: Arc::new(Arc::new(Device::new(config)?)),
+        disk: device.clone(),
         mode: Mode::ReadWrite,
     };
     let listening = Address::Unix(order.path).listen().map_err(|error| refused(&error))?;
     let log = Log::new(|line| eprintln!("bench: {line}"));
     let _server = Server::start(listening, Exports::new([export]), Options::default(), log)
         .map_err(|error| refused(&error))?;
+    let threads = Options::default().workers;
+    let mounted =
+        order.mount.map(|dir| Mounted::start(&dir, zram, device, Mode::ReadWrite, threads));
+    let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
     loop {
         std::thread::park();
     }

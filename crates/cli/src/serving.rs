@@ -29,12 +29,13 @@ const BUFFERS: u64 = 64 << 20;
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Before anything that a signal must not end half done.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::Signal)?;
+    // Threads have it of who starts them.
+    is_io_flusher();
     let zram = Arc::new(device(args)?);
     let disk = Arc::new(zram.open().map_err(Error::Device)?);
     let nbd = listening(args.nbd.clone(), runtime::NBD)?;
     let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
     let served = Arc::new(Served::new(args, &nbd, &control));
-    is_io_flusher();
 
     let log = Log::new(|line| eprintln!("uzram: {line}"));
     let export = Export {

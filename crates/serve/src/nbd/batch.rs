@@ -21,8 +21,8 @@ const BUFFER: usize = PART + 2 * SHORT_MAX;
 /// Most requests taken together.
 const REQUESTS: usize = 64;
 
-/// From so many bytes to be compressed on, another worker receives meanwhile; those to be decompressed count a
-/// quarter.
+/// From so many bytes to be compressed on, another worker receives meanwhile. Those to be decompressed count a quarter,
+/// those to be freed a 64th.
 const HEAVY: usize = 32 << 10;
 
 /// A worker's requests and its buffer.
@@ -149,8 +149,11 @@ impl<'l> Batch<'l> {
         }
         self.replies += room(&request, command, terms.replies);
         self.weight += match command {
+            Ok(Command::Write) => len,
             Ok(Command::Read) => request.len as usize / 4,
-            _ => len,
+            Ok(Command::Flush) | Err(_) => 0,
+            // Of many blocks something is to be done, or looked at.
+            Ok(_) => request.len as usize / 64,
         };
         self.tasks.push(Task { request, command, payload: start..self.payloads });
         Ok(())

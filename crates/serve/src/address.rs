@@ -226,3 +226,29 @@ fn probe(path: &Path) -> rustix::io::Result<Found> {
         Err(errno) => Err(errno),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_printed() {
+        let tcp = |host: &str, port| Address::Tcp { host: host.to_owned(), port };
+        for (text, address, printed, is_local) in [
+            ("unix:/a:b", Address::Unix("/a:b".into()), "unix:/a:b", true),
+            ("tcp", tcp("127.0.0.1", PORT), "tcp:127.0.0.1:10809", true),
+            ("tcp:7", tcp("127.0.0.1", 7), "tcp:127.0.0.1:7", true),
+            ("tcp:[::1]:7", tcp("::1", 7), "tcp:[::1]:7", true),
+            ("tcp:0.0.0.0:7", tcp("0.0.0.0", 7), "tcp:0.0.0.0:7", false),
+            ("tcp:example.org:7", tcp("example.org", 7), "tcp:example.org:7", false),
+        ] {
+            let parsed = Address::parse(text).unwrap();
+            assert_eq!(parsed, address, "{text}");
+            assert_eq!((parsed.to_string().as_str(), parsed.is_local()), (printed, is_local));
+        }
+        for text in ["", "unix:", "unix", "tcp:", "tcp::7", "tcp:a:b", "tcp:a:65536", "udp:7", "/a"]
+        {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+    }
+}

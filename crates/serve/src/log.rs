@@ -55,3 +55,20 @@ impl Inner {
         (omitted, period.lines <= LINES)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_bounded() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let lines = written.clone();
+        let log = Log::new(move |line| lines.lock().push(line.to_owned()));
+        (0..100).for_each(|nth| log.line(format_args!("line {nth}")));
+        assert_eq!(written.lock().len(), LINES as usize);
+        log.0.period.lock().begun -= 2 * PERIOD;
+        log.line("later");
+        assert_eq!(written.lock()[LINES as usize..], ["80 lines were left out", "later"]);
+    }
+}

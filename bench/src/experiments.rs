@@ -10,6 +10,7 @@ mod parity;
 mod pause;
 mod removal;
 mod rivals;
+pub mod serve;
 pub mod slab;
 mod sparse;
 mod table;
@@ -60,6 +61,12 @@ pub enum Experiment {
     BlocksDensity,
     /// Blocks of several pages: the last four.
     Blocks,
+    /// Our NBD server, beside nbdkit's memory plugin: fio and nbdcopy.
+    Nbd,
+    /// A file system on our mounted device, beside one on the kernel's zram.
+    Fuse,
+    /// The device as a disk for others: nbd and fuse.
+    Serve,
     /// All of them.
     All,
 }
@@ -128,6 +135,9 @@ impl Experiment {
             Experiment::BlocksPartial => blocks::partial::run,
             Experiment::BlocksDensity => blocks::density::run,
             Experiment::Blocks => blocks::run,
+            Experiment::Nbd => serve::nbd,
+            Experiment::Fuse => serve::fuse,
+            Experiment::Serve => serve,
             Experiment::All => all,
         };
         run(request, report)
@@ -135,11 +145,15 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let groups = [Experiment::All, Experiment::Zram, Experiment::Blocks];
+    let groups = [Experiment::All, Experiment::Zram, Experiment::Blocks, Experiment::Serve];
     let each = Experiment::value_variants().iter();
     each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
 }
 
 fn zram(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     [throughput::run, table::run, sparse::run].iter().try_for_each(|run| run(request, report))
+}
+
+fn serve(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    [serve::nbd, serve::fuse].iter().try_for_each(|run| run(request, report))
 }

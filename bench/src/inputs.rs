@@ -31,6 +31,11 @@ pub enum Input {
     System,
 }
 
+/// The directory of the Linux source tree; made now if the cache does not hold it.
+pub fn source_tree(cache: &Cache) -> Result<std::path::PathBuf, Error> {
+    source::ensure(cache)
+}
+
 impl Input {
     /// All of them, in the order of figures.
     pub const ALL: [Input; 3] = [Input::Heap, Input::Source, Input::System];

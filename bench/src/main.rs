@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use bench::Error;
-use bench::experiments::{Experiment, Request, slab};
+use bench::experiments::{Experiment, Request, serve, slab};
 use bench::inputs::{Cache, Input};
 use bench::report::{Form, Report, Verdict};
 use bench::size;
@@ -22,7 +22,7 @@ const SEED_DEFAULT: &str = "0x757a72616d";
 #[command(name = "bench")]
 struct Arguments {
     /// What to measure
-    #[arg(value_enum, required_unless_present_any = ["store", "objects", "messages"])]
+    #[arg(value_enum, required_unless_present_any = ["store", "objects", "messages", "serve"])]
     experiment: Option<Experiment>,
     /// One JSON object per figure and line instead of a table
     #[arg(long)]
@@ -49,6 +49,9 @@ struct Arguments {
     /// Exchanges messages for an experiment that was started before
     #[arg(long, hide = true, conflicts_with = "experiment")]
     messages: Option<String>,
+    /// Serves a device for an experiment that was started before
+    #[arg(long, hide = true, conflicts_with = "experiment")]
+    serve: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -63,13 +66,26 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Verdict, Error> {
-    let Arguments { experiment, json, seed, limit, operations, inputs, store, objects, messages } =
-        arguments;
+    let Arguments {
+        experiment,
+        json,
+        seed,
+        limit,
+        operations,
+        inputs,
+        store,
+        objects,
+        messages,
+        serve,
+    } = arguments;
     if let Some(order) = objects {
         return slab::hold(&order).map(|()| Verdict::Pass);
     }
     if let Some(order) = messages {
         return slab::exchange_ordered(&order).map(|()| Verdict::Pass);
+    }
+    if let Some(order) = serve {
+        return serve::hold(&order).map(|()| Verdict::Pass);
     }
     let Some(experiment) = experiment else {
         return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);

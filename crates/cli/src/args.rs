@@ -4,6 +4,7 @@ use crate::attributes::{self, Setting};
 use crate::error::Error;
 use crate::geometry::GeometryLine;
 use crate::refusal::refuse;
+use crate::serve_args::{AskArgs, AttrLine, CompactLine, IdleLine, ServeArgs, ServeLine, StatLine};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -21,8 +22,8 @@ const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
 /// Memory is held compressed, page by page, and packed densely. `uzram fill` shows what that gives on
-/// your own data, `uzram classes` how objects of each size are packed, `uzram train-dictionary` whether a
-/// dictionary helps.
+/// your own data, `uzram serve` lets others use it as a disk, `uzram classes` shows how objects of each size are
+/// packed, `uzram train-dictionary` whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -36,6 +37,11 @@ enum Subcommands {
     Classes(ClassesLine),
     Attributes(AttributesLine),
     TrainDictionary(TrainLine),
+    Serve(ServeLine),
+    Attr(AttrLine),
+    Stat(StatLine),
+    Compact(CompactLine),
+    Idle(IdleLine),
 }
 
 /// Store files in a compressed device, read them back, and report memory and speed
@@ -201,6 +207,10 @@ pub(crate) enum Command {
     Attributes(Form),
     /// `uzram train-dictionary`
     TrainDictionary(TrainArgs),
+    /// `uzram serve`
+    Serve(ServeArgs),
+    /// `uzram attr` and others that ask a server
+    Ask(AskArgs),
 }
 
 /// When the pool is compacted.
@@ -333,8 +343,18 @@ impl From<zram::Compaction> for CompactionMode {
     }
 }
 
+impl MemLimit {
+    pub(crate) fn new(asked: Option<u64>) -> Self {
+        match asked {
+            None => MemLimit::Default,
+            Some(0) => MemLimit::None,
+            Some(bytes) => MemLimit::Bytes(bytes),
+        }
+    }
+}
+
 impl Form {
-    fn new(is_json: bool) -> Self {
+    pub(crate) fn new(is_json: bool) -> Self {
         if is_json { Form::Json } else { Form::Table }
     }
 }
@@ -347,11 +367,7 @@ impl TryFrom<FillLine> for FillArgs {
             algorithm: line.algorithm,
             params: Params { level: line.level, ..Params::default() },
             threads: line.threads.map(usize::from),
-            mem_limit: match line.mem_limit {
-                None => MemLimit::Default,
-                Some(0) => MemLimit::None,
-                Some(bytes) => MemLimit::Bytes(bytes),
-            },
+            mem_limit: MemLimit::new(line.mem_limit),
             input_pages: line.input_limit.map(|bytes| bytes / zram::BLOCK as u64),
             block: line.block,
             geometry: line.geometry.table((line.block / zram::BLOCK).ilog2())?.geometry(),
@@ -390,6 +406,11 @@ impl TryFrom<Cli> for Command {
             Subcommands::Classes(line) => Command::Classes(line.try_into()?),
             Subcommands::Attributes(line) => Command::Attributes(Form::new(line.json)),
             Subcommands::TrainDictionary(line) => Command::TrainDictionary(line.into()),
+            Subcommands::Serve(line) => Command::Serve(line.into()),
+            Subcommands::Attr(line) => Command::Ask(line.into()),
+            Subcommands::Stat(line) => Command::Ask(line.into()),
+            Subcommands::Compact(line) => Command::Ask(line.into()),
+            Subcommands::Idle(line) => Command::Ask(line.into()),
         })
     }
 }

@@ -55,12 +55,21 @@ fn named(name: &str) -> Result<&'static Attribute, String> {
     found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
 }
 
-/// `NAME=VALUE`, of an attribute that can be set before there are data.
+/// `NAME=VALUE`, of an attribute that can be set before there are data. The size follows from the files.
 pub(crate) fn setting(text: &str) -> Result<Setting, String> {
+    setting_but_size(text, "follows from the files; bound them with --input-limit")
+}
+
+/// The same, where the size is an argument.
+pub(crate) fn setting_of_served(text: &str) -> Result<Setting, String> {
+    setting_but_size(text, "is what --size says")
+}
+
+fn setting_but_size(text: &str, size: &str) -> Result<Setting, String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let attribute = named(name)?;
     match attribute.name {
-        "disksize" => Err("follows from the files; bound them with --input-limit".to_owned()),
+        "disksize" => Err(size.to_owned()),
         _ if attribute.access() == Access::Read => Err("can only be shown".to_owned()),
         name => Ok(Setting { name, value: value.to_owned() }),
     }

@@ -64,6 +64,40 @@ pub(crate) enum Error {
         /// The arguments, with commas.
         flags: String,
     },
+    /// No device has this size.
+    #[error("--size: {0}")]
+    Size(zram::Error),
+    /// There can be no server there.
+    #[error(transparent)]
+    Address(serve::AddressError),
+    /// The directory of sockets can't be used.
+    #[error(
+        "'{}' can't hold the server's sockets: {source}; set XDG_RUNTIME_DIR, or give --nbd and --control",
+        escaped(path)
+    )]
+    RuntimeDir {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The device can't be mounted.
+    #[error(
+        "can't mount at '{}': {source}; give a directory that is there, and be root or install fuse3",
+        escaped(path)
+    )]
+    Mount {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A server's thread could not be had.
+    #[error("the server can't be started: {0}; free memory, or let this user have more threads")]
+    Serving(io::Error),
+    /// A server refused, or did not answer.
+    #[error(transparent)]
+    Ask(serve::control::AskError),
     /// The codec failed.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
@@ -160,7 +194,7 @@ pub(crate) enum Error {
     #[error("a worker thread panicked; please report it")]
     Worker,
     /// The signal handler could not be installed.
-    #[error("SIGINT can't be handled: {0}; run without a filter on system calls")]
+    #[error("signals can't be handled: {0}; run without a filter on system calls")]
     Signal(io::Error),
     /// The report could not be written.
     #[error("standard output can't be written: {0}; check where it goes")]
@@ -219,7 +253,7 @@ impl Error {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
             Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
-            Error::Setting(_) => USAGE,
+            Error::Setting(_) | Error::Size(zram::Error::Disksize { .. }) => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,
         })

@@ -6,12 +6,14 @@
 //!   tallies + device statistics + memory -> report: table or JSON
 //!   args -> geometry -> classes: table or JSON;  zram's attributes -> table or JSON
 //!   args -> input: walk -> plan -> samples -> zcomp::train -> trial on what was held out -> file, report
+//!   args -> serving: device, sockets, servers until a signal;  args -> ask: a server's control socket -> text, table
 //! ```
 //!
 //! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
 #![forbid(unsafe_code)]
 
 mod args;
+mod ask;
 mod attributes;
 mod cgroup;
 mod classes;
@@ -30,7 +32,11 @@ mod progress;
 mod raw;
 mod refusal;
 mod report;
+mod runtime;
 mod samples;
+mod serve_args;
+mod served;
+mod serving;
 mod source;
 mod sums;
 mod table;
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Command::Classes(args) => print(&classes::run(&args)),
         Command::Attributes(form) => print(&attributes::run(form)),
         Command::TrainDictionary(args) => train(&args),
+        Command::Serve(args) => serving::run(&args),
+        Command::Ask(args) => ask::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -111,7 +111,12 @@ impl Device {
     /// The slots that hold something, in their order, each as it is when it is come to. They print as the kernel's
     /// `block_state`.
     pub fn block_state(&self) -> BlockState<'_> {
-        BlockState::new(&*self.table)
+        self.block_state_from(0)
+    }
+
+    /// The same, from slot `slot` on.
+    pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
+        BlockState::new(&*self.table, slot)
     }
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.

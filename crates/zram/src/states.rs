@@ -74,8 +74,8 @@ pub struct BlockState<'d> {
 }
 
 impl<'d> BlockState<'d> {
-    pub(crate) fn new(table: &'d dyn AnyTable) -> Self {
-        BlockState { table, some: vec::IntoIter::default(), next: Some(0) }
+    pub(crate) fn new(table: &'d dyn AnyTable, from: u64) -> Self {
+        BlockState { table, some: vec::IntoIter::default(), next: Some(from) }
     }
 }
 

@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
@@ -79,4 +81,77 @@ pub fn write_all(dir: &Path, files: &[(&str, Vec<u8>)]) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, data).unwrap();
     }
+}
+
+/// `uzram serve` on sockets of its own, ended when this goes.
+pub struct Server {
+    pub child: Child,
+    pub dir: tempfile::TempDir,
+    /// What it printed first: what is served, and its URI.
+    pub announcement: String,
+}
+
+impl Server {
+    /// Serves 256 MiB.
+    pub fn new(args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = serve(dir.path());
+        if !args.contains(&"--nbd") {
+            command.args(["--nbd", "unix:nbd.sock"]);
+        }
+        let child = command.args(args).spawn().unwrap();
+        Server::announced(child, dir)
+    }
+
+    pub fn announced(mut child: Child, dir: tempfile::TempDir) -> Self {
+        let mut announcement = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut announcement).unwrap();
+        Server { child, dir, announcement }
+    }
+
+    pub fn uri(&self) -> String {
+        self.announcement.trim_end().rsplit(": ").next().unwrap().to_owned()
+    }
+
+    pub fn control(&self) -> String {
+        self.dir.path().join("control.sock").display().to_string()
+    }
+
+    /// Runs a command that asks it.
+    pub fn ask(&self, command: &str, args: &[&str]) -> Ended {
+        end(Command::new(UZRAM).args([command, "--control", &self.control()]).args(args))
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for its end; its code, if it was no signal that ended it, and how long it took.
+    pub fn ended(&mut self) -> (Option<i32>, Duration) {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), begun.elapsed());
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `uzram serve` with its control socket in `dir`.
+pub fn serve(dir: &Path) -> Command {
+    let mut command = Command::new(UZRAM);
+    command.args(["serve", "--size", "256M"]).current_dir(dir);
+    command.arg("--control").arg(dir.join("control.sock"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }

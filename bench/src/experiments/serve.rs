@@ -1,0 +1,122 @@
+//! Our NBD server beside nbdkit's memory plugin: the same clients, one server after the other, in turns. And our mounted
+//! device beside the kernel's.
+
+mod clients;
+mod host;
+mod tree;
+
+use std::path::Path;
+
+pub use host::hold;
+pub use tree::compare as fuse;
+
+use crate::Error;
+use crate::inputs::Input;
+use crate::report::{Bound, Figure, Report};
+use crate::size::GIB;
+use crate::summary::Summary;
+use clients::{Job, Rates};
+use host::{Disk, Host};
+
+use super::Request;
+
+const NAME: &str = "nbd";
+/// Turns of each server.
+const ROUNDS: usize = 3;
+/// Bytes copied in and out, the heap over again until it is as long.
+const COPIED: u64 = GIB;
+
+const WRITES_MIN: f64 = 4.0;
+const READS_MIN: f64 = 2.0;
+const MIXED_MIN: f64 = 0.8;
+const COPY_IN_MIN: f64 = 1.5;
+const COPY_OUT_MIN: f64 = 1.2;
+
+/// Measures what clients get of our server and of nbdkit.
+pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let pages = request.pages(Input::Heap)?.load()?;
+    let heap = &*pages;
+    let zstd = (Disk::zstd(), Disk::Nbdkit { allocator: "zstd" });
+    let lz4 = (Disk::lz4(), Disk::Nbdkit { allocator: "sparse" });
+    let jobs = [
+        ("zstd: random 4 KiB writes", &zstd, Job::Write, WRITES_MIN),
+        ("zstd: random 4 KiB reads", &zstd, Job::Read, READS_MIN),
+        ("lz4 over uncompressed: 4 KiB reads and writes", &lz4, Job::Mixed, MIXED_MIN),
+    ];
+    for (what, disks, job, least) in jobs {
+        random(what, disks, job, least, (heap, request.seed), report)?;
+    }
+    [1, 4].iter().try_for_each(|&connections| copies(&zstd, connections, heap, report))
+}
+
+/// Requests of chance by one connection, on servers that hold the heap.
+fn random(
+    what: &str,
+    disks: &(Disk, Disk),
+    job: Job,
+    least: f64,
+    (heap, seed): (&[u8], u64),
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let bytes = heap.len() as u64;
+    let ours = Host::start(&disks.0, bytes)?;
+    let rival = Host::start(&disks.1, bytes)?;
+    let image = clients::image(heap, bytes)?;
+    for host in [&ours, &rival] {
+        clients::copy_in(image.path(), host, 1)?;
+    }
+    let (mut our_rates, mut rival_rates) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        rival_rates.push(clients::fio(&rival, job, bytes, seed)?);
+        our_rates.push(clients::fio(&ours, job, bytes, seed)?);
+    }
+    told(what, "requests/s", &our_rates, (&disks.1.name(), &rival_rates), least, report)
+}
+
+/// The ratio of each turn's rates, and the rates.
+fn told(
+    what: &str,
+    unit: &'static str,
+    ours: &Rates,
+    (rival, rivals): (&str, &Rates),
+    least: f64,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let ratios: Vec<f64> = ours.iter().zip(rivals).map(|(ours, rival)| ours / rival).collect();
+    let median = |values: &[f64]| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
+    let ratio = Figure::new(NAME, format!("{what}, ours over nbdkit's"), median(&ratios), "");
+    report.add(ratio.must(Bound::at_least(least)))?;
+    report.add(Figure::new(NAME, what, median(ours), unit).rival(rival, median(rivals)))
+}
+
+/// A gibibyte in and out, and what the servers take for it.
+fn copies(
+    disks: &(Disk, Disk),
+    connections: u32,
+    heap: &[u8],
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let image = clients::image(heap, COPIED)?;
+    let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
+    let mut held = [0.0; 2];
+    for _ in 0..ROUNDS {
+        for (side, disk) in [&disks.0, &disks.1].into_iter().enumerate() {
+            // Fresh ones: copying in is storing, not overwriting.
+            let host = Host::start(disk, COPIED)?;
+            let rate = |seconds: f64| COPIED as f64 / 1e6 / seconds;
+            rates[0][side].push(rate(clients::copy_in(image.path(), &host, connections)?));
+            rates[1][side].push(rate(clients::copy_out(&host, connections, Path::new("null:"))?));
+            held[side] = host.held()? as f64;
+        }
+    }
+    let rival = disks.1.name();
+    for (way, ([ours, rivals], least)) in
+        ["in", "out"].into_iter().zip(rates.iter().zip([COPY_IN_MIN, COPY_OUT_MIN]))
+    {
+        let what = format!("zstd: 1 GiB {way}, connections: {connections}");
+        told(&what, "MB/s", ours, (&rival, rivals), least, report)?;
+    }
+    let what = format!("zstd: memory for 1 GiB over nbdkit's, connections: {connections}");
+    let ratio = Figure::new(NAME, what, held[0] / held[1], "").must(Bound::at_most(1.0));
+    report.add(ratio.rival("nbdkit, bytes", held[1]))
+}

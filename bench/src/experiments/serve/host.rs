@@ -1,0 +1,216 @@
+//! Servers, each a process of its own: ours, which is this program, and nbdkit.
+
+use std::env;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serve::fuse::Mounted;
+use serve::nbd::{Export, Exports, Mode, Options, Server};
+use serve::{Address, Log};
+use zcomp::Params;
+use zram::{Config, Zram};
+
+use crate::Error;
+
+/// A server is there within this time.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
+
+/// What is served.
+#[derive(Debug, Clone, Copy)]
+pub enum Disk {
+    /// Our device with this codec at this level.
+    Ours { algorithm: &'static str, level: Option<i32> },
+    /// nbdkit's memory plugin.
+    Nbdkit { allocator: &'static str },
+}
+
+/// What the process that serves our device is told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    path: PathBuf,
+    algorithm: String,
+    level: Option<i32>,
+    bytes: u64,
+    mount: Option<PathBuf>,
+}
+
+impl Disk {
+    /// zstd at the level nbdkit has.
+    pub fn zstd() -> Disk {
+        Disk::Ours { algorithm: "zstd", level: Some(3) }
+    }
+
+    pub fn lz4() -> Disk {
+        Disk::Ours { algorithm: "lz4", level: None }
+    }
+
+    pub fn name(&self) -> String {
+        match self {
+            Disk::Ours { algorithm, .. } => format!("ours {algorithm}"),
+            Disk::Nbdkit { allocator } => format!("nbdkit memory allocator={allocator}"),
+        }
+    }
+
+    fn command(&self, path: PathBuf, bytes: u64, mount: Option<PathBuf>) -> Result<Command, Error> {
+        match *self {
+            Disk::Nbdkit { allocator } => {
+                let mut command = Command::new("nbdkit");
+                command.arg("-f").arg("-U").arg(path).args(["memory", &bytes.to_string()]);
+                command.arg(format!("allocator={allocator}"));
+                Ok(command)
+            }
+            Disk::Ours { algorithm, level } => {
+                let order = Order { path, algorithm: algorithm.to_owned(), level, bytes, mount };
+                let program =
+                    env::current_exe().map_err(|error| failed(self, &error.to_string()))?;
+                let mut command = Command::new(program);
+                // Strings and numbers: nothing can fail.
+                command.args(["--serve", &serde_json::to_string(&order).unwrap_or_default()]);
+                Ok(command)
+            }
+        }
+    }
+}
+
+/// A server that runs, and ends with this.
+#[derive(Debug)]
+pub struct Host {
+    child: Child,
+    dir: PathBuf,
+    disk: Disk,
+    is_mounted: bool,
+}
+
+impl Host {
+    /// One that listens.
+    pub fn start(disk: &Disk, bytes: u64) -> Result<Host, Error> {
+        Host::ready(disk, bytes, None, "nbd")
+    }
+
+    /// One of ours that is mounted too: a file.
+    pub fn mounted(disk: &Disk, bytes: u64) -> Result<Host, Error> {
+        Host::ready(disk, bytes, Some("m"), "m/disk")
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.dir.join("m/disk")
+    }
+
+    /// A server, once a file of its directory is there.
+    fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
+        let begun = Instant::now();
+        let name = format!("uzram-bench-{}-{:?}", std::process::id(), begun);
+        let dir = env::temp_dir()
+            .join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
+        fs::create_dir_all(&dir).map_err(Error::file(
+            "create",
+            &dir,
+            "set TMPDIR to a directory of yours",
+        ))?;
+        let mount = mount.map(|name| dir.join(name));
+        if let Some(mount) = &mount {
+            fs::create_dir(mount).map_err(Error::file(
+                "create",
+                mount,
+                "set TMPDIR to a directory of yours",
+            ))?;
+        }
+        let is_mounted = mount.is_some();
+        let mut command = disk.command(dir.join("nbd"), bytes, mount)?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let child = child.map_err(|error| match (disk, error.kind()) {
+            (Disk::Nbdkit { .. }, std::io::ErrorKind::NotFound) => {
+                Error::ToolMissing { tool: "nbdkit", package: "nbdkit" }
+            }
+            _ => failed(disk, &error.to_string()),
+        })?;
+        let host = Host { child, dir, disk: *disk, is_mounted };
+        while !host.dir.join(file).exists() || UnixStream::connect(host.dir.join("nbd")).is_err() {
+            if begun.elapsed() > STARTS_WITHIN {
+                return Err(failed(disk, "it does not listen"));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ok(host)
+    }
+
+    pub fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.dir.join("nbd").display())
+    }
+
+    /// Bytes of its memory, resident or swapped.
+    pub fn held(&self) -> Result<u64, Error> {
+        let path = PathBuf::from(format!("/proc/{}/smaps_rollup", self.child.id()));
+        let text = fs::read_to_string(&path).map_err(Error::file(
+            "read",
+            &path,
+            "run it as the same user",
+        ))?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        };
+        let kilobytes = field("Rss:").zip(field("Swap:")).map(|(rss, swap)| rss + swap);
+        kilobytes
+            .map(|kilobytes| kilobytes << 10)
+            .ok_or_else(|| failed(&self.disk, "its memory is not told"))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if self.is_mounted {
+            let _ = Command::new("umount").arg("-l").arg(self.dir.join("m")).status();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn failed(disk: &Disk, reason: &str) -> Error {
+    let reason = format!("{}: {reason}", disk.name());
+    Error::ToolFailed { tool: "a server", reason, remedy: "see its message on standard error" }
+}
+
+/// Serves a device until this process is killed.
+pub fn hold(order: &str) -> Result<(), Error> {
+    let disk = Disk::zstd();
+    let refused = |reason: &dyn std::fmt::Display| failed(&disk, &reason.to_string());
+    let order: Order = serde_json::from_str(order).map_err(|error| refused(&error))?;
+    let config = Config {
+        algorithm: zcomp::by_name(&order.algorithm).map_err(|error| refused(&error))?,
+        params: Params { level: order.level, ..Params::default() },
+        ..Config::new(order.bytes)?
+    };
+    let zram = Arc::new(Zram::new());
+    zram.configure("settings", |settings| {
+        *settings = Config { disksize: 0, ..config };
+        Ok(())
+    })?;
+    zram.set_disksize(order.bytes)?;
+    let device = Arc::new(zram.open()?);
+    let export = Export {
+        name: String::new(),
+        description: String::new(),
+        disk: device.clone(),
+        mode: Mode::ReadWrite,
+    };
+    let listening = Address::Unix(order.path).listen().map_err(|error| refused(&error))?;
+    let log = Log::new(|line| eprintln!("bench: {line}"));
+    let _server = Server::start(listening, Exports::new([export]), Options::default(), log)
+        .map_err(|error| refused(&error))?;
+    let threads = Options::default().workers;
+    let mounted =
+        order.mount.map(|dir| Mounted::start(&dir, zram, device, Mode::ReadWrite, threads));
+    let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,100 @@
+//! Asking a server: its device's attributes, and how full it is.
+
+use crate::args::Form;
+use crate::error::Error;
+use crate::serve_args::{Ask, AskArgs};
+use crate::served::Stat;
+use crate::units::human;
+use serve::control::Request;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use zram::{Access, Attribute, attributes};
+
+/// Lists of all slots and of all classes: too long to be printed with the others.
+const LONG: [&str; 2] = ["block_state", "classes"];
+
+/// Asks, and prints the answer.
+pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
+    let control = &args.control;
+    match &args.ask {
+        Ask::Show(name, Form::Table) => {
+            let mut out = std::io::stdout().lock();
+            Request::Show(name.clone()).ask(control, &mut out).map_err(Error::Ask)?;
+            out.flush().map_err(Error::Output)
+        }
+        Ask::Show(name, Form::Json) => crate::print(&json([(name.as_str(), show(control, name)?)])),
+        Ask::Store(name, value) => {
+            text(control, &Request::Store(name.clone(), value.clone())).map(|_| ())
+        }
+        Ask::All(form) => crate::print(&all(control, *form)?),
+        Ask::Stat(form) => {
+            let stat = text(control, &Request::Stat)?;
+            match form {
+                Form::Json => crate::print(&stat),
+                Form::Table => crate::print(&table(&stat)?),
+            }
+        }
+    }
+}
+
+fn text(control: &Path, request: &Request) -> Result<String, Error> {
+    let mut answer = Vec::new();
+    request.ask(control, &mut answer).map_err(Error::Ask)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn show(control: &Path, name: &str) -> Result<String, Error> {
+    text(control, &Request::Show(name.to_owned()))
+}
+
+fn json<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> String {
+    let texts: serde_json::Map<String, serde_json::Value> =
+        texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
+    serde_json::Value::Object(texts).to_string() + "\n"
+}
+
+/// Every attribute that can be read, but the long ones.
+fn all(control: &Path, form: Form) -> Result<String, Error> {
+    let is_shown = |attribute: &&Attribute| {
+        attribute.access() != Access::Write && !LONG.contains(&attribute.name)
+    };
+    let named = |attribute: &Attribute| Ok((attribute.name, show(control, attribute.name)?));
+    let texts =
+        attributes().iter().filter(is_shown).map(named).collect::<Result<Vec<_>, Error>>()?;
+    Ok(match form {
+        Form::Json => json(texts),
+        Form::Table => texts
+            .iter()
+            .map(|(name, text)| format!("{name:<17} {}\n", text.trim_end().replace('\n', " ")))
+            .collect(),
+    })
+}
+
+/// As `zramctl` prints a device: a head and a line.
+fn table(stat: &str) -> Result<String, Error> {
+    let stat: Stat = serde_json::from_str(stat)
+        .map_err(|error| Error::Ask(serve::control::AskError::Broken(error.into())))?;
+    let size = |bytes: u64| human(i64::try_from(bytes).unwrap_or(i64::MAX));
+    let name = if stat.name.is_empty() { "-".to_owned() } else { stat.name };
+    let cells = [
+        ("NAME", name),
+        ("ALGORITHM", stat.algorithm),
+        ("DISKSIZE", size(stat.disksize)),
+        ("DATA", size(stat.orig_data_size)),
+        ("COMPR", size(stat.compr_data_size)),
+        ("TOTAL", size(stat.mem_used_total)),
+        ("LIMIT", if stat.mem_limit == 0 { "-".to_owned() } else { size(stat.mem_limit) }),
+        ("CLIENTS", stat.connections.to_string()),
+        ("NBD", stat.nbd),
+    ];
+    let mut lines = [String::new(), String::new()];
+    for (head, cell) in &cells {
+        let width = head.len().max(cell.chars().count());
+        for (line, text) in lines.iter_mut().zip([*head, cell]) {
+            // A string takes all.
+            let _ = write!(line, "{text:<width$}  ");
+        }
+    }
+    Ok(lines.iter().map(|line| format!("{}\n", line.trim_end())).collect())
+}

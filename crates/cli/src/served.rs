@@ -1,0 +1,194 @@
+//! What a server tells of itself.
+
+use crate::serve_args::ServeArgs;
+use crate::units::human;
+use serde::{Deserialize, Serialize};
+use serve::nbd::Mode;
+use serve::{Address, Listening};
+use std::fmt::Write;
+use std::path::PathBuf;
+use zram::Zram;
+
+/// What stays the same while it serves.
+#[derive(Debug)]
+pub(crate) struct Served {
+    name: String,
+    size: u64,
+    algorithm: &'static str,
+    mode: Mode,
+    nbd: Address,
+    mount: Option<PathBuf>,
+    control: Address,
+}
+
+/// How full a device is that is served, and by what it is found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stat {
+    pub(crate) name: String,
+    pub(crate) algorithm: String,
+    pub(crate) disksize: u64,
+    pub(crate) orig_data_size: u64,
+    pub(crate) compr_data_size: u64,
+    pub(crate) mem_used_total: u64,
+    pub(crate) mem_used_max: u64,
+    pub(crate) mem_limit: u64,
+    pub(crate) mem_total: u64,
+    pub(crate) same_pages: u64,
+    pub(crate) huge_pages: u64,
+    pub(crate) read_only: bool,
+    pub(crate) connections: usize,
+    pub(crate) nbd: String,
+}
+
+impl Served {
+    pub(crate) fn new(args: &ServeArgs, nbd: &Listening, control: &Listening) -> Self {
+        Served {
+            name: args.export.clone(),
+            size: args.size,
+            algorithm: args.algorithm.name(),
+            mode: args.mode,
+            nbd: nbd.address().clone(),
+            mount: args.mount.clone(),
+            control: control.address().clone(),
+        }
+    }
+
+    /// As of now, in JSON.
+    pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> String {
+        let Ok(device) = zram.open() else { return String::new() };
+        let stat = device.mm_stat();
+        let stat = Stat {
+            name: self.name.clone(),
+            algorithm: zram.settings().algorithm.name().to_owned(),
+            disksize: device.disksize(),
+            orig_data_size: stat.orig_data_size,
+            compr_data_size: stat.compr_data_size,
+            mem_used_total: stat.mem_used_total,
+            mem_used_max: stat.mem_used_max,
+            mem_limit: stat.mem_limit,
+            mem_total: device.mem_total(),
+            same_pages: stat.same_pages,
+            huge_pages: stat.huge_pages,
+            read_only: self.mode == Mode::ReadOnly,
+            connections,
+            nbd: self.uri(),
+        };
+        // Numbers and strings: nothing can fail.
+        serde_json::to_string(&stat).unwrap_or_default() + "\n"
+    }
+
+    /// The export, as NBD clients name it.
+    fn uri(&self) -> String {
+        let name = encoded(self.name.as_bytes());
+        match &self.nbd {
+            Address::Unix(path) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                format!(
+                    "nbd+unix:///{name}?socket={}",
+                    encoded(path.as_os_str().as_encoded_bytes())
+                )
+            }
+            Address::Tcp { host, port } if host.contains(':') => {
+                format!("nbd://[{host}]:{port}/{name}")
+            }
+            Address::Tcp { host, port } => format!("nbd://{host}:{port}/{name}"),
+        }
+    }
+
+    /// What is printed when clients can connect.
+    pub(crate) fn announcement(&self) -> String {
+        let uri = self.uri();
+        let size = human(i64::try_from(self.size).unwrap_or(i64::MAX));
+        let read_only = if self.mode == Mode::ReadOnly { ", read-only" } else { "" };
+        let Address::Unix(control) = &self.control else { return uri };
+        let export =
+            if self.name.is_empty() { String::new() } else { format!(" -name '{}'", self.name) };
+        let client = match &self.nbd {
+            Address::Unix(path) => format!("-unix {}", path.display()),
+            Address::Tcp { host, port } => format!("{host} {port}"),
+        };
+        let mut text = format!("serving {size}, {}{read_only}: {uri}\n", self.algorithm);
+        for (what, command) in [
+            ("look at it", format!("nbdinfo '{uri}'")),
+            (
+                "block device",
+                format!("nbd-client {client}{export} /dev/nbd0   # as root, with the module nbd"),
+            ),
+            ("file", format!("nbdfuse DIR/disk '{uri}'   # then losetup, mkfs, mount")),
+            ("in qemu", format!("-drive 'file={uri},format=raw,if=virtio'")),
+            ("how full it is", format!("uzram stat --control {}", control.display())),
+        ] {
+            // A string takes all.
+            let _ = writeln!(text, "  {what:<14}  {command}");
+        }
+        if let Some(dir) = &self.mount {
+            let _ = writeln!(
+                text,
+                "  {:<14}  losetup --find --show {}/disk   # as root",
+                "loop device",
+                dir.display()
+            );
+        }
+        if !self.nbd.is_local() {
+            let _ = writeln!(
+                text,
+                "  Whoever reaches {} has the disk: NBD asks no one who he is.",
+                self.nbd
+            );
+        }
+        text
+    }
+}
+
+/// As it may stand in a URI.
+fn encoded(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, &byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(nbd: Address, name: &str) -> Served {
+        Served {
+            name: name.to_owned(),
+            size: 4 << 30,
+            algorithm: "lz4",
+            mode: Mode::ReadOnly,
+            nbd,
+            mount: Some("/m".into()),
+            control: Address::Unix("/c".into()),
+        }
+    }
+
+    #[test]
+    fn uris_name_the_export() {
+        let served_unix = served(Address::Unix("/a b/s".into()), "d\u{e4}");
+        assert_eq!(served_unix.uri(), "nbd+unix:///d%C3%A4?socket=/a%20b/s");
+        let tcp = |host: &str| served(Address::Tcp { host: host.into(), port: 7 }, "").uri();
+        assert_eq!(
+            (tcp("127.0.0.1"), tcp("::1")),
+            ("nbd://127.0.0.1:7/".into(), "nbd://[::1]:7/".into())
+        );
+        let text = served_unix.announcement();
+        assert!(text.starts_with("serving 4.0 GiB, lz4, read-only: nbd+unix:///"), "{text}");
+        for part in ["uzram stat --control /c\n", "losetup --find --show /m/disk"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_can_reach_it_is_told() {
+        let open = served(Address::Tcp { host: "0.0.0.0".into(), port: 7 }, "x").announcement();
+        assert!(open.contains("Whoever reaches tcp:0.0.0.0:7 has the disk"), "{open}");
+        let closed = served(Address::Tcp { host: "127.0.0.1".into(), port: 7 }, "x").announcement();
+        assert!(!closed.contains("Whoever"), "{closed}");
+    }
+}

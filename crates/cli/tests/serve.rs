@@ -1,0 +1,226 @@
+//! The life of `uzram serve`: its sockets, its end, and what steers it.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::time::Duration;
+use support::{Server, end, serve};
+
+fn connect(server: &Server) -> UnixStream {
+    let mut stream = UnixStream::connect(server.dir.path().join("nbd.sock")).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    stream
+}
+
+/// A client with the export, by the old way to choose it.
+fn chosen(server: &Server) -> UnixStream {
+    let mut stream = connect(server);
+    stream.write_all(&3_u32.to_be_bytes()).unwrap();
+    stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    stream
+}
+
+fn request(kind: u16, len: u32) -> Vec<u8> {
+    [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &kind.to_be_bytes(), &[0; 16], &len.to_be_bytes()]
+        .concat()
+}
+
+#[test]
+fn signals_end_it_in_time_whatever_clients_do() {
+    for signal in ["TERM", "INT"] {
+        let mut server = Server::new(&[]);
+        let mut clients = vec![connect(&server), chosen(&server)];
+        let mut amid = chosen(&server);
+        amid.write_all(&request(1, 20 << 20)).unwrap();
+        amid.write_all(&[1; 5000]).unwrap();
+        let mut stuck = chosen(&server);
+        stuck.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        while stuck.write_all(&request(0, 1 << 20)).is_ok() {}
+        clients.extend([amid, stuck]);
+        let _asking = UnixStream::connect(server.control()).unwrap();
+        server.signal(signal);
+        let (code, took) = server.ended();
+        assert_eq!(code, Some(0));
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_eq!(fs::read_dir(server.dir.path()).unwrap().count(), 0, "a socket was left");
+        let mut err = String::new();
+        server.child.stderr.as_mut().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!(err, format!("uzram: ending, as SIG{signal} came\n"));
+    }
+}
+
+#[test]
+fn stale_sockets_are_replaced_and_live_ones_are_not() {
+    let mut killed = Server::new(&[]);
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert!(killed.dir.path().join("nbd.sock").exists());
+    let here = ["--nbd", "unix:nbd.sock"];
+    let child = serve(killed.dir.path()).args(here).spawn().unwrap();
+    let dir = std::mem::replace(&mut killed.dir, tempfile::tempdir().unwrap());
+    let server = Server::announced(child, dir);
+    for path in ["nbd.sock", "control.sock"] {
+        let mode = fs::metadata(server.dir.path().join(path)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let second = end(serve(server.dir.path()).args(here));
+    assert_eq!(second.code, Some(1));
+    assert!(
+        second.err.contains("'nbd.sock' is in use by another server; stop that one"),
+        "{second:?}"
+    );
+    drop(connect(&server));
+    // The control socket is as much its own.
+    let third = end(serve(server.dir.path()).args(["--nbd", "unix:other.sock"]));
+    assert!(third.err.contains("control.sock' is in use by another server"), "{third:?}");
+    assert!(!server.dir.path().join("other.sock").exists());
+    assert_eq!(server.ask("stat", &[]).code, Some(0));
+}
+
+#[test]
+fn what_is_no_socket_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("nbd.sock"), "precious").unwrap();
+    let here = ["--nbd", "unix:nbd.sock"];
+    let ended = end(serve(dir.path()).args(here));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("'nbd.sock' exists and is no socket"), "{ended:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("nbd.sock")).unwrap(), "precious");
+    // A server that accepts nothing is alive all the same.
+    let held = tempfile::tempdir().unwrap();
+    let _live = UnixListener::bind(held.path().join("nbd.sock")).unwrap();
+    assert!(end(serve(held.path()).args(here)).err.contains("is in use by another server"));
+}
+
+#[test]
+fn wrong_use_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    for (args, code, part) in [
+        (&["--size", "0"][..], 2, "--size: a device of 0 bytes can't be made"),
+        (&["--size", "1E"], 2, "--size"),
+        (&["--size", "32T"], 2, "16 TiB"),
+        (&["--algorithm", "nosuch"], 2, "lz4, lz4hc, zstd"),
+        (&["--level", "99999999"], 2, "--level"),
+        (&["--nbd", "nosuch:1"], 2, "unix:PATH"),
+        (&["--nbd", "tcp:host:port"], 2, "unix:PATH"),
+        (&["--nbd", "unix:no/such/dir/sock"], 1, "can't listen on 'no/such/dir/sock'"),
+        (&["--set", "disksize=1G"], 2, "is what --size says"),
+        (&["--connections", "0"], 2, "--connections"),
+    ] {
+        let mut command = std::process::Command::new(support::UZRAM);
+        command.args(["serve", "--control", "c.sock"]).current_dir(dir.path()).args(args);
+        if !args.contains(&"--size") {
+            command.args(["--size", "1M"]);
+        }
+        if !args.contains(&"--nbd") {
+            command.args(["--nbd", "unix:n.sock"]);
+        }
+        let ended = end(&mut command);
+        assert_eq!(ended.code, Some(code), "{args:?} {ended:?}");
+        assert!(ended.err.contains(part), "{args:?} {ended:?}");
+    }
+    let nobody =
+        end(std::process::Command::new(support::UZRAM).args(["stat", "--control", "/no/such"]));
+    assert_eq!(nobody.code, Some(1));
+    assert!(nobody.err.contains("no server answers at '/no/such'"), "{nobody:?}");
+}
+
+#[test]
+fn attributes_are_read_and_written_meanwhile() {
+    let server =
+        Server::new(&["--algorithm", "zstd", "--mem-limit", "64M", "--set", "track_access=1"]);
+    let mut client = chosen(&server);
+    client.write_all(&request(1, 4096)).unwrap();
+    client.write_all(&support::text(1, 4096)).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+    let show = |name: &str| server.ask("attr", &[name]).out;
+    assert_eq!(show("disksize"), format!("{}\n", 256 << 20));
+    assert_eq!(show("comp_algorithm"), "lz4 lz4hc [zstd] \n");
+    assert!(show("mm_stat").trim_start().starts_with("4096 "), "{}", show("mm_stat"));
+    assert!(show("block_state").ends_with(" ......\n"), "{}", show("block_state"));
+    assert_eq!(server.ask("idle", &[]).code, Some(0));
+    assert!(show("block_state").ends_with(" ...i..\n"), "{}", show("block_state"));
+    assert_eq!(server.ask("idle", &["--older", "1000000"]).code, Some(0));
+    assert!(show("block_state").ends_with(" ......\n"), "{}", show("block_state"));
+    assert_eq!(server.ask("compact", &[]).code, Some(0));
+    assert_eq!(server.ask("attr", &["mem_limit", "32M"]).code, Some(0));
+    assert!(show("mm_stat").contains(&format!(" {} ", 32 << 20)));
+    for (args, part) in [
+        (&["nosuch"][..], "there is no attribute 'nosuch'"),
+        (&["compact"], "it is only written"),
+        (&["mm_stat", "1"], "it is only read"),
+        (&["mem_limit", "-1"], "expected bytes"),
+        (&["comp_algorithm", "lz4"], "has its disksize already"),
+        (&["reset", "1"], "it is open"),
+        (&["a\nb", "1"], "there is no attribute"),
+    ] {
+        let ended = server.ask("attr", args);
+        assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{args:?} {ended:?}");
+        assert!(ended.err.contains(part), "{args:?} {ended:?}");
+    }
+    let all = server.ask("attr", &["--json"]).json();
+    assert_eq!(all["disksize"], format!("{}\n", 256 << 20));
+    assert!(all["block_state"].is_null() && all["compact"].is_null());
+    let stat = server.ask("stat", &["--json"]).json();
+    assert_eq!((&stat["disksize"], &stat["connections"]), (&(256 << 20).into(), &1.into()));
+    assert_eq!((&stat["orig_data_size"], &stat["nbd"]), (&4096.into(), &server.uri().into()));
+    let table = server.ask("stat", &[]).out;
+    assert!(table.starts_with("NAME  ALGORITHM  DISKSIZE"), "{table}");
+    assert!(table.contains("\n-     zstd       256.0 MiB"), "{table}");
+}
+
+#[test]
+fn requests_to_the_control_socket_are_bounded() {
+    let server = Server::new(&[]);
+    for bytes in
+        [&b""[..], b"\n", b"show", b"store", b"nosuch x\n", &[255; 100], &vec![b'x'; 1 << 20]]
+    {
+        let mut stream = UnixStream::connect(server.control()).unwrap();
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with("error 22 "), "{answer}");
+    }
+    assert_eq!(server.ask("stat", &[]).code, Some(0));
+}
+
+#[test]
+fn systemd_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let notify = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    let args = ["--nbd", "unix:nbd.sock"];
+    let child = serve(dir.path())
+        .args(args)
+        .env("NOTIFY_SOCKET", dir.path().join("notify"))
+        .spawn()
+        .unwrap();
+    let mut server = Server::announced(child, dir);
+    let told = || {
+        let mut text = [0; 100];
+        notify.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let len = notify.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..len]).into_owned()
+    };
+    assert_eq!(told(), "READY=1\n");
+    server.signal("TERM");
+    assert_eq!(told(), "STOPPING=1\n");
+    assert_eq!(server.ended().0, Some(0));
+}
+
+#[test]
+fn tcp_is_loopback_unless_told_otherwise() {
+    let server = Server::new(&["--nbd", "tcp:0", "--export", "scratch", "--read-only"]);
+    let uri = server.uri();
+    assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/scratch"), "{uri}");
+    assert!(server.announcement.starts_with("serving 256.0 MiB, lz4, read-only: "));
+    let address = uri.trim_start_matches("nbd://").trim_end_matches("/scratch").to_owned();
+    let mut stream = std::net::TcpStream::connect(&address).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+}

@@ -1,0 +1,236 @@
+//! The kernel's calls.
+
+use super::files::{Files, errno};
+use super::node::Node;
+use fuser::{
+    Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use zram::Access;
+
+/// How long the kernel may keep what it was told of a file: nothing of it changes.
+const TTL: Duration = Duration::from_secs(60);
+
+/// Most bytes of a request.
+const REQUEST_MAX: u32 = 1 << 20;
+
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Where the kernel takes less, less it is.
+        let _ = config.set_max_write(REQUEST_MAX);
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let children = Node::by_number(parent.0).map(Node::children).unwrap_or_default();
+        match children.into_iter().find(|node| Some(node.name()) == name.to_str()) {
+            Some(node) => reply.entry(&TTL, &self.attr(node), Generation(0)),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match Node::by_number(ino.0) {
+            Some(node) => reply.attr(&TTL, &self.attr(node)),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    /// A shell that writes to an attribute cuts it down to nothing first, which changes nothing.
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let Some(node) = Node::by_number(ino.0) else { return reply.error(Errno::ENOENT) };
+        let attr = self.attr(node);
+        let is_resized = matches!(node, Node::Disk) && size.is_some_and(|size| size != attr.size);
+        if is_resized || mode.is_some() || uid.is_some() || gid.is_some() {
+            return reply.error(Errno::EPERM);
+        }
+        reply.attr(&TTL, &attr);
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let direct = FopenFlags::FOPEN_DIRECT_IO;
+        let text = match Node::by_number(ino.0) {
+            Some(Node::Disk) => {
+                return reply
+                    .opened(FileHandle(0), direct | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+            }
+            Some(Node::Attribute(_)) if flags.acc_mode() == fuser::OpenAccMode::O_WRONLY => {
+                Ok(Arc::from(""))
+            }
+            Some(Node::Attribute(attribute)) if attribute.access() == Access::Write => {
+                Ok(Arc::from(""))
+            }
+            Some(Node::Attribute(attribute)) => self.text(attribute.name),
+            Some(Node::Classes) => self.text("classes"),
+            _ => Err(Errno::ENOENT),
+        };
+        match text {
+            Ok(text) => {
+                reply.opened(FileHandle(self.open(text)), direct);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.close(handle.0);
+        reply.ok();
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        if let Some(Node::Disk) = Node::by_number(ino.0) {
+            return match self.read_disk(offset, size) {
+                Ok(bytes) => reply.data(&bytes),
+                Err(error) => reply.error(error),
+            };
+        }
+        let text = self.opened(handle.0);
+        let start = text.len().min(offset as usize);
+        let end = text.len().min(start + size as usize);
+        reply.data(&text.as_bytes()[start..end]);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = match Node::by_number(ino.0) {
+            Some(Node::Disk) => self.write_disk(offset, data),
+            Some(node) => self.store(node, offset, data),
+            None => Err(Errno::ENOENT),
+        };
+        match written {
+            Ok(len) => reply.written(len),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.disk.flush() {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let done = match Node::by_number(ino.0) {
+            Some(Node::Disk) => self.fallocate_disk(offset, len, mode),
+            _ => Err(Errno::EOPNOTSUPP),
+        };
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let found = match (Node::by_number(ino.0), whence) {
+            (Some(Node::Disk), SEEK_DATA) => self.seek(offset, true),
+            (Some(Node::Disk), SEEK_HOLE) => self.seek(offset, false),
+            _ => Err(Errno::EINVAL),
+        };
+        match found {
+            Ok(at) => reply.offset(at),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let Some(node) = Node::by_number(ino.0).filter(|node| node.is_directory()) else {
+            return reply.error(Errno::ENOTDIR);
+        };
+        let dots = [(node.number(), "."), (Node::Root.number(), "..")];
+        let children = node.children().into_iter().map(|child| (child.number(), child.name()));
+        for (nth, (number, name)) in
+            dots.into_iter().chain(children).enumerate().skip(offset as usize)
+        {
+            let is_directory = Node::by_number(number).is_some_and(Node::is_directory);
+            let kind = if is_directory { FileType::Directory } else { FileType::RegularFile };
+            if reply.add(INodeNo(number), nth as u64 + 1, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+}

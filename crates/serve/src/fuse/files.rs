@@ -1,0 +1,147 @@
+//! What is in the files, and what writing them does.
+
+use super::node::Node;
+use crate::disk::Disk;
+use crate::nbd::Mode;
+use fuser::{Errno, FileAttr, FileType, INodeNo};
+use rustix_futex_sync::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+use zram::{Access, Zram};
+
+/// Zeros, to whole blocks and parts alike: what a hole is.
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 16;
+const KEEP_SIZE: i32 = 1;
+
+/// The files, and what was read of those that are open.
+pub(super) struct Files {
+    zram: Arc<Zram>,
+    pub(super) disk: Arc<dyn Disk>,
+    mode: Mode,
+    made: SystemTime,
+    /// Of files that are open but the disk: as they were then.
+    texts: Mutex<HashMap<u64, Arc<str>>>,
+    next: AtomicU64,
+}
+
+impl Files {
+    pub(super) fn new(zram: Arc<Zram>, disk: Arc<dyn Disk>, mode: Mode) -> Self {
+        let texts = Mutex::new(HashMap::new());
+        Files { zram, disk, mode, made: SystemTime::now(), texts, next: AtomicU64::new(1) }
+    }
+
+    /// A handle for a text that is read from now on.
+    pub(super) fn open(&self, text: Arc<str>) -> u64 {
+        let handle = self.next.fetch_add(1, Relaxed);
+        self.texts.lock().insert(handle, text);
+        handle
+    }
+
+    pub(super) fn close(&self, handle: u64) {
+        self.texts.lock().remove(&handle);
+    }
+
+    /// The text as it was opened.
+    pub(super) fn opened(&self, handle: u64) -> Arc<str> {
+        self.texts.lock().get(&handle).cloned().unwrap_or_else(|| Arc::from(""))
+    }
+
+    pub(super) fn attr(&self, node: Node) -> FileAttr {
+        let size = if let Node::Disk = node { self.disk.size() } else { 0 };
+        let perm = match (node, self.mode) {
+            (Node::Root | Node::Attributes, _) => 0o500,
+            (Node::Disk, Mode::ReadWrite) => 0o600,
+            (Node::Disk, Mode::ReadOnly) | (Node::Classes, _) => 0o400,
+            (Node::Attribute(attribute), _) => match attribute.access() {
+                Access::Read => 0o400,
+                Access::Write => 0o200,
+                Access::ReadWrite => 0o600,
+            },
+        };
+        let kind = if node.is_directory() { FileType::Directory } else { FileType::RegularFile };
+        FileAttr {
+            ino: INodeNo(node.number()),
+            size,
+            blocks: size / 512,
+            atime: self.made,
+            mtime: self.made,
+            ctime: self.made,
+            crtime: self.made,
+            kind,
+            perm,
+            nlink: if node.is_directory() { 2 } else { 1 },
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            rdev: 0,
+            blksize: self.disk.block(),
+            flags: 0,
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Arc<str>, Errno> {
+        self.zram.show(name).map(Arc::from).map_err(|error| Errno::from_i32(error.errno()))
+    }
+
+    pub(super) fn read_disk(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+        let len = u64::from(size).min(self.disk.size().saturating_sub(offset));
+        let mut bytes = vec![0; len as usize];
+        self.disk.read(offset, &mut bytes).map_err(errno)?;
+        Ok(bytes)
+    }
+
+    pub(super) fn write_disk(&self, offset: u64, bytes: &[u8]) -> Result<u32, Errno> {
+        if self.mode == Mode::ReadOnly {
+            return Err(Errno::EROFS);
+        }
+        let len = self.disk.size().saturating_sub(offset).min(bytes.len() as u64) as usize;
+        if len == 0 && !bytes.is_empty() {
+            return Err(Errno::ENOSPC);
+        }
+        self.disk.write(offset, &bytes[..len]).map_err(errno)?;
+        Ok(len as u32)
+    }
+
+    pub(super) fn fallocate_disk(&self, offset: u64, len: u64, mode: i32) -> Result<(), Errno> {
+        let end = offset.saturating_add(len);
+        let kept = end.min(self.disk.size()).saturating_sub(offset);
+        match mode & !KEEP_SIZE {
+            _ if self.mode == Mode::ReadOnly => Err(Errno::EROFS),
+            PUNCH_HOLE | ZERO_RANGE if mode & KEEP_SIZE != 0 || end <= self.disk.size() => {
+                self.disk.write_zeroes(offset, kept).map_err(errno)
+            }
+            // Room can't be promised.
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    /// Where the next byte is that is stored, or is not; the end of the disk counts as a hole.
+    pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
+        let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
+        while at < size {
+            for extent in self.disk.extents(at..size, 64) {
+                if extent.is_stored == stored {
+                    return Ok(at as i64);
+                }
+                at += extent.len;
+            }
+        }
+        if stored || at > size { Err(Errno::ENXIO) } else { Ok(size as i64) }
+    }
+
+    pub(super) fn store(&self, node: Node, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+        let Node::Attribute(attribute) = node else { return Err(Errno::EACCES) };
+        let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
+        if offset != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let stored = self.zram.store(attribute.name, text);
+        stored.map(|()| data.len() as u32).map_err(|error| Errno::from_i32(error.errno()))
+    }
+}
+
+pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
+    Errno::from_i32(errno.raw_os_error())
+}

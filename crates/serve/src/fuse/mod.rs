@@ -1,0 +1,69 @@
+//! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size classes.
+//!
+//! All files are read and written past the page cache: of the disk it would keep uncompressed copies, and attributes
+//! have no length before they are read. What is in them is known in `files`, which are there in `node`, and how the
+//! kernel asks in `calls`.
+
+mod calls;
+mod files;
+mod node;
+
+use crate::disk::Disk;
+use crate::nbd::Mode;
+use files::Files;
+use fuser::{BackgroundSession, Config, MountOption};
+use rustix::mount::{UnmountFlags, unmount};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+use zram::Zram;
+
+/// Where a device is mounted, until it is stopped.
+#[derive(Debug)]
+pub struct Mounted {
+    session: BackgroundSession,
+    dir: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts at a directory, of which what is in it can't be seen meanwhile.
+    ///
+    /// # Errors
+    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`.
+    pub fn start(
+        dir: &Path,
+        zram: Arc<Zram>,
+        disk: Arc<dyn Disk>,
+        mode: Mode,
+        threads: usize,
+    ) -> io::Result<Self> {
+        let files = Files::new(zram, disk, mode);
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("uzram".to_owned()),
+            MountOption::Subtype("uzram".to_owned()),
+            MountOption::DefaultPermissions,
+            MountOption::NoSuid,
+            MountOption::NoDev,
+        ];
+        config.n_threads = Some(threads.max(1));
+        config.clone_fd = true;
+        let session = fuser::spawn_mount(files, dir, &config)?;
+        Ok(Mounted { session, dir: dir.to_owned() })
+    }
+
+    /// Unmounts; whether all who used it were gone in time. If not they get errors once this process has ended.
+    pub fn stop(self, within: Duration) -> bool {
+        // So that no one who uses it holds that up. Without the right to, fusermount does the same.
+        let _ = unmount(&self.dir, UnmountFlags::DETACH);
+        let (ended, ends) = mpsc::channel();
+        let session = self.session;
+        let waiter = thread::Builder::new().spawn(move || {
+            let _ = session.umount_and_join();
+            let _ = ended.send(());
+        });
+        waiter.is_ok() && ends.recv_timeout(within).is_ok()
+    }
+}

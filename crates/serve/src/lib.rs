@@ -1,0 +1,20 @@
+//! A compressed device for others: as a disk over the network block device protocol, as files, and a socket to
+//! steer it by.
+//!
+//! ```text
+//!   accept -> handshake: an export is chosen -> workers: receive -> batch of requests -> disk -> replies
+//! ```
+#![forbid(unsafe_code)]
+
+mod accept;
+mod address;
+pub mod control;
+mod disk;
+pub mod fuse;
+mod log;
+pub mod nbd;
+mod socket;
+
+pub use address::{Address, AddressError, Listening};
+pub use disk::{Disk, Extent};
+pub use log::Log;

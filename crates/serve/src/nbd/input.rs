@@ -1,0 +1,177 @@
+//! What a client sent, as far as it was received: many requests at once, or a part of one.
+
+use super::fault::{End, Fault};
+use super::request::Request;
+use super::stream::Stream;
+use super::wire::*;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where they are needed.
+pub(crate) const BUFFER: usize = 128 << 10;
+const _: () = assert!(BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
+
+/// The rest of a request has to come within this time, and longer ones at this rate.
+const REST_WITHIN: Duration = Duration::from_secs(30);
+const REST_BYTES_PER_SECOND: u64 = 256 << 10;
+
+/// Received bytes that were not taken yet.
+pub(crate) struct Input {
+    buf: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+/// How long the rest of something is waited for.
+pub(crate) struct Patience<'p> {
+    since: Option<Instant>,
+    limit: Duration,
+    /// Whether someone else must not be kept waiting so long.
+    hurry: &'p dyn Fn() -> bool,
+}
+
+impl<'p> Patience<'p> {
+    /// For a request's `len` bytes.
+    pub(crate) fn for_rest(len: usize, hurry: &'p dyn Fn() -> bool) -> Self {
+        let limit = REST_WITHIN + Duration::from_secs(len as u64 / REST_BYTES_PER_SECOND);
+        Patience { since: None, limit, hurry }
+    }
+
+    /// Called whenever more has to be waited for.
+    fn check(&mut self) -> Result<(), End> {
+        let waited = self.since.get_or_insert_with(Instant::now).elapsed();
+        if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }
+    }
+}
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Input { buf: vec![0; BUFFER].into(), start: 0, end: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buf[self.start..self.end]
+    }
+
+    pub(crate) fn consume(&mut self, len: usize) {
+        self.start += len;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Receives once, behind what there is; whether anything came. Ends where the client does.
+    pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
+        if self.end == self.buf.len() {
+            self.buf.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let received = receive(stream, &mut self.buf[self.end..])?;
+        self.end += received.unwrap_or(0);
+        match received {
+            Some(0) if self.start == self.end => Err(End::Left),
+            Some(0) => Err(ended()),
+            _ => Ok(received.is_some()),
+        }
+    }
+
+    /// The next request's header, once it is here. Before its first byte a client may take as long as it likes.
+    pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {
+        let mut patience = Patience::for_rest(REQUEST_HEADER, &|| false);
+        loop {
+            if let Some(request) = self.header() {
+                return Ok(request?);
+            }
+            if self.start < self.end {
+                patience.check()?;
+            }
+            self.receive(stream)?;
+        }
+    }
+
+    /// The next request's header, if it is here.
+    pub(crate) fn header(&self) -> Option<Result<Request, Fault>> {
+        self.bytes().first_chunk().map(Request::decode)
+    }
+
+    /// Whether the next request is here with its payload.
+    pub(crate) fn holds(&self, request: &Request) -> bool {
+        self.bytes().len() >= REQUEST_HEADER + request.payload() as usize
+    }
+
+    /// How many requests are here whole, if less than `most`.
+    pub(crate) fn requests(&self, most: usize) -> usize {
+        let mut rest = self.bytes();
+        let mut count = 0;
+        while let Some(Ok(request)) = rest.first_chunk().map(Request::decode)
+            && let Some((_, behind)) =
+                rest.split_at_checked(REQUEST_HEADER + request.payload() as usize)
+            && count < most
+        {
+            (rest, count) = (behind, count + 1);
+        }
+        count
+    }
+
+    /// Takes the payload that comes next: what is here, and the rest from the stream.
+    pub(crate) fn take(
+        &mut self,
+        stream: &impl Stream,
+        payload: &mut [u8],
+        mut patience: Patience<'_>,
+    ) -> Result<(), End> {
+        let here = payload.len().min(self.end - self.start);
+        payload[..here].copy_from_slice(&self.bytes()[..here]);
+        self.consume(here);
+        let mut rest = &mut payload[here..];
+        while !rest.is_empty() {
+            let received = receive(stream, rest)?;
+            if received == Some(0) {
+                return Err(ended());
+            }
+            rest = &mut rest[received.unwrap_or(0)..];
+            if !rest.is_empty() {
+                patience.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out a payload that comes next.
+    pub(crate) fn skip(&mut self, stream: &impl Stream, len: usize) -> Result<(), End> {
+        let mut patience = Patience::for_rest(len, &|| false);
+        let mut left = len;
+        loop {
+            let here = left.min(self.end - self.start);
+            self.consume(here);
+            left -= here;
+            if left == 0 {
+                return Ok(());
+            }
+            patience.check()?;
+            self.receive(stream)?;
+        }
+    }
+}
+
+/// Bytes received, `None` if there were none for a while.
+fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
+    match stream.receive(buf) {
+        Ok(received) => Ok(Some(received)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The client left amid something.
+fn ended() -> End {
+    End::Broken(ErrorKind::UnexpectedEof.into())
+}
+
+impl From<ErrorKind> for End {
+    fn from(kind: ErrorKind) -> Self {
+        End::Broken(io::Error::from(kind))
+    }
+}

@@ -1,0 +1,88 @@
+//! Memory for long writes, which are stored only once they are here whole. All connections share it, and wait for it
+//! in turn: so many clients need no more of it than one.
+
+use rustix_futex_sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// All there is: one write of the longest.
+const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
+
+/// Who has memory and receives into it may take so long while others wait, and longer writes at this rate.
+const GRACE: Duration = Duration::from_secs(1);
+const BYTES_PER_SECOND: u64 = 16 << 20;
+
+/// The memory for all long writes.
+#[derive(Debug, Default)]
+pub(crate) struct Large {
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    /// Numbers of those who wait, given out and served in order: none is passed over for a shorter write.
+    next: u64,
+    served: u64,
+}
+
+/// A long write's memory.
+#[derive(Debug)]
+pub(crate) struct LargeBuffer<'l> {
+    large: &'l Large,
+    since: Instant,
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Large {
+    /// Waits until there is room for `len` bytes.
+    pub(crate) fn get(&self, len: usize) -> LargeBuffer<'_> {
+        let mut state = self.state.lock();
+        let turn = state.next;
+        state.next += 1;
+        while state.served != turn || state.used + len > BYTES {
+            state = self.freed.wait(state);
+        }
+        state.served += 1;
+        state.used += len;
+        drop(state);
+        // The next in turn may fit beside this one.
+        self.freed.notify_all();
+        LargeBuffer { large: self, since: Instant::now(), len, bytes: vec![0; len] }
+    }
+}
+
+impl LargeBuffer<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Has `fill` fill it, which may ask whether it is late.
+    pub(crate) fn fill<E>(
+        &mut self,
+        fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let filled = fill(&mut bytes, &|| self.is_late());
+        self.bytes = bytes;
+        filled
+    }
+
+    /// Whether it was had for too long, seeing that others wait.
+    fn is_late(&self) -> bool {
+        let grace = GRACE + Duration::from_secs(self.len as u64 / BYTES_PER_SECOND);
+        let is_waited_for = || {
+            let state = self.large.state.lock();
+            state.next > state.served
+        };
+        self.since.elapsed() > grace && is_waited_for()
+    }
+}
+
+impl Drop for LargeBuffer<'_> {
+    fn drop(&mut self) {
+        self.large.state.lock().used -= self.len;
+        self.large.freed.notify_all();
+    }
+}

@@ -1,0 +1,25 @@
+//! The NBD server: fixed newstyle negotiation, simple and structured replies.
+//!
+//! What bytes mean is known in `handshake`, `option_reply`, `meta_context`, `request` and `reply`, none of which does
+//! any I/O; what requests do to a disk in `execute`; threads and locks in `connection`.
+
+mod batch;
+mod connection;
+mod execute;
+mod export;
+mod fault;
+mod handshake;
+mod input;
+mod large;
+mod meta_context;
+mod option_reply;
+mod reply;
+mod request;
+mod script;
+mod server;
+mod stream;
+mod wire;
+
+pub use export::{Export, Exports, Mode};
+pub use script::converse;
+pub use server::{Options, Server};

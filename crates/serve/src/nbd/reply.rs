@@ -1,0 +1,115 @@
+//! Replies, put one behind the other into the room there is for them.
+
+use super::export::ReplyStyle;
+use super::request::{EXTENTS_MAX, Request};
+use super::wire::*;
+use crate::disk::Extent;
+
+/// Bytes before the data of a read.
+pub(crate) fn read_header(style: ReplyStyle) -> usize {
+    match style {
+        ReplyStyle::Simple => SIMPLE_HEADER,
+        ReplyStyle::Structured => CHUNK_HEADER + size_of::<u64>(),
+    }
+}
+
+/// The longest reply that is no read's.
+pub(crate) const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
+
+/// Room that replies fill from the front.
+#[derive(Debug)]
+pub(crate) struct Replies<'b> {
+    room: &'b mut [u8],
+    len: usize,
+}
+
+impl<'b> Replies<'b> {
+    pub(crate) fn new(room: &'b mut [u8]) -> Self {
+        Replies { room, len: 0 }
+    }
+
+    /// All of them.
+    pub(crate) fn into_bytes(self) -> &'b [u8] {
+        &self.room[..self.len]
+    }
+
+    /// Who takes requests makes sure that there is room.
+    fn put(&mut self, bytes: &[u8]) {
+        self.room[self.len..][..bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn simple_header(&mut self, request: &Request, error: u32) {
+        self.put(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+        self.put(&error.to_be_bytes());
+        self.put(&request.cookie.to_be_bytes());
+    }
+
+    fn chunk_header(&mut self, request: &Request, flags: u16, kind: u16, len: usize) {
+        self.put(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
+        self.put(&flags.to_be_bytes());
+        self.put(&kind.to_be_bytes());
+        self.put(&request.cookie.to_be_bytes());
+        self.put(&(len as u32).to_be_bytes());
+    }
+
+    /// Done, and there is nothing to tell.
+    pub(crate) fn done(&mut self, request: &Request, style: ReplyStyle) {
+        match style {
+            ReplyStyle::Simple => self.simple_header(request, 0),
+            ReplyStyle::Structured => {
+                self.chunk_header(request, REPLY_FLAG_DONE, REPLY_TYPE_NONE, 0)
+            }
+        }
+    }
+
+    pub(crate) fn error(&mut self, request: &Request, style: ReplyStyle, code: ErrorCode) {
+        match style {
+            ReplyStyle::Simple => self.simple_header(request, code as u32),
+            ReplyStyle::Structured => {
+                self.chunk_header(request, REPLY_FLAG_DONE, REPLY_TYPE_ERROR, 6);
+                self.put(&(code as u32).to_be_bytes());
+                // A message of no bytes.
+                self.put(&[0; 2]);
+            }
+        }
+    }
+
+    /// Where the `len` bytes of a read are to go, before what is told of them.
+    pub(crate) fn data(&mut self, style: ReplyStyle, len: usize) -> &mut [u8] {
+        &mut self.room[self.len + read_header(style)..][..len]
+    }
+
+    /// The bytes that [`data`](Self::data) took are part of the answer.
+    pub(crate) fn read(&mut self, request: &Request, style: ReplyStyle, part: DataPart) {
+        match style {
+            ReplyStyle::Simple => self.simple_header(request, 0),
+            ReplyStyle::Structured => {
+                let is_last = part.at + part.len as u64 == request.offset + u64::from(request.len);
+                let flags = if is_last { REPLY_FLAG_DONE } else { 0 };
+                self.chunk_header(request, flags, REPLY_TYPE_OFFSET_DATA, part.len + 8);
+                self.put(&part.at.to_be_bytes());
+            }
+        }
+        self.len += part.len;
+    }
+
+    pub(crate) fn block_status(&mut self, request: &Request, extents: &[Extent]) {
+        let len = 4 + extents.len() * 8;
+        self.chunk_header(request, REPLY_FLAG_DONE, REPLY_TYPE_BLOCK_STATUS, len);
+        self.put(&BASE_ALLOCATION_ID.to_be_bytes());
+        for extent in extents {
+            let state = if extent.is_stored { 0 } else { STATE_HOLE | STATE_ZERO };
+            self.put(&(extent.len as u32).to_be_bytes());
+            self.put(&u32::to_be_bytes(state));
+        }
+    }
+}
+
+/// A part of what is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataPart {
+    /// Where it lies on the disk.
+    pub(crate) at: u64,
+    pub(crate) len: usize,
+}

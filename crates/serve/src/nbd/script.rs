@@ -1,0 +1,49 @@
+//! A connection without a network: what a client sent, and what it was answered.
+
+use super::connection::{Service, serve};
+use super::export::Exports;
+use super::large::Large;
+use super::stream::Stream;
+use rustix_futex_sync::Mutex;
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+struct Script<'b> {
+    left: Mutex<&'b [u8]>,
+    /// Bytes received by a call at most.
+    step: usize,
+    answers: Mutex<Vec<u8>>,
+}
+
+impl Stream for Script<'_> {
+    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut left = self.left.lock();
+        let len = left.len().min(buf.len()).min(self.step);
+        let (now, rest) = left.split_at(len);
+        buf[..len].copy_from_slice(now);
+        *left = rest;
+        Ok(len)
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.answers.lock().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn hang_up(&self) {}
+}
+
+/// What a client that sends `bytes` and then leaves is answered, if `step` bytes of them are received at a time.
+/// Its requests are served one after the other.
+pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
+    let service = Service {
+        exports: exports.clone(),
+        large: Large::default(),
+        stop: AtomicBool::new(false),
+        workers: 1,
+    };
+    let left = Mutex::new(bytes);
+    let script = Script { left, step: step.max(1), answers: Mutex::new(Vec::new()) };
+    serve(&service, &script, |_| {});
+    script.answers.into_inner()
+}

@@ -1,0 +1,152 @@
+//! Who listens, and all connections there are.
+
+use super::connection::{STACK, Service, serve};
+use super::export::Exports;
+use super::fault::End;
+use super::large::Large;
+use super::stream::Stream;
+use crate::accept::{Acceptor, Crowd, Place};
+use crate::address::Listening;
+use crate::log::Log;
+use crate::socket::Socket;
+use rustix_futex_sync::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How much a server does at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Threads that serve a connection's requests.
+    pub workers: usize,
+    /// Connections with an export; more are refused.
+    pub connections: usize,
+}
+
+/// How often who waits looks at the time.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Connections that have chosen no export yet; more are refused.
+const HALF_OPEN_MAX: usize = 128;
+
+const FULL: &str = "nbd: a client was refused: as many are connected as may be";
+
+impl Default for Options {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Options { workers: processors.min(4), connections: 64 }
+    }
+}
+
+/// A server that runs until it is stopped.
+pub struct Server {
+    service: Arc<Service>,
+    /// Until it is stopped.
+    acceptor: Mutex<Option<Acceptor>>,
+    established: Arc<Crowd>,
+    half_open: Arc<Crowd>,
+}
+
+impl Stream for Socket {
+    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.receive(buf)
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)
+    }
+
+    fn hang_up(&self) {
+        self.hang_up();
+    }
+}
+
+impl Server {
+    /// Serves all who connect, on threads of its own.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn start(
+        listening: Listening,
+        exports: Exports,
+        options: Options,
+        log: Log,
+    ) -> io::Result<Self> {
+        let service = Arc::new(Service {
+            exports,
+            large: Large::default(),
+            stop: AtomicBool::new(false),
+            workers: options.workers.max(1),
+        });
+        let established = Arc::new(Crowd::new(options.connections));
+        let half_open = Arc::new(Crowd::new(HALF_OPEN_MAX));
+        let client = {
+            let (service, log) = (service.clone(), log.clone());
+            let (half_open, established) = (half_open.clone(), established.clone());
+            move |socket: Socket| {
+                if established.len() >= options.connections {
+                    return log.line(FULL);
+                }
+                let socket = Arc::new(socket);
+                let Some(place) = half_open.enter(&socket) else {
+                    return log
+                        .line("nbd: a client was refused: too many have chosen no export yet");
+                };
+                let (service, established, told) =
+                    (service.clone(), established.clone(), log.clone());
+                let named = std::thread::Builder::new().name("nbd".to_owned()).stack_size(STACK);
+                let started =
+                    named.spawn(move || attend(&service, &socket, place, &established, &told));
+                if let Err(error) = started {
+                    log.line(format_args!("nbd: a client was refused: no thread for it: {error}"));
+                }
+            }
+        };
+        let acceptor = Mutex::new(Some(Acceptor::start(listening, TICK, log, client)?));
+        Ok(Server { service, acceptor, established, half_open })
+    }
+
+    /// Clients that have an export.
+    pub fn connections(&self) -> usize {
+        self.established.len()
+    }
+
+    /// Ends all connections, and waits until they have; whether they had in time.
+    pub fn stop(&self, within: Duration) -> bool {
+        self.service.stop.store(true, Relaxed);
+        if let Some(acceptor) = self.acceptor.lock().take() {
+            acceptor.stop();
+        }
+        [&self.half_open, &self.established].iter().all(|crowd| crowd.disperse(within))
+    }
+}
+
+/// A connection from its first byte to its last.
+fn attend(
+    service: &Service,
+    socket: &Arc<Socket>,
+    place: Place,
+    established: &Arc<Crowd>,
+    log: &Log,
+) {
+    let mut place = Some(place);
+    let end = serve(service, &**socket, |_| {
+        // Where there is no room the connection ends as soon as it begins.
+        match established.enter(socket) {
+            Some(better) => place = Some(better),
+            None => {
+                log.line(FULL);
+                socket.hang_up();
+            }
+        }
+    });
+    socket.hang_up();
+    match end {
+        End::Left => {}
+        End::Broken(_) if service.stop.load(Relaxed) => {}
+        End::Broken(error) => log.line(format_args!("nbd: a connection broke: {error}")),
+        End::Fault(fault) => log.line(format_args!("nbd: a client was disconnected: {fault}")),
+    }
+    drop(place);
+}

@@ -1,0 +1,59 @@
+//! Sockets, of either family.
+
+use rustix::fd::OwnedFd;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
+use std::io;
+use std::time::Duration;
+
+/// Bytes of replies that the kernel keeps for a client, where it allows as many.
+const SEND_BUFFER: usize = 1 << 20;
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+impl Socket {
+    /// Makes waiting return after `tick`.
+    pub(crate) fn new(fd: OwnedFd, tick: Duration) -> io::Result<Self> {
+        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(tick))?;
+        sockopt::set_socket_timeout(&fd, Timeout::Send, Some(tick))?;
+        // Less will do.
+        let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+        // Only TCP has them: a reply goes at once, and a client whose machine is gone is found out.
+        let _ = sockopt::set_tcp_nodelay(&fd, true);
+        let _ = sockopt::set_socket_keepalive(&fd, true);
+        Ok(Socket(fd))
+    }
+
+    pub(crate) fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let (received, _) = net::recv(&self.0, buf, RecvFlags::empty())?;
+        Ok(received)
+    }
+
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    /// Wakes all who wait for it.
+    pub(crate) fn hang_up(&self) {
+        // Where the client has gone already there is no one to tell.
+        let _ = net::shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+impl io::Read for &Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.receive(buf)
+    }
+}
+
+impl io::Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

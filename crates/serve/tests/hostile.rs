@@ -1,0 +1,231 @@
+//! Clients that send what they must not, stop in the midst of it, or take nothing: the server goes on for the others.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use rustix::net::sockopt::set_socket_linger;
+use serve::nbd::Options;
+use std::io::{Read, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::*;
+
+/// A client that is served while others misbehave.
+fn is_served(served: &Served) {
+    let begun = Instant::now();
+    let mut client = served.chosen();
+    assert_eq!(client.write(0, 4096, b"as ever"), 0);
+    assert_eq!(client.read(4096, 7), b"as ever");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn bytes_that_are_no_protocol_end_the_connection() {
+    let served = Served::new(exports());
+    let mut client = served.connect();
+    client.greet(1 << 20);
+    assert!(client.is_closed());
+    served.logged("it has flags that are not known");
+
+    let mut client = served.greeted();
+    client.send(&[b'x'; 16]);
+    assert!(client.is_closed());
+    served.logged("an option does not begin as one");
+
+    for len in [(64 << 10) + 1, u32::MAX] {
+        let mut client = served.greeted();
+        let header = [&IHAVEOPT.to_be_bytes()[..], &GO.to_be_bytes(), &len.to_be_bytes()];
+        client.send(&header.concat());
+        assert!(client.is_closed());
+    }
+    served.logged("an option is longer than 64 KiB");
+
+    let mut client = served.greeted();
+    client.send_option(EXPORT_NAME, b"no");
+    assert!(client.is_closed());
+    served.logged("it asked for an export that there is not");
+
+    let mut client = served.chosen();
+    client.send(&[0; 28]);
+    assert!(client.is_closed());
+    served.logged("a request does not begin as one");
+
+    let mut client = served.chosen();
+    client.send_header(WRITE, 0, 0, (32 << 20) + 1);
+    assert!(client.is_closed());
+    served.logged("a write is longer than 32 MiB");
+    is_served(&served);
+}
+
+#[test]
+fn options_without_end_end_the_connection() {
+    let served = Served::new(exports());
+    let mut client = served.greeted();
+    // What is taken of a long one is skipped.
+    assert_eq!(client.option_kind(99, &vec![1; 64 << 10]), ERR_UNSUP);
+    for _ in 1..64 {
+        assert_eq!(client.option_kind(99, &[]), ERR_UNSUP);
+    }
+    client.send_option(99, &[]);
+    assert!(client.is_closed());
+    served.logged("it sent more than 64 options");
+}
+
+#[test]
+fn a_half_sent_request_changes_nothing() {
+    let served = Served::new(exports());
+    for whole in [28 + 4096, 28 + 300_000] {
+        for len in [1, 27, 28, 29, whole - 1] {
+            let mut client = served.chosen();
+            let mut bytes = header(WRITE, 0, 1, 0, (whole - 28) as u32);
+            bytes.extend(vec![9; whole - 28]);
+            client.send(&bytes[..len]);
+            drop(client);
+        }
+    }
+    served.settled(0);
+    assert_eq!(served.chosen().read(0, 300_000), vec![0; 300_000]);
+}
+
+#[test]
+fn clients_that_leave_at_any_point_leave_the_others_alone() {
+    let served = Served::new(exports());
+    for round in 0..200 {
+        // As qemu-nbd dies of: the old way to choose, and gone before the answer.
+        let mut client = served.greeted();
+        client.send_option(EXPORT_NAME, b"disk");
+        drop(client);
+        // As nbdkit dies of: reset with reads under way.
+        let mut client = served.chosen();
+        for _ in 0..16 {
+            client.send_header(READ, 0, 0, 256 << 10);
+        }
+        if round % 2 == 0 {
+            let _ = set_socket_linger(&client.stream, Some(Duration::ZERO));
+        }
+        drop(client);
+        drop(served.connect());
+        drop(served.greeted());
+    }
+    is_served(&served);
+    served.settled(0);
+}
+
+#[test]
+fn a_client_that_takes_nothing_stops_only_itself() {
+    let served = Served::new(exports());
+    let mut stuck: Vec<_> = (0..8).map(|_| served.chosen()).collect();
+    for client in &mut stuck {
+        client.stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        let request = header(READ, 0, 1, 0, 1 << 20);
+        // Until the server takes no more requests.
+        let mut sent = 0;
+        while sent < 100_000 && client.stream.write_all(&request).is_ok() {
+            sent += 1;
+        }
+        assert!(sent < 100_000, "requests without end are taken");
+    }
+    is_served(&served);
+    drop(stuck);
+    served.settled(0);
+}
+
+#[test]
+fn unfinished_long_writes_hold_up_no_one_for_long() {
+    let served = Served::new(exports());
+    let mut holders: Vec<_> = (0..3).map(|_| served.chosen()).collect();
+    for holder in &mut holders {
+        holder.send_header(WRITE, 0, 0, 32 << 20);
+        holder.send(&[1; 1000]);
+    }
+    is_served(&served);
+    let begun = Instant::now();
+    let mut client = served.chosen();
+    assert_eq!(client.write(0, 0, &contents(1, 32 << 20)), 0);
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    served.logged("a request did not come whole in time");
+    drop(holders);
+    served.settled(1);
+    assert!(client.read(0, 1 << 20) == contents(1, 32 << 20)[..1 << 20]);
+}
+
+#[test]
+fn silent_clients_are_sent_away() {
+    let served = Served::new(exports());
+    let begun = Instant::now();
+    let mut silent = [served.connect(), served.greeted()];
+    // It sends now and then, but never comes to the point.
+    let mut slow = served.greeted();
+    let trickle = thread::spawn(move || {
+        while slow.stream.write_all(&[IHAVEOPT.to_be_bytes()[0]]).is_ok() {
+            thread::sleep(Duration::from_millis(500));
+            if begun.elapsed() > Duration::from_secs(30) {
+                return false;
+            }
+        }
+        true
+    });
+    is_served(&served);
+    for client in &mut silent {
+        let mut rest = Vec::new();
+        client.stream.read_to_end(&mut rest).unwrap();
+    }
+    let waited = begun.elapsed();
+    assert!((9..25).contains(&waited.as_secs()), "{waited:?}");
+    assert!(trickle.join().unwrap());
+}
+
+#[test]
+fn so_many_are_served_and_more_refused() {
+    let served = Served::with(exports(), Options { workers: 1, connections: 5 });
+    let clients: Vec<_> = (0..5).map(|_| served.chosen()).collect();
+    assert!(served.connect().is_closed());
+    served.logged("as many are connected as may be");
+    drop(clients);
+    served.settled(0);
+    is_served(&served);
+}
+
+#[test]
+fn a_thousand_connections_are_withstood() {
+    let served = Served::new(exports());
+    let mut established = served.chosen();
+    let mut silent = Vec::new();
+    for nth in 0..1000 {
+        silent.push(served.connect());
+        if nth % 100 == 0 {
+            let begun = Instant::now();
+            assert_eq!(established.write(0, 0, &[nth as u8; 4096]), 0);
+            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        }
+    }
+    served.logged("too many have chosen no export yet");
+    drop(silent);
+    for _ in 0..500 {
+        if served.connect().stream.read_exact(&mut [0; 18]).is_ok() {
+            return is_served(&served);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("there is no room for new clients");
+}
+
+#[test]
+fn the_server_ends_in_time_whatever_clients_do() {
+    let served = Served::new(exports());
+    let mut clients = vec![served.connect(), served.greeted(), served.chosen()];
+    let mut amid = served.chosen();
+    amid.send_header(WRITE, 0, 0, 20 << 20);
+    amid.send(&[1; 5000]);
+    clients.push(amid);
+    let mut stuck = served.chosen();
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    let request = header(READ, 0, 1, 0, 1 << 20);
+    while stuck.stream.write_all(&request).is_ok() {}
+    clients.push(stuck);
+    let begun = Instant::now();
+    assert!(served.server.stop(Duration::from_secs(8)));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(!served.path.exists());
+}

@@ -12,6 +12,7 @@ pub use tree::compare as fuse;
 
 use crate::Error;
 use crate::inputs::Input;
+use crate::page::PAGE_SIZE;
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::Summary;
@@ -26,6 +27,9 @@ const ROUNDS: usize = 3;
 /// Bytes copied in and out, the heap over again until it is as long.
 const COPIED: u64 = GIB;
 
+/// Bytes that nbdkit compresses as one.
+const NBDKIT_BLOCK: usize = 32 << 10;
+
 const WRITES_MIN: f64 = 4.0;
 const READS_MIN: f64 = 2.0;
 const MIXED_MIN: f64 = 0.8;
@@ -36,7 +40,8 @@ const COPY_OUT_MIN: f64 = 1.2;
 pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let pages = request.pages(Input::Heap)?.load()?;
     let heap = &*pages;
-    let zstd = (Disk::zstd(), Disk::Nbdkit { allocator: "zstd" });
+    let zstd = (Disk::zstd(PAGE_SIZE), Disk::Nbdkit { allocator: "zstd" });
+    let large = (Disk::zstd(NBDKIT_BLOCK), Disk::Nbdkit { allocator: "zstd" });
     let lz4 = (Disk::lz4(), Disk::Nbdkit { allocator: "sparse" });
     let jobs = [
         ("zstd: random 4 KiB writes", &zstd, Job::Write, WRITES_MIN),
@@ -46,7 +51,7 @@ pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for (what, disks, job, least) in jobs {
         random(what, disks, job, least, (heap, request.seed), report)?;
     }
-    [1, 4].iter().try_for_each(|&connections| copies(&zstd, connections, heap, report))
+    [1, 4].iter().try_for_each(|&connections| copies(&large, connections, heap, report))
 }
 
 /// Requests of chance by one connection, on servers that hold the heap.

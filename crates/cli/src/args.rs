@@ -312,7 +312,7 @@ fn dictionary_size(text: &str) -> Result<usize, String> {
     }
 }
 
-fn block(text: &str) -> Result<usize, String> {
+pub(crate) fn block(text: &str) -> Result<usize, String> {
     match memparse::parse(text)? {
         bytes @ (4096 | 8192 | 16_384 | 32_768 | 65_536) => Ok(bytes as usize),
         _ => Err("expected 4K, 8K, 16K, 32K or 64K".to_owned()),

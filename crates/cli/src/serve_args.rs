@@ -1,6 +1,6 @@
 //! The command lines of `uzram serve` and of those who steer it.
 
-use crate::args::{Form, MemLimit};
+use crate::args::{Form, MemLimit, block};
 use crate::attributes::{self, Setting};
 use crate::runtime;
 use clap::Args;
@@ -33,6 +33,7 @@ Exit codes:
 Examples:
   uzram serve --size 4G
   uzram serve --size 16G --algorithm zstd --mem-limit 4G --nbd unix:/run/disk.sock
+  uzram serve --size 16G --algorithm zstd --block 32K
   uzram serve --size 1G --nbd tcp:10809 --export scratch")]
 pub(crate) struct ServeLine {
     /// Bytes of the disk, rounded up to whole blocks
@@ -44,6 +45,9 @@ pub(crate) struct ServeLine {
     /// Level of the algorithm [default: the algorithm's own]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     level: Option<i32>,
+    /// Bytes compressed as one where clients write them as one: 4K, 8K, 16K, 32K or 64K
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    block: usize,
     /// Most bytes of compressed pages; past it writes get 'no space left'; 0 is no limit [default: 85% of
     /// the memory there is, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
@@ -135,6 +139,8 @@ pub(crate) struct ServeArgs {
     pub(crate) size: u64,
     pub(crate) algorithm: &'static dyn Codec,
     pub(crate) params: Params,
+    /// Bytes of a block.
+    pub(crate) block: usize,
     pub(crate) mem_limit: MemLimit,
     pub(crate) set: Vec<Setting>,
     /// `None` is in the usual directory.
@@ -178,6 +184,7 @@ impl From<ServeLine> for ServeArgs {
             size: line.size,
             algorithm: line.algorithm,
             params: Params { level: line.level, ..Params::default() },
+            block: line.block,
             mem_limit: MemLimit::new(line.mem_limit),
             set: line.set,
             nbd: line.nbd,

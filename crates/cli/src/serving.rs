@@ -100,6 +100,7 @@ fn device(args: &ServeArgs) -> Result<Zram, Error> {
     zram.configure("settings", |settings| {
         settings.algorithm = args.algorithm;
         settings.params = args.params.clone();
+        settings.block = args.block;
         settings.mem_limit = match args.mem_limit {
             MemLimit::Bytes(bytes) => Some(bytes),
             MemLimit::None => None,

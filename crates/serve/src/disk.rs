@@ -7,7 +7,7 @@ use zram::{BLOCK, Device};
 /// A run of bytes that are all stored, or all not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes, a multiple of the disk's block but at the end of what was asked for.
+    /// Bytes, a multiple of 4096 but at the end of what was asked for.
     pub len: u64,
     /// Whether anything is stored there; if not, it reads as zeros.
     pub is_stored: bool,
@@ -44,7 +44,7 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     }
 
     fn block(&self) -> u32 {
-        BLOCK as u32
+        self.deref().block() as u32
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno> {

@@ -116,7 +116,8 @@ impl Device {
 
     /// The same, from slot `slot` on.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
-        BlockState::new(&*self.table, slot)
+        let word = u32::try_from(slot).map(|slot| self.table.shared().layout.word(slot));
+        BlockState::new(&*self.table, word.map_or(u64::MAX, u64::from))
     }
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.

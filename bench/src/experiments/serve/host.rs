@@ -17,6 +17,7 @@ use zcomp::Params;
 use zram::{Config, Zram};
 
 use crate::Error;
+use crate::page::PAGE_SIZE;
 
 /// A server is there within this time.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
@@ -24,8 +25,8 @@ const STARTS_WITHIN: Duration = Duration::from_secs(10);
 /// What is served.
 #[derive(Debug, Clone, Copy)]
 pub enum Disk {
-    /// Our device with this codec at this level.
-    Ours { algorithm: &'static str, level: Option<i32> },
+    /// Our device with this codec at this level, and blocks of so many bytes.
+    Ours { algorithm: &'static str, level: Option<i32>, block: usize },
     /// nbdkit's memory plugin.
     Nbdkit { allocator: &'static str },
 }
@@ -36,18 +37,19 @@ struct Order {
     path: PathBuf,
     algorithm: String,
     level: Option<i32>,
+    block: usize,
     bytes: u64,
     mount: Option<PathBuf>,
 }
 
 impl Disk {
     /// zstd at the level nbdkit has.
-    pub fn zstd() -> Disk {
-        Disk::Ours { algorithm: "zstd", level: Some(3) }
+    pub fn zstd(block: usize) -> Disk {
+        Disk::Ours { algorithm: "zstd", level: Some(3), block }
     }
 
     pub fn lz4() -> Disk {
-        Disk::Ours { algorithm: "lz4", level: None }
+        Disk::Ours { algorithm: "lz4", level: None, block: PAGE_SIZE }
     }
 
     pub fn name(&self) -> String {
@@ -65,8 +67,9 @@ impl Disk {
                 command.arg(format!("allocator={allocator}"));
                 Ok(command)
             }
-            Disk::Ours { algorithm, level } => {
-                let order = Order { path, algorithm: algorithm.to_owned(), level, bytes, mount };
+            Disk::Ours { algorithm, level, block } => {
+                let algorithm = algorithm.to_owned();
+                let order = Order { path, algorithm, level, block, bytes, mount };
                 let program =
                     env::current_exe().map_err(|error| failed(self, &error.to_string()))?;
                 let mut command = Command::new(program);
@@ -181,12 +184,13 @@ fn failed(disk: &Disk, reason: &str) -> Error {
 
 /// Serves a device until this process is killed.
 pub fn hold(order: &str) -> Result<(), Error> {
-    let disk = Disk::zstd();
+    let disk = Disk::zstd(PAGE_SIZE);
     let refused = |reason: &dyn std::fmt::Display| failed(&disk, &reason.to_string());
     let order: Order = serde_json::from_str(order).map_err(|error| refused(&error))?;
     let config = Config {
         algorithm: zcomp::by_name(&order.algorithm).map_err(|error| refused(&error))?,
         params: Params { level: order.level, ..Params::default() },
+        block: order.block,
         ..Config::new(order.bytes)?
     };
     let zram = Arc::new(Zram::new());

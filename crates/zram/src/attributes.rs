@@ -1,5 +1,6 @@
 //! Every attribute, in one table: whoever lets others read and write them gets them from here.
 
+mod cold;
 mod numbers;
 mod params;
 mod show;
@@ -73,7 +74,9 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("block_size", "bytes compressed as one where they are written as one: 4K to 64K", Some(show::block_size), Some(store::block_size)),
     Attribute::new("block_stat", "per order: bytes; blocks written, read, in part; split, stored anew; dead slots", Some(show::block_stat), None),
     Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(show::comp_algorithm), Some(store::comp_algorithm)),
-    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=0] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
+    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
+    Attribute::new("recomp_algorithm", "what cold data are compressed with again: algo=NAME [priority=1], 1 to 3", Some(cold::show_recomp_algorithm), Some(cold::recomp_algorithm)),
+    Attribute::new("recompress", "compresses again: [type=KIND] [threshold=N] [algo=NAME] [priority=1] [max_pages=N]", None, Some(cold::recompress)),
     Attribute::new("mem_limit", "most bytes of pool pages, 0 for no limit", None, Some(store::mem_limit)),
     Attribute::new("mem_used_max", "0 makes the peak of mm_stat what is used now", None, Some(store::mem_used_max)),
     Attribute::new("compact", "anything moves objects together, so that pages become free", None, Some(store::compact)),

@@ -13,7 +13,7 @@
 //!
 //! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew without them.
 
-use crate::block::{Members, Packer, Stored};
+use crate::block::{Members, OWN, Packer, Stored};
 use crate::cache::Decoded;
 use crate::layout::{Piece, Whose};
 use crate::parts::{Part, parts};
@@ -93,7 +93,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let object = match sorted.members {
             none if none == Members::default() => None,
             all if all == Members::all(layout.slots()) => Some(packer.pack_whole(data)?),
-            some => Some(packer.pack(some, slot)?),
+            some => Some(packer.pack(some, OWN, slot)?),
         };
         let object_len = object.map(<[u8]>::len);
         let word = table.lock_block(block, self.seconds)?;
@@ -114,7 +114,8 @@ impl<E: BesideSlot> Request<'_, E> {
             let old = slot::held_before(word.set_inline(payload));
             self.share.changed(old, slot::held_inline(payload));
         }
-        let old = replace(table, self.share, (block, word), room.zip(object));
+        let new = room.zip(object).map(|(room, object)| (room, object, ACCESSED));
+        let old = replace(table, self.share, (block, word), new);
         self.workspace.is_alike = object_len.is_some_and(|len| slot::are_alike(old, len));
         self.share.of_blocks.count_write(true);
         Ok(true)
@@ -160,8 +161,8 @@ impl<E: BesideSlot> Request<'_, E> {
             && stored.members == Members::all(layout.slots())
             && self.table.live(piece.block) == stored.members
         {
-            let codec = &mut *self.workspace.blocks().packer.codec;
-            let read = stored.decode(codec, buf);
+            let codecs = &mut self.workspace.blocks().packer.codecs;
+            let read = stored.decode(codecs, buf);
             read.map_err(|source| self.table.corrupt(piece.block, source))?;
             self.share.of_blocks.count_read(true);
             return Ok(true);
@@ -227,8 +228,8 @@ impl<E: BesideSlot> Request<'_, E> {
             slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
         }
         part.change(&mut slot, data);
-        let Workspace { codec, scratch, .. } = &mut *self.workspace;
-        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, table.shared.huge_size)?;
+        let Workspace { codecs, scratch, .. } = &mut *self.workspace;
+        let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.shared.huge_size)?;
         self.share.of_blocks.count_write(false);
         match put(table, self.share, (part.slot, slot_word), encoded) {
             Ok(_) => {
@@ -262,10 +263,12 @@ impl<E: BesideSlot> Request<'_, E> {
             Some((patched, bytes)) if patched == nth => bytes,
             _ => decoded.slot(nth).unwrap_or_default(),
         };
-        let object = packer.pack(members, slot)?;
+        // Not by another algorithm than it was found worth; but what is written, by the device's own.
+        let priority = if patch.is_some() { OWN } else { stored.priority };
+        let object = packer.pack(members, priority, slot)?;
         let first = self.table.shared.layout.first_slot(block);
         let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
-        replace(table, self.share, (block, word), Some((room, object)));
+        replace(table, self.share, (block, word), Some((room, object, priority)));
         self.share.of_blocks.rewrites.add(1);
         Ok(())
     }
@@ -342,26 +345,26 @@ fn decoded<'b, E: BesideSlot>(
     let BlockStream { packer, cache } = blocks;
     let version = table.shared.versions.now(block);
     let decoded = cache.get(block, version, |buf| {
-        let decoded = stored.decode(&mut *packer.codec, buf);
+        let decoded = stored.decode(&mut packer.codecs, buf);
         decoded.map(|()| stored.members).map_err(|source| table.corrupt(block, source))
     })?;
     Ok((decoded, packer))
 }
 
 /// Gives a block's word what it is to hold, and counts it; what it held.
-fn replace<'t, E: BesideSlot>(
+pub(crate) fn replace<'t, E: BesideSlot>(
     table: &Table<E>,
     share: &Share,
     (block, word): (u32, Exclusive<'t, E>),
-    new: Option<(Room<'t>, &[u8])>,
+    new: Option<(Room<'t>, &[u8], u8)>,
 ) -> Old {
     let slots = table.shared.layout.slots();
     let held_before = held(word.content(), slots);
     table.shared.versions.raise(block);
     let (old, held_now) = match new {
-        Some((room, bytes)) => {
-            let now = held(Content::Object { bytes, mark: ACCESSED }, slots);
-            (word.commit(room, bytes, ACCESSED), now)
+        Some((room, bytes, mark)) => {
+            let now = held(Content::Object { bytes, mark }, slots);
+            (word.commit(room, bytes, mark), now)
         }
         None => (word.set_inline(0), Held::Nothing),
     };
@@ -371,8 +374,8 @@ fn replace<'t, E: BesideSlot>(
 
 /// What a block's word holds.
 pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
-    let Content::Object { bytes, .. } = content else { return Held::Nothing };
-    let stored = Stored::new(bytes, slots);
+    let Content::Object { bytes, mark } = content else { return Held::Nothing };
+    let stored = Stored::new(bytes, mark, slots);
     let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
     Held::Block { bytes: bytes.len(), slots, is_raw }
 }
@@ -410,12 +413,12 @@ impl<E: BesideSlot> Table<E> {
         block: u32,
         content: Content<'o>,
     ) -> Result<Option<Stored<'o>>, Error> {
-        let Content::Object { bytes, .. } = content else { return Ok(None) };
-        let stored = Stored::new(bytes, self.shared.layout.slots());
+        let Content::Object { bytes, mark } = content else { return Ok(None) };
+        let stored = Stored::new(bytes, mark, self.shared.layout.slots());
         stored.map(Some).ok_or_else(|| self.damaged(block))
     }
 
-    fn corrupt(&self, block: u32, source: zcomp::Error) -> Error {
+    pub(crate) fn corrupt(&self, block: u32, source: zcomp::Error) -> Error {
         Error::Corrupt { slot: self.shared.layout.first_slot(block).into(), source }
     }
 

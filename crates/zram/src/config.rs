@@ -1,6 +1,7 @@
 //! How a device is made.
 
 use crate::Error;
+use crate::algorithms::{Algorithm, SECONDARY_MAX};
 use crate::layout::Layout;
 use std::fmt;
 use zcomp::{Codec, Params};
@@ -43,6 +44,9 @@ pub struct Config {
     pub algorithm: &'static dyn Codec,
     /// Its parameters.
     pub params: Params,
+    /// What cold data may be compressed with again: priorities 1 to 3 of
+    /// [`recompress`](crate::Device::recompress). Each takes a context per stream.
+    pub recompression: [Option<Algorithm>; SECONDARY_MAX],
     /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no limit.
     pub mem_limit: Option<u64>,
     /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no limit. The last
@@ -72,6 +76,7 @@ impl Default for Config {
             block: BLOCK,
             algorithm: zcomp::codecs()[0],
             params: Params::default(),
+            recompression: [const { None }; SECONDARY_MAX],
             mem_limit: None,
             total_limit: None,
             track_access: false,
@@ -89,6 +94,11 @@ impl Config {
     /// A device of `disksize` bytes: lz4, no limit, a stream per processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
         Ok(Config { disksize, ..Config::default() })
+    }
+
+    /// Whether it has jobs that compress or decompress.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.recompression.iter().any(Option::is_some)
     }
 
     /// Slots of the device.
@@ -109,6 +119,7 @@ impl fmt::Debug for Config {
             .field("block", &self.block)
             .field("algorithm", &self.algorithm.name())
             .field("params", &self.params)
+            .field("recompression", &self.recompression)
             .field("mem_limit", &self.mem_limit)
             .field("streams", &self.streams)
             .field("geometry", &self.geometry)

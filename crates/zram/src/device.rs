@@ -1,6 +1,7 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
 use crate::cache::Versions;
+use crate::cold::{Jobs, Recompress, Recompressed};
 use crate::layout::Layout;
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
@@ -106,6 +107,15 @@ impl Device {
     /// [`Error::Untracked`]: slots don't keep when they were accessed.
     pub fn mark_idle_older(&self, seconds: u64) -> Result<(), Error> {
         self.table.mark_idle(Some(seconds))
+    }
+
+    /// Compresses slots and blocks once more, with an algorithm that makes them smaller; those that it does not are
+    /// left, and marked incompressible after the last one. Requests go on meanwhile, and what they touch is left.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`]; or some data are damaged.
+    pub fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
+        self.table.recompress(how)
     }
 
     /// The slots that hold something, in their order, each as it is when it is come to. They print as the kernel's
@@ -254,6 +264,8 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         layout,
         versions: Versions::new(layout.has_blocks()),
         huge_size: pool.table().huge_size(0),
+        secondary: config.recompression.each_ref().map(Option::is_some),
+        jobs: Jobs::default(),
         left_behind: AtomicBool::new(false),
     };
     let table = Arc::new(Table { shared, pool });

@@ -66,6 +66,27 @@ pub enum Error {
          here, or set fork to 'copy' before disksize"
     )]
     LeftBehind,
+    /// Another job on cold data is under way: there is one at a time.
+    #[error("the device is being recompressed, written back or saved; try again when that is done")]
+    Busy,
+    /// There is no algorithm of this priority.
+    #[error(
+        "no algorithm has priority {priority}; give recomp_algorithm one of priority 1 to 3 before disksize"
+    )]
+    NoAlgorithm {
+        /// The priority asked for.
+        priority: usize,
+    },
+    /// What is larger is stored raw.
+    #[error(
+        "a threshold of {bytes} bytes can't be: what compresses to {huge} or more is stored raw; take less"
+    )]
+    Threshold {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The least that is too much.
+        huge: usize,
+    },
     /// There is no such attribute.
     #[error("there is no attribute {}; the table of attributes has all", Quoted(name))]
     NoAttribute {
@@ -208,6 +229,8 @@ impl Error {
             Error::Value { why: BadValue::TooLong, .. } => Errno::TOOBIG,
             Error::Value { .. } | Error::Uninitialised { .. } | Error::Untracked => Errno::INVAL,
             Error::Initialised { .. } | Error::Open { .. } => Errno::BUSY,
+            Error::Busy => Errno::AGAIN,
+            Error::NoAlgorithm { .. } | Error::Threshold { .. } => Errno::INVAL,
             Error::NoDevice => Errno::NODEV,
             Error::File { errno, .. } => return *errno,
             Error::Output => Errno::IO,

@@ -10,11 +10,13 @@
 //! There is no other lock on the way but that of the size class, and the stream a thread compresses with.
 #![forbid(unsafe_code)]
 
+mod algorithms;
 mod attributes;
 mod block;
 mod blocks;
 mod cache;
 mod clock;
+mod cold;
 mod config;
 mod device;
 mod error;
@@ -31,7 +33,9 @@ mod streams;
 mod table;
 mod total;
 
+pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use attributes::{Access, Attribute, attributes};
+pub use cold::{Recompress, Recompressed, Selection, Which};
 pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};

@@ -56,7 +56,15 @@ pub(crate) fn zero<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Re
 impl<'t, E: BesideSlot> Request<'t, E> {
     /// Begins when there is a stream for it.
     pub(crate) fn begin(table: &'t Table<E>) -> Self {
-        let workspace = table.shared.streams.get();
+        Self::with(table, table.shared.streams.get())
+    }
+
+    /// The same for a job, which has a stream of its own.
+    pub(crate) fn for_job(table: &'t Table<E>) -> Self {
+        Self::with(table, table.shared.streams.for_job())
+    }
+
+    fn with(table: &'t Table<E>, workspace: MutexGuard<'t, Workspace>) -> Self {
         let share = table.shared.counters.share(workspace.nth);
         let seconds = if E::STAMPED { clock::seconds() } else { 0 };
         Request { table, workspace, share, seconds }
@@ -178,13 +186,13 @@ impl<'t, E: BesideSlot> Request<'t, E> {
 
     /// False: the slot has become part of a block meanwhile. So for all that is tried.
     fn write_whole(&mut self, slot: u32, data: &[u8]) -> Result<bool, Error> {
-        let Workspace { codec, scratch, is_alike, .. } = &mut *self.workspace;
+        let Workspace { codecs, scratch, is_alike, .. } = &mut *self.workspace;
         if *is_alike {
             // The place that the slot will go to comes from memory while it is compressed.
             self.table.pool.prefetch(self.table.shared.layout.word(slot));
         }
         let huge_size = self.table.shared.huge_size;
-        let encoded = slot::encode(data, &mut **codec, &mut **scratch, huge_size)?;
+        let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
         let word = self.table.lock(slot, self.seconds)?;
         if slot::is_in_block(word.content()) {
             return Ok(false);
@@ -208,9 +216,9 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let mut slot = [0; BLOCK];
         slot::decode(word.content(), 0, &mut slot, &mut self.workspace, part.slot)?;
         part.change(&mut slot, data);
-        let Workspace { codec, scratch, .. } = &mut *self.workspace;
+        let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
-        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, huge_size)?;
+        let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
         put(self.table, self.share, (part.slot, word), encoded)?;
         self.share.of_slots.count_write(false);
         Ok(true)

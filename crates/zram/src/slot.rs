@@ -81,12 +81,13 @@ pub(crate) fn decode(
             let pattern = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
             fill::fill(buf, pattern, at);
         }
-        Content::Object { bytes, .. } => {
+        Content::Object { bytes, mark } => {
+            let codec = workspace.codecs.of(mark & PRIORITY);
             let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
             if buf.len() == BLOCK {
-                workspace.codec.decompress(bytes, buf).map_err(corrupt)?;
+                codec.decompress(bytes, buf).map_err(corrupt)?;
             } else {
-                workspace.codec.decompress(bytes, &mut *workspace.block).map_err(corrupt)?;
+                codec.decompress(bytes, &mut *workspace.block).map_err(corrupt)?;
                 buf.copy_from_slice(&workspace.block[at..at + buf.len()]);
             }
         }

@@ -3,7 +3,9 @@
 //! Lock order: stream, slot (the pool's word), then the pool's own.
 
 use crate::Error;
+use crate::algorithms::SECONDARY_MAX;
 use crate::cache::Versions;
+use crate::cold::{Jobs, Recompress, Recompressed};
 use crate::layout::Layout;
 use crate::request::{self, Request};
 use crate::stat::Counters;
@@ -29,6 +31,9 @@ pub(crate) struct Shared {
     pub(crate) versions: Versions,
     /// A slot that compresses to this or more is stored raw.
     pub(crate) huge_size: usize,
+    /// Which algorithms there are beside the device's own.
+    pub(crate) secondary: [bool; SECONDARY_MAX],
+    pub(crate) jobs: Jobs,
     /// Whether this is a child, and the pool's pages stayed with the parent.
     pub(crate) left_behind: AtomicBool,
 }
@@ -85,6 +90,7 @@ impl<E: BesideSlot> Forks for Table<E> {
 
     fn let_go_in_child(&self) {
         self.pool.let_go_in_child();
+        self.shared.jobs.forget();
         self.shared.left_behind.store(!self.pool.is_in_children(), Relaxed);
         self.shared.streams.let_go();
     }
@@ -99,6 +105,7 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn discard(&self, offset: u64, len: u64) -> Result<(), Error>;
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error>;
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error>;
+    fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
     fn pages(&self) -> &Budget;
     fn pool_bytes(&self) -> usize;
@@ -141,6 +148,11 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
         self.shared.is_here()?;
         self.mark_slots_idle(age)
+    }
+
+    fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
+        self.shared.is_here()?;
+        self.recompress_all(how)
     }
 
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {

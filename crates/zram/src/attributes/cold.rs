@@ -1,0 +1,105 @@
+//! Attributes of cold data: which algorithms they may be compressed with again, and what is to be done with them.
+
+use super::numbers::{Base, unsigned};
+use super::store::bad;
+use super::words::{choice, meaning};
+use crate::algorithms::{Algorithm, SECONDARY_MAX};
+use crate::{BadValue, Error, Recompress, Which, Zram};
+use std::fmt::Write;
+
+/// What is chosen, in the kernel's words.
+pub(super) const WHICH: [(&str, Which); 4] = [
+    ("idle", Which::Idle),
+    ("huge", Which::Huge),
+    ("huge_idle", Which::HugeIdle),
+    ("incompressible", Which::Incompressible),
+];
+
+/// The words of a line, each a key and its value.
+pub(super) fn pairs<'t>(
+    name: &'static str,
+    text: &'t str,
+    expected: &str,
+) -> Result<Vec<(&'t str, &'t str)>, Error> {
+    let pair = |word: &'t str| word.split_once('=').filter(|(_, value)| !value.is_empty());
+    let pairs = text.split_whitespace().map(pair).collect::<Option<Vec<_>>>();
+    pairs.ok_or_else(|| bad(name, text, BadValue::Invalid, expected))
+}
+
+/// A priority of what is there for cold data.
+pub(super) fn priority(name: &'static str, text: &str, value: &str) -> Result<usize, Error> {
+    let priority = unsigned::<usize>(value, Base::Ten).unwrap_or(0);
+    match priority {
+        1..=SECONDARY_MAX => Ok(priority),
+        _ => Err(bad(name, text, BadValue::Invalid, "expected a priority of 1 to 3")),
+    }
+}
+
+pub(super) fn show_recomp_algorithm(zram: &Zram, out: &mut dyn Write) -> Result<(), Error> {
+    let settings = zram.settings();
+    for (nth, algorithm) in settings.recompression.iter().enumerate() {
+        let Some(Algorithm { codec, .. }) = algorithm else { continue };
+        let names = zcomp::codecs().iter().map(|codec| codec.name());
+        let line = writeln!(out, "#{}: {}", nth + 1, choice(names, codec.name()));
+        line.map_err(|std::fmt::Error| Error::Output)?;
+    }
+    Ok(())
+}
+
+pub(super) fn recomp_algorithm(zram: &Zram, text: &str) -> Result<(), Error> {
+    let name = "recomp_algorithm";
+    let (mut codec, mut at) = (None, 1);
+    for (key, value) in pairs(name, text, "expected algo=NAME [priority=1]")? {
+        match key {
+            "algo" => {
+                let found = zcomp::by_name(value)
+                    .map_err(|error| bad(name, text, BadValue::Invalid, &error.to_string()))?;
+                codec = Some(found);
+            }
+            "priority" => at = priority(name, text, value)?,
+            _ => {}
+        }
+    }
+    let codec = codec.ok_or_else(|| {
+        bad(name, text, BadValue::Invalid, "no algorithm is named; expected algo=NAME [priority=1]")
+    })?;
+    zram.configure(name, |settings| {
+        settings.recompression[at - 1] = Some(Algorithm::new(codec));
+        Ok(())
+    })
+}
+
+pub(super) fn recompress(zram: &Zram, text: &str) -> Result<(), Error> {
+    let name = "recompress";
+    let expected = "expected type=, threshold=, algo=, priority= or max_pages=";
+    let (mut how, mut algorithm, mut at) = (Recompress::default(), None, None);
+    let invalid = |reason: &str| bad(name, text, BadValue::Invalid, reason);
+    for (key, value) in pairs(name, text, expected)? {
+        let number =
+            || unsigned::<u64>(value, Base::Any).map_err(|why| bad(name, text, why, expected));
+        match key {
+            "type" => {
+                how.selection.which = meaning(&WHICH[..3], value).map_err(|why| invalid(&why))?;
+            }
+            "threshold" => how.threshold = Some(number()? as usize),
+            "max_pages" => how.max_pages = Some(number()?),
+            "algo" => algorithm = Some(value),
+            "priority" => at = Some(priority(name, text, value)?),
+            _ => {}
+        }
+    }
+    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    let settings = zram.settings();
+    let named = |nth: &usize| {
+        settings.algorithm_of(*nth).map(|algorithm| algorithm.codec.name()) == algorithm
+    };
+    how.priority = match (algorithm, at) {
+        (None, at) => at.unwrap_or(1),
+        (Some(_), Some(at)) if named(&at) => at,
+        (Some(_), None) => (1..=SECONDARY_MAX).find(named).ok_or_else(|| {
+            invalid("recomp_algorithm has no such one; see there which there are")
+        })?,
+        (Some(_), Some(_)) => return Err(invalid("the algorithm of that priority is another one")),
+    };
+    made.device.recompress(&how).map(drop)
+}

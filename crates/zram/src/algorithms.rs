@@ -23,7 +23,14 @@ impl Algorithm {
     }
 }
 
+/// All of a device, by priority.
+pub(crate) type AlgorithmList = [Option<Algorithm>; 1 + SECONDARY_MAX];
+
 impl Config {
+    pub(crate) fn algorithms(&self) -> AlgorithmList {
+        std::array::from_fn(|priority| self.algorithm_of(priority))
+    }
+
     /// The algorithm of a priority.
     pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
         match priority.checked_sub(1) {
@@ -40,15 +47,18 @@ pub(crate) struct PreparedSet {
 }
 
 impl PreparedSet {
-    pub(crate) fn new(config: &Config, block_bytes: usize) -> Result<Self, Error> {
-        let own = config.algorithm.prepare(&config.params, block_bytes)?;
-        let mut others = [const { None }; SECONDARY_MAX];
-        for (other, algorithm) in others.iter_mut().zip(&config.recompression) {
-            if let Some(Algorithm { codec, params }) = algorithm {
-                *other = Some(codec.prepare(params, block_bytes)?);
-            }
+    pub(crate) fn of(algorithms: &AlgorithmList, block_bytes: usize) -> Result<Self, Error> {
+        let prepare = |algorithm: &Option<Algorithm>| {
+            let Some(Algorithm { codec, params }) = algorithm else { return Ok(None) };
+            codec.prepare(params, block_bytes).map(Some)
+        };
+        let [own, others @ ..] = algorithms;
+        let own = prepare(own)?.ok_or(Error::NoAlgorithm { priority: 0 })?;
+        let mut prepared = [const { None }; SECONDARY_MAX];
+        for (prepared, other) in prepared.iter_mut().zip(others) {
+            *prepared = prepare(other)?;
         }
-        Ok(PreparedSet { own, others })
+        Ok(PreparedSet { own, others: prepared })
     }
 
     pub(crate) fn codecs(&self) -> Result<Codecs, Error> {

@@ -93,6 +93,8 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(show::compaction_stat), None),
     Attribute::new("classes", "the size classes and what they hold", Some(show::classes), None),
     Attribute::new("fork", "what a child has after a fork: a copy, or the pool's pages stay with the parent", Some(show::fork), Some(store::fork)),
+    Attribute::new("save", "the path of a file to save all to, which it takes the place of when it is whole", None, Some(cold::save)),
+    Attribute::new("restore", "the path of a file that was saved, to restore to the device, which is empty", None, Some(cold::restore)),
     Attribute::new("dump", "1 makes the pool's pages part of core dumps", Some(show::dump), Some(store::dump)),
 ];
 

@@ -21,6 +21,14 @@ pub(crate) const OWN: u8 = 0;
 const TRAILER: usize = size_of::<u16>();
 
 impl Members {
+    pub(crate) fn of(bits: u16) -> Self {
+        Members(bits)
+    }
+
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
     /// The first `slots` of a block.
     pub(crate) fn all(slots: u32) -> Self {
         Members((u32::MAX >> (u32::BITS - slots)) as u16)

@@ -231,7 +231,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.shared.huge_size)?;
         self.share.of_blocks.count_write(false);
-        match put(table, self.share, (part.slot, slot_word), encoded) {
+        match put(table, self.share, (part.slot, slot_word), encoded, ACCESSED) {
             Ok(_) => {
                 self.settle(block, word, Settle::IfWorth);
                 Ok(true)
@@ -399,7 +399,7 @@ impl<E: BesideSlot> Table<E> {
         slots.fold(Members::default(), Members::with)
     }
 
-    fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+    pub(crate) fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
         let layout = self.shared.layout;
         let locked = self.pool.lock(layout.block_word(block));
         let word = locked.map_err(|error| self.shared.full(layout.first_slot(block), error))?;

@@ -3,6 +3,7 @@
 use crate::cache::Versions;
 use crate::cold::{Jobs, Recompress, Recompressed};
 use crate::layout::Layout;
+use crate::save::{Damage, Restored, Saved};
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
 use crate::streams::Streams;
@@ -10,10 +11,16 @@ use crate::table::{AnyTable, Shared, Table};
 use crate::total::{MARGIN, Total};
 use crate::{BLOCK, Compaction, Config, Error, Fork};
 use page::page_size;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Stamp};
+
+/// Bytes that are read ahead of a saved file.
+const BUFFER: usize = 16 << 10;
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
@@ -116,6 +123,42 @@ impl Device {
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`]; or some data are damaged.
     pub fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
         self.table.recompress(how)
+    }
+
+    /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
+    /// written meanwhile, exactly. A file that is there already stays until the new one is whole and durable.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Path`].
+    pub fn save(&self, path: &Path) -> Result<Saved, Error> {
+        self.table.save(path)
+    }
+
+    /// The same to wherever; what has come there after an error is no saved device.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
+        self.table.save_to(out)
+    }
+
+    /// Restores what was saved, on a device that is empty and not smaller; it may have other blocks, algorithms and
+    /// geometry. After an error the device is empty. Nothing else may use it meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`]; [`Error::Saved`]: the file is
+    /// damaged, or none; or there is no memory for it.
+    pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
+        let file = File::open(path).map_err(|error| Error::path("restore from", path, &error))?;
+        self.table.restore(&mut BufReader::with_capacity(BUFFER, file), path, damage)
+    }
+
+    /// The same from wherever.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub fn restore_from(&self, from: &mut dyn Read, damage: Damage) -> Result<Restored, Error> {
+        self.table.restore(from, Path::new("-"), damage)
     }
 
     /// The slots that hold something, in their order, each as it is when it is come to. They print as the kernel's
@@ -243,6 +286,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
     let layout = Layout::new(config.block)?;
     let slots = config.slots(layout)?;
     let streams = Streams::new(&config, layout)?;
+    let algorithms = config.algorithms();
     let total = Arc::new(Total::new(config.total_limit, config.supply));
     let pages = page::Config {
         limit: config.mem_limit.map(pages_of),
@@ -264,7 +308,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         layout,
         versions: Versions::new(layout.has_blocks()),
         huge_size: pool.table().huge_size(0),
-        secondary: config.recompression.each_ref().map(Option::is_some),
+        algorithms,
         jobs: Jobs::default(),
         left_behind: AtomicBool::new(false),
     };

@@ -87,6 +87,44 @@ pub enum Error {
         /// The least that is too much.
         huge: usize,
     },
+    /// A file could not be read or written.
+    #[error("{} {}: {}", verb, Quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    Path {
+        /// What was to be done with it.
+        verb: &'static str,
+        /// Where it is.
+        path: String,
+        /// Why it was not.
+        errno: i32,
+    },
+    /// A saved file is none, or damaged.
+    #[error(
+        "{} can't be restored: at offset {offset}: {reason}; take an earlier one, or salvage what is intact",
+        Quoted(path)
+    )]
+    Saved {
+        /// Where it is.
+        path: String,
+        /// Where in the file something is wrong.
+        offset: u64,
+        /// What is.
+        reason: String,
+    },
+    /// Only an empty device is restored.
+    #[error(
+        "the device holds data, and can be restored only when it is empty; discard all, or make another"
+    )]
+    NotEmpty,
+    /// A device is too small for what was saved.
+    #[error(
+        "the device has {disksize} bytes, and what was saved needs {needed}; make a larger one"
+    )]
+    TooSmall {
+        /// Bytes it has.
+        disksize: u64,
+        /// Bytes it must have.
+        needed: u64,
+    },
     /// There is no such attribute.
     #[error("there is no attribute {}; the table of attributes has all", Quoted(name))]
     NoAttribute {
@@ -216,6 +254,16 @@ impl fmt::Display for Refusal<'_> {
 }
 
 impl Error {
+    /// What went wrong with a file.
+    pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
+        let errno = match error.kind() {
+            std::io::ErrorKind::WouldBlock => Errno::BUSY.raw_os_error(),
+            _ => errno,
+        };
+        Error::Path { verb, path: path.to_string_lossy().into_owned(), errno }
+    }
+
     /// The errno a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
@@ -230,6 +278,10 @@ impl Error {
             Error::Value { .. } | Error::Uninitialised { .. } | Error::Untracked => Errno::INVAL,
             Error::Initialised { .. } | Error::Open { .. } => Errno::BUSY,
             Error::Busy => Errno::AGAIN,
+            Error::Path { errno, .. } => return *errno,
+            Error::Saved { .. } => Errno::BADMSG,
+            Error::NotEmpty => Errno::NOTEMPTY,
+            Error::TooSmall { .. } => Errno::NOSPC,
             Error::NoAlgorithm { .. } | Error::Threshold { .. } => Errno::INVAL,
             Error::NoDevice => Errno::NODEV,
             Error::File { errno, .. } => return *errno,

@@ -197,7 +197,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         if slot::is_in_block(word.content()) {
             return Ok(false);
         }
-        let old = put(self.table, self.share, (slot, word), encoded)?;
+        let old = put(self.table, self.share, (slot, word), encoded, ACCESSED)?;
         self.share.of_slots.count_write(true);
         *is_alike = encoded.len().is_some_and(|len| slot::are_alike(old, len));
         Ok(true)
@@ -219,7 +219,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
-        put(self.table, self.share, (part.slot, word), encoded)?;
+        put(self.table, self.share, (part.slot, word), encoded, ACCESSED)?;
         self.share.of_slots.count_write(false);
         Ok(true)
     }
@@ -231,11 +231,12 @@ pub(crate) fn put<E: BesideSlot>(
     share: &Share,
     (slot, word): (u32, Exclusive<'_, E>),
     encoded: Encoded<'_>,
+    mark: u8,
 ) -> Result<Old, Error> {
     let old = match encoded {
         Encoded::Inline(payload) => word.set_inline(payload),
         Encoded::Object(bytes) => {
-            word.store(bytes, ACCESSED).map_err(|error| table.shared.full(slot, error))?
+            word.store(bytes, mark).map_err(|error| table.shared.full(slot, error))?
         }
     };
     share.changed(slot::held_before(old), encoded.held());

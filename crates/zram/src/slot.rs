@@ -73,14 +73,13 @@ pub(crate) fn decode(
     slot: u32,
 ) -> Result<(), Error> {
     match content {
-        Content::Inline(payload) => fill::fill(buf, fill::from_payload(payload).unwrap_or(0), at),
         Content::Object { bytes, .. } if bytes.len() == BLOCK => {
             buf.copy_from_slice(&bytes[at..at + buf.len()]);
         }
         Content::Object { bytes, .. } if bytes.len() == PATTERN => {
-            let pattern = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-            fill::fill(buf, pattern, at);
+            fill::fill(buf, pattern(content).unwrap_or(0), at);
         }
+        Content::Inline(_) => fill::fill(buf, pattern(content).unwrap_or(0), at),
         Content::Object { bytes, mark } => {
             let codec = workspace.codecs.of(mark & PRIORITY);
             let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
@@ -93,6 +92,17 @@ pub(crate) fn decode(
         }
     }
     Ok(())
+}
+
+/// The pattern of a slot that consists of one.
+pub(crate) fn pattern(content: Content<'_>) -> Option<u64> {
+    match content {
+        Content::Inline(payload) => fill::from_payload(payload),
+        Content::Object { bytes, .. } if bytes.len() == PATTERN => {
+            bytes.first_chunk().map(|word| u64::from_ne_bytes(*word))
+        }
+        Content::Object { .. } => None,
+    }
 }
 
 /// What an object of so many bytes is.

@@ -61,7 +61,7 @@ struct BlockStreams {
 
 impl BlockStreams {
     fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
-        let prepared = PreparedSet::new(config, layout.block_bytes())?;
+        let prepared = PreparedSet::of(&config.algorithms(), layout.block_bytes())?;
         let table = config.geometry.with_order(layout.order()).table();
         let huge_size = table.map_err(zsmalloc::Error::from)?.huge_size(layout.order());
         Ok(BlockStreams { prepared, layout, huge_size })
@@ -96,7 +96,7 @@ impl Streams {
         let count = config.streams.unwrap_or_else(processors).max(1);
         // A job works beside as many requests as ever.
         let count = count + usize::from(config.has_jobs());
-        let prepared = PreparedSet::new(config, BLOCK)?;
+        let prepared = PreparedSet::of(&config.algorithms(), BLOCK)?;
         let blocks = layout.has_blocks().then(|| BlockStreams::new(config, layout)).transpose()?;
         let workspaces = (0..count)
             .map(|nth| {

@@ -3,11 +3,12 @@
 //! Lock order: stream, slot (the pool's word), then the pool's own.
 
 use crate::Error;
-use crate::algorithms::SECONDARY_MAX;
+use crate::algorithms::AlgorithmList;
 use crate::cache::Versions;
 use crate::cold::{Jobs, Recompress, Recompressed};
 use crate::layout::Layout;
 use crate::request::{self, Request};
+use crate::save::{self, Damage, Restored, Saved};
 use crate::stat::Counters;
 use crate::states::SlotState;
 use crate::streams::Streams;
@@ -15,6 +16,8 @@ use crate::total::Total;
 use page::Budget;
 use page::fork::Forks;
 use std::fmt::Debug;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Exclusive, Slots};
@@ -31,8 +34,8 @@ pub(crate) struct Shared {
     pub(crate) versions: Versions,
     /// A slot that compresses to this or more is stored raw.
     pub(crate) huge_size: usize,
-    /// Which algorithms there are beside the device's own.
-    pub(crate) secondary: [bool; SECONDARY_MAX],
+    /// By priority.
+    pub(crate) algorithms: AlgorithmList,
     pub(crate) jobs: Jobs,
     /// Whether this is a child, and the pool's pages stayed with the parent.
     pub(crate) left_behind: AtomicBool,
@@ -67,6 +70,15 @@ pub(crate) struct Table<E: BesideSlot> {
 }
 
 impl<E: BesideSlot> Table<E> {
+    /// Whether nothing is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        let (mut next, mut is_empty) = (Some(0), true);
+        while let Some(from) = next.filter(|_| is_empty) {
+            next = self.pool.look_at_some(from, |_, _, _| is_empty = false);
+        }
+        is_empty
+    }
+
     /// Locks a slot that is written to.
     pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
         let locked = self.pool.lock(self.shared.layout.word(slot));
@@ -106,6 +118,9 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error>;
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error>;
     fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
+    fn save(&self, path: &Path) -> Result<Saved, Error>;
+    fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error>;
+    fn restore(&self, from: &mut dyn Read, path: &Path, damage: Damage) -> Result<Restored, Error>;
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
     fn pages(&self) -> &Budget;
     fn pool_bytes(&self) -> usize;
@@ -153,6 +168,21 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
         self.shared.is_here()?;
         self.recompress_all(how)
+    }
+
+    fn save(&self, path: &Path) -> Result<Saved, Error> {
+        self.shared.is_here()?;
+        save::save_file(self, path)
+    }
+
+    fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
+        self.shared.is_here()?;
+        save::save_to(self, out)
+    }
+
+    fn restore(&self, from: &mut dyn Read, path: &Path, damage: Damage) -> Result<Restored, Error> {
+        self.shared.is_here()?;
+        save::restore(self, from, path, damage)
     }
 
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {

@@ -4,8 +4,11 @@ use super::numbers::{Base, unsigned};
 use super::store::bad;
 use super::words::{choice, meaning};
 use crate::algorithms::{Algorithm, SECONDARY_MAX};
-use crate::{BadValue, Error, Recompress, Which, Zram};
+use crate::life::Made;
+use crate::{BadValue, Damage, Error, Recompress, Which, Zram};
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What is chosen, in the kernel's words.
 pub(super) const WHICH: [(&str, Which); 4] = [
@@ -102,4 +105,23 @@ pub(super) fn recompress(zram: &Zram, text: &str) -> Result<(), Error> {
         (Some(_), Some(_)) => return Err(invalid("the algorithm of that priority is another one")),
     };
     made.device.recompress(&how).map(drop)
+}
+
+/// The device, and the path that a line is.
+fn with_path(zram: &Zram, name: &'static str, text: &str) -> Result<(Arc<Made>, PathBuf), Error> {
+    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    if text.is_empty() {
+        return Err(bad(name, text, BadValue::Invalid, "expected the path of a file"));
+    }
+    Ok((made, PathBuf::from(text)))
+}
+
+pub(super) fn save(zram: &Zram, text: &str) -> Result<(), Error> {
+    let (made, path) = with_path(zram, "save", text)?;
+    made.device.save(&path).map(drop)
+}
+
+pub(super) fn restore(zram: &Zram, text: &str) -> Result<(), Error> {
+    let (made, path) = with_path(zram, "restore", text)?;
+    made.device.restore(&path, Damage::Refuse).map(drop)
 }

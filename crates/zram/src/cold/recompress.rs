@@ -116,8 +116,8 @@ fn is_for(priority: u8, threshold: Option<usize>, len: usize, mark: u8) -> bool 
 impl<'t, E: BesideSlot> Work<'t, E> {
     fn new(table: &'t Table<E>, how: &'t Recompress) -> Result<Self, Error> {
         let shared = &table.shared;
-        let (priority, secondary) = (how.priority, shared.secondary);
-        if !(1..=SECONDARY_MAX).contains(&priority) || !secondary[priority - 1] {
+        let priority = how.priority;
+        if !(1..=SECONDARY_MAX).contains(&priority) || shared.algorithms[priority].is_none() {
             return Err(Error::NoAlgorithm { priority });
         }
         match how.threshold {
@@ -131,7 +131,7 @@ impl<'t, E: BesideSlot> Work<'t, E> {
             table,
             how,
             classes: table.pool.table(),
-            is_last: !secondary[priority..].contains(&true),
+            is_last: shared.algorithms[priority + 1..].iter().all(Option::is_none),
             seen: Seen::with_room(block_bytes),
             slots: Vec::with_capacity(block_bytes),
         })

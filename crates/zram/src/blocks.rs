@@ -15,11 +15,13 @@
 
 use crate::block::{Members, OWN, Packer, Stored};
 use crate::cache::Decoded;
+use crate::cold::Place;
 use crate::layout::{Piece, Whose};
 use crate::parts::{Part, parts};
 use crate::request::{Request, put};
 use crate::slot::{self, ACCESSED};
 use crate::stat::{Held, Share};
+use crate::stop::Stop;
 use crate::streams::{BlockStream, Workspace};
 use crate::table::Table;
 use crate::{BLOCK, Error, fill};
@@ -65,13 +67,14 @@ impl Sorted {
 }
 
 impl<E: BesideSlot> Request<'_, E> {
-    pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Stop> {
         for piece in self.layout().pieces(offset, bytes.len()) {
             let at = offset + piece.request.start as u64;
             let data = &bytes[piece.request.clone()];
             if piece.within.len() == self.layout().block_bytes() {
                 let written = self.write_block(piece.block, data);
                 if written.inspect_err(|_| self.share.failed_writes.add(1))? {
+                    self.done += data.len();
                     continue;
                 }
                 self.share.of_blocks.splits.add(1);
@@ -111,8 +114,9 @@ impl<E: BesideSlot> Request<'_, E> {
         }
         // From here on nothing fails.
         for (word, payload) in changed.into_iter().flatten() {
-            let old = slot::held_before(word.set_inline(payload));
-            self.share.changed(old, slot::held_inline(payload));
+            let old = word.set_inline(payload);
+            self.share.changed(slot::held_before(old), slot::held_inline(payload));
+            table.gone(old);
         }
         let new = room.zip(object).map(|(room, object)| (room, object, ACCESSED));
         let old = replace(table, self.share, (block, word), new);
@@ -121,7 +125,7 @@ impl<E: BesideSlot> Request<'_, E> {
         Ok(true)
     }
 
-    pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
         let (pool, layout) = (&self.table.pool, self.layout());
         let mut pieces = layout.pieces(offset, buf.len()).peekable();
         let mut next = None;
@@ -133,7 +137,7 @@ impl<E: BesideSlot> Request<'_, E> {
             let buf = &mut buf[piece.request.clone()];
             let mut read = |request: &mut Self, pin: &_| {
                 let read = request.read_piece(pin, &piece, buf);
-                read.inspect_err(|_| request.share.failed_reads.add(1))
+                read.inspect_err(|stop: &Stop| stop.count(&request.share.failed_reads))
             };
             while !read(self, &pin)? {
                 // Pins are waited for in ascending order.
@@ -142,6 +146,7 @@ impl<E: BesideSlot> Request<'_, E> {
             if !matches!(pin.content(), Content::Inline(_)) {
                 self.note_access(&pin);
             }
+            self.done += piece.request.len();
         }
         Ok(())
     }
@@ -152,9 +157,10 @@ impl<E: BesideSlot> Request<'_, E> {
         pin: &Pin<'_, E>,
         piece: &Piece,
         buf: &mut [u8],
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         let layout = self.layout();
-        let stored = self.table.stored(piece.block, pin.content())?;
+        let content = self.here(layout.block_word(piece.block), pin.content())?;
+        let stored = self.table.stored(piece.block, content)?;
         let is_whole = piece.within.len() == layout.block_bytes();
         if is_whole
             && let Some(stored) = &stored
@@ -186,13 +192,14 @@ impl<E: BesideSlot> Request<'_, E> {
         stored: Option<&Stored<'_>>,
         part: &Part,
         buf: &mut [u8],
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         let slot = self.layout().first_slot(block) + part.slot;
         if !self.table.is_in_block(slot) {
             let pin = self.table.pool.pin(self.layout().word(slot));
             if !slot::is_in_block(pin.content()) {
+                let content = self.here(self.layout().word(slot), pin.content())?;
                 let (at, workspace) = (part.within.start, &mut *self.workspace);
-                slot::decode(pin.content(), at, buf, workspace, slot)?;
+                slot::decode(content, at, buf, workspace, slot)?;
                 self.share.of_slots.count_read(part.is_whole());
                 self.note_access(&pin);
                 return Ok(true);
@@ -210,20 +217,22 @@ impl<E: BesideSlot> Request<'_, E> {
         &mut self,
         part: &Part,
         data: Option<&[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         let (table, layout) = (self.table, self.layout());
         let block = layout.block_of(part.slot);
-        let Some(word) = table.pool.lock_existing(layout.block_word(block)) else {
+        let block_word = layout.block_word(block);
+        let Some(word) = table.pool.lock_existing(block_word) else {
             return Ok(false);
         };
         let slot_word = table.lock(part.slot, self.seconds)?;
-        let Some(stored) = table.stored(block, word.content())? else { return Ok(false) };
         if !slot::is_in_block(slot_word.content()) {
             return Ok(false);
         }
         let nth = part.slot - layout.first_slot(block);
         let mut slot = [0; BLOCK];
         if !part.is_whole() {
+            let content = self.here(block_word, word.content())?;
+            let Some(stored) = table.stored(block, content)? else { return Ok(false) };
             let decoded = decoded(table, self.workspace.blocks(), block, &stored)?.0;
             slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
         }
@@ -238,9 +247,12 @@ impl<E: BesideSlot> Request<'_, E> {
             }
             // No room beside the block: it is stored anew with the slot, at its own place if it fits (I6).
             Err(refused) => {
+                if Place::of_content(word.content()).is_some() {
+                    return Err(refused.into());
+                }
                 let members = table.live(block);
                 let stored_anew = self.store(block, word, members, Some((nth, &slot)));
-                stored_anew.map(|()| true).map_err(|_| refused)
+                stored_anew.map(|()| true).map_err(|_| refused.into())
             }
         }
     }
@@ -277,8 +289,13 @@ impl<E: BesideSlot> Request<'_, E> {
     /// dead ones. Where there is no room for that they stay.
     fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
         let table = self.table;
-        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
         let live = table.live(block);
+        if live == Members::default() && Place::of_content(word.content()).is_some() {
+            replace(table, self.share, (block, word), None);
+            return;
+        }
+        // What is away keeps its dead slots until all are.
+        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
         let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
         if live == Members::default() {
             replace(table, self.share, (block, word), None);
@@ -319,14 +336,14 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Frees some slots of a block; false if one of them has become part of it meanwhile.
     fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> bool {
-        let (pool, layout) = (&self.table.pool, self.layout());
+        let (table, pool, layout) = (self.table, &self.table.pool, self.layout());
         let block_word = pool.lock_existing(layout.block_word(block));
         for slot in slots {
             let Some(word) = pool.lock_existing(layout.word(slot)) else { continue };
             if block_word.is_none() && slot::is_in_block(word.content()) {
                 return false;
             }
-            self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+            table.empty(self.share, word);
         }
         if let Some(word) = block_word {
             self.settle(block, word, Settle::IfWorth);
@@ -369,12 +386,16 @@ pub(crate) fn replace<'t, E: BesideSlot>(
         None => (word.set_inline(0), Held::Nothing),
     };
     share.changed(held_before, held_now);
+    table.gone(old);
     old
 }
 
 /// What a block's word holds.
 pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
-    let Content::Object { bytes, mark } = content else { return Held::Nothing };
+    let Content::Object { bytes, mark } = content else {
+        let away = Place::of_content(content).map(|place| Held::BlockAway { slots: place.slots });
+        return away.unwrap_or(Held::Nothing);
+    };
     let stored = Stored::new(bytes, mark, slots);
     let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
     Held::Block { bytes: bytes.len(), slots, is_raw }
@@ -423,7 +444,7 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// A block's object has not what it must have.
-    fn damaged(&self, block: u32) -> Error {
+    pub(crate) fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.shared.layout.first_slot(block).into() }
     }
 

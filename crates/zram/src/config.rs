@@ -2,8 +2,10 @@
 
 use crate::Error;
 use crate::algorithms::{Algorithm, SECONDARY_MAX};
+use crate::cold::{Backing, WritebackLimit};
 use crate::layout::Layout;
 use std::fmt;
+use std::sync::Arc;
 use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
 
@@ -47,6 +49,10 @@ pub struct Config {
     /// What cold data may be compressed with again: priorities 1 to 3 of
     /// [`recompress`](crate::Device::recompress). Each takes a context per stream.
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
+    /// What cold data may be written back to. It is this device's alone.
+    pub backing: Option<Arc<dyn Backing>>,
+    /// How much may be written back; shared with whoever is to change it.
+    pub writeback: Arc<WritebackLimit>,
     /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no limit.
     pub mem_limit: Option<u64>,
     /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no limit. The last
@@ -66,7 +72,7 @@ pub struct Config {
     /// and they may hold anything.
     pub dump: bool,
     /// Who may refuse pages before the system does; `None` grants all.
-    pub supply: Option<std::sync::Arc<dyn page::Supply>>,
+    pub supply: Option<Arc<dyn page::Supply>>,
 }
 
 impl Default for Config {
@@ -77,6 +83,8 @@ impl Default for Config {
             algorithm: zcomp::codecs()[0],
             params: Params::default(),
             recompression: [const { None }; SECONDARY_MAX],
+            backing: None,
+            writeback: Arc::default(),
             mem_limit: None,
             total_limit: None,
             track_access: false,
@@ -96,9 +104,9 @@ impl Config {
         Ok(Config { disksize, ..Config::default() })
     }
 
-    /// Whether it has jobs that compress or decompress.
+    /// Whether it has jobs that need a stream.
     pub(crate) fn has_jobs(&self) -> bool {
-        self.recompression.iter().any(Option::is_some)
+        self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
     /// Slots of the device.
@@ -120,6 +128,7 @@ impl fmt::Debug for Config {
             .field("algorithm", &self.algorithm.name())
             .field("params", &self.params)
             .field("recompression", &self.recompression)
+            .field("backing", &self.backing)
             .field("mem_limit", &self.mem_limit)
             .field("streams", &self.streams)
             .field("geometry", &self.geometry)

@@ -1,7 +1,7 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
 use crate::cache::Versions;
-use crate::cold::{Jobs, Recompress, Recompressed};
+use crate::cold::{BdStat, Jobs, Recompress, Recompressed, Selection, Store, WrittenBack};
 use crate::layout::Layout;
 use crate::save::{Damage, Restored, Saved};
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
@@ -125,6 +125,16 @@ impl Device {
         self.table.recompress(how)
     }
 
+    /// Writes slots and blocks back to the backing store, which then leave memory, as they lie there. Requests go on
+    /// meanwhile, and what they touch stays. A fault of the store ends what was to be written together, and nothing
+    /// else: data stay in memory, the rest is tried, and the last fault is what is returned.
+    ///
+    /// # Errors
+    /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`], [`Error::Backing`].
+    pub fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
+        self.table.write_back(selection)
+    }
+
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
     /// written meanwhile, exactly. A file that is there already stays until the new one is whole and durable.
     ///
@@ -232,7 +242,13 @@ impl Device {
 
     /// The kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
-        self.table.shared().counters.io_stat()
+        let stat = self.table.shared().counters.io_stat();
+        IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
+    }
+
+    /// The kernel's `bd_stat`: what lies in the backing store, and what was read and written there.
+    pub fn bd_stat(&self) -> BdStat {
+        self.table.shared().store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
     /// What was done with single slots, and, if blocks are more than that, with blocks.
@@ -286,7 +302,8 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
     let layout = Layout::new(config.block)?;
     let slots = config.slots(layout)?;
     let streams = Streams::new(&config, layout)?;
-    let algorithms = config.algorithms();
+    let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
+    let store = config.backing.clone().map(|backing| Arc::new(Store::new(backing)));
     let total = Arc::new(Total::new(config.total_limit, config.supply));
     let pages = page::Config {
         limit: config.mem_limit.map(pages_of),
@@ -310,6 +327,8 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         huge_size: pool.table().huge_size(0),
         algorithms,
         jobs: Jobs::default(),
+        store,
+        writeback,
         left_behind: AtomicBool::new(false),
     };
     let table = Arc::new(Table { shared, pool });
@@ -323,7 +342,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
 fn counted(table: &dyn AnyTable) -> u64 {
     let shared = table.shared();
     let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
-    let own = own + shared.versions.bytes();
+    let own = own + shared.versions.bytes() + shared.store.as_ref().map_or(0, |of| of.bytes());
     (table.pool_bytes() + own) as u64
 }
 

@@ -87,6 +87,43 @@ pub enum Error {
         /// The least that is too much.
         huge: usize,
     },
+    /// There is nothing to write back to.
+    #[error("there is no backing store; set backing_dev before disksize")]
+    NoBacking,
+    /// The backing store has no room left.
+    #[error("the backing store is full; discard what was written back, or take a larger one")]
+    BackingFull,
+    /// No more may be written back.
+    #[error("writeback_limit is used up; raise it, or disable writeback_limit_enable")]
+    WritebackLimit,
+    /// A fault of the backing store.
+    #[error(
+        "slot {slot}: the backing store failed to {verb} it: {}; {}",
+        std::io::Error::from_raw_os_error(*errno),
+        if *verb == "read" { "it can be read when the store works again" } else { "it stays in memory" }
+    )]
+    Backing {
+        /// The slot, or one of many.
+        slot: u64,
+        /// What it was to do.
+        verb: &'static str,
+        /// Why it did not.
+        errno: i32,
+    },
+    /// An object is not what was stored.
+    #[error(
+        "slot {slot} can't be read: its checksum differs, so it was damaged where it lies; write it anew"
+    )]
+    Checksum {
+        /// The slot, or the first one of its block.
+        slot: u64,
+    },
+    /// There is no memory to read something into.
+    #[error("no memory for a buffer of {bytes} bytes; free some")]
+    NoBuffer {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// A file could not be read or written.
     #[error("{} {}: {}", verb, Quoted(path), std::io::Error::from_raw_os_error(*errno))]
     Path {
@@ -254,6 +291,12 @@ impl fmt::Display for Refusal<'_> {
 }
 
 impl Error {
+    /// A fault of the backing store.
+    pub(crate) fn backing(verb: &'static str, slot: u32, error: &std::io::Error) -> Self {
+        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
+        Error::Backing { slot: slot.into(), verb, errno }
+    }
+
     /// What went wrong with a file.
     pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
@@ -277,6 +320,12 @@ impl Error {
             Error::Value { why: BadValue::TooLong, .. } => Errno::TOOBIG,
             Error::Value { .. } | Error::Uninitialised { .. } | Error::Untracked => Errno::INVAL,
             Error::Initialised { .. } | Error::Open { .. } => Errno::BUSY,
+            Error::NoBacking => Errno::NODEV,
+            Error::BackingFull => Errno::NOSPC,
+            Error::WritebackLimit | Error::Checksum { .. } => Errno::IO,
+            Error::Backing { errno, .. } if *errno == Errno::NOSPC.raw_os_error() => Errno::NOSPC,
+            Error::Backing { .. } => Errno::IO,
+            Error::NoBuffer { .. } => Errno::NOMEM,
             Error::Busy => Errno::AGAIN,
             Error::Path { errno, .. } => return *errno,
             Error::Saved { .. } => Errno::BADMSG,

@@ -98,6 +98,14 @@ impl Layout {
         }
     }
 
+    /// The slot of a word, the first one of a block's.
+    pub(crate) fn slot_of(self, word: u32) -> u32 {
+        match self.whose(word) {
+            Whose::Slot(slot) => slot,
+            Whose::Block(block) => self.first_slot(block),
+        }
+    }
+
     /// The blocks that `len` bytes at `offset` touch.
     pub(crate) fn pieces(self, offset: u64, len: usize) -> impl Iterator<Item = Piece> {
         let bytes = self.block_bytes();

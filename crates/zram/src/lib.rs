@@ -30,13 +30,17 @@ mod save;
 mod slot;
 mod stat;
 mod states;
+mod stop;
 mod streams;
 mod table;
 mod total;
 
 pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use attributes::{Access, Attribute, attributes};
-pub use cold::{Recompress, Recompressed, Selection, Which};
+pub use cold::{
+    Backing, BackingFile, BdStat, Recompress, Recompressed, Selection, Which, WritebackLimit,
+    WrittenBack,
+};
 pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};

@@ -195,6 +195,8 @@ impl Zram {
             return Err(Error::Open { opens });
         }
         let gone = std::mem::take(&mut *life);
+        // As the kernel, which leaves what limits write-back.
+        life.settings.writeback = gone.settings.writeback.clone();
         drop(life);
         drop(gone);
         Ok(())

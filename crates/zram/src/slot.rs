@@ -1,5 +1,6 @@
 //! A slot's data: what lies in its word and its object, and back.
 
+use crate::cold::Place;
 use crate::fill::{self, IN_BLOCK};
 use crate::stat::Held;
 use crate::streams::Workspace;
@@ -117,6 +118,7 @@ pub(crate) fn held(len: usize) -> Held {
 pub(crate) fn held_inline(payload: u64) -> Held {
     match payload {
         IN_BLOCK => Held::InBlock,
+        _ if Place::from_payload(payload).is_some() => Held::Away,
         _ if fill::from_payload(payload).is_some() => Held::Same,
         _ => Held::Nothing,
     }

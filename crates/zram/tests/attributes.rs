@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use zram::{Access, BLOCK, Error, Zram, attributes};
 
-const ERRNOS: [(&str, i32); 8] = [
+const ERRNOS: [(&str, i32); 9] = [
+    ("ENOTBLK", 15),
     ("ENOENT", 2),
     ("EIO", 5),
     ("E2BIG", 7),
@@ -56,6 +57,12 @@ fn nothing_reads_as_the_kernels_does() {
         ("compaction", "[auto] manual off \n"),
         ("compaction_stat", "       0        0        0        0        0\n"),
         ("fork", "[copy] leave \n"),
+        ("backing_dev", "none\n"),
+        ("bd_stat", "       0        0        0        0        0\n"),
+        ("writeback_limit", "0\n"),
+        ("writeback_limit_enable", "0\n"),
+        ("writeback_batch_size", "32\n"),
+        ("compressed_writeback", "1\n"),
         ("dump", "0\n"),
     ] {
         assert_eq!(zram.show(name).as_deref(), Ok(text), "{name}");
@@ -106,6 +113,67 @@ fn cold_data_have_algorithms_of_their_own() {
     {
         zram.store("recompress", line).unwrap();
     }
+}
+
+#[test]
+fn cold_data_go_to_a_backing_store() {
+    let dir = std::env::temp_dir().join(format!("uzram-backing-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let [file, empty] = ["file", "empty"].map(|name| dir.join(name).to_str().unwrap().to_owned());
+    std::fs::write(&file, vec![0; 1 << 20]).unwrap();
+    std::fs::write(&empty, []).unwrap();
+    let zram = Zram::new();
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        ("backing_dev", "/no/such", "ENOENT", &["/no/such"]),
+        ("backing_dev", "/dev/null", "ENOTBLK", &["/dev/null"]),
+        ("backing_dev", &empty, "EINVAL", &["empty"]),
+        ("writeback_batch_size", "0", "EINVAL", &["1 or more"]),
+        ("writeback_limit", "-1", "EINVAL", &["4 KiB"]),
+        ("writeback_limit_enable", "x", "EINVAL", &["expected 0"]),
+        ("compressed_writeback", "0", "EINVAL", &["packed"]),
+        ("writeback", "idle", "EINVAL", &["disksize"]),
+    ];
+    refused(&zram, cases);
+    zram.store("backing_dev", &file).unwrap();
+    assert_eq!(zram.show("backing_dev").unwrap(), format!("{file}\n"));
+    let second = Zram::new().store("backing_dev", &file).unwrap_err();
+    assert_eq!(second.errno(), errno("EBUSY"), "{second}");
+    zram.store("disksize", "1M").unwrap();
+    let device = zram.open().unwrap();
+    for slot in 0..20 {
+        let mut block = [slot as u8; BLOCK];
+        block[..8].copy_from_slice(b"not same");
+        device.write(slot * BLOCK as u64, &block).unwrap();
+    }
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        ("backing_dev", &file, "EBUSY", &["reset"]),
+        ("writeback", "", "EINVAL", &["idle"]),
+        ("writeback", "type=cold", "EINVAL", &["idle"]),
+        ("writeback", "page_index=256", "ERANGE", &["256 pages"]),
+        ("writeback", "page_indexes=3-1", "EINVAL", &["first"]),
+        ("writeback", "page_indexes=3", "EINVAL", &["page_indexes"]),
+    ];
+    refused(&zram, cases);
+    zram.store("writeback", "page_index=3 page_indexes=5-6 page_index=0x7").unwrap();
+    zram.store("writeback", "type=huge").unwrap();
+    let away = || device.block_state().filter(|of| of.is_written_back).map(|of| of.index);
+    assert_eq!(away().collect::<Vec<_>>(), [3, 5, 6, 7]);
+    zram.store("idle", "all").unwrap();
+    device.read(0, &mut [0; 1]).unwrap();
+    zram.store("writeback_limit_enable", "1").unwrap();
+    refused(&zram, &[("writeback", "idle", "EIO", &["writeback_limit"])]);
+    zram.store("writeback_limit", "9").unwrap();
+    zram.store("writeback", "idle").unwrap();
+    assert_eq!(away().count(), 19);
+    assert_eq!(zram.show("writeback_limit").unwrap(), "8\n");
+    assert_eq!(zram.show("bd_stat").unwrap(), "       2        0        2        0        0\n");
+    let none = made("1M").store("writeback", "idle").unwrap_err();
+    assert_eq!((none.errno(), none.to_string().contains("backing_dev")), (errno("ENODEV"), true));
+    drop(device);
+    zram.store("reset", "1").unwrap();
+    assert_eq!(zram.show("backing_dev").as_deref(), Ok("none\n"));
+    assert_eq!(zram.show("writeback_limit").as_deref(), Ok("8\n"));
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]

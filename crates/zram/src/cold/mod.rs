@@ -1,12 +1,22 @@
 //! Jobs on data that lie long untouched: which they are chosen for, and what is done with them.
 //!
-//! Lock order: job, stream, slots' and blocks' words.
+//! Lock order: job, stream, slots' and blocks' words, the store's own.
 
+mod backing;
+mod place;
 mod recompress;
 mod selection;
+mod store;
+mod writeback;
 
+pub use backing::{Backing, BackingFile};
 pub use recompress::{Recompress, Recompressed};
 pub use selection::{Selection, Which};
+pub use store::BdStat;
+pub use writeback::{WritebackLimit, WrittenBack};
+
+pub(crate) use place::Place;
+pub(crate) use store::{Away, Fetched, Store};
 
 use crate::Error;
 use crate::slot::{IDLE, PRIORITY};

@@ -216,7 +216,7 @@ impl<'r> Reader<'r> {
     /// Whether a chunk is what it can be, entry by entry.
     fn check(&self, offset: u64, head: &ChunkHead) -> Result<(), Wrong> {
         let (slots, _) = self.slots();
-        let is_border = |slot: u32| slot == slots || slot % self.layout.slots() == 0;
+        let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
         if head.first > head.end || head.end > slots || !is_border(head.end) {
             return Err(damaged(offset, "the chunk ends where none can"));
         }

@@ -265,7 +265,7 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / BLOCK);
         let is_next = first + run as u64 == u64::from(slot);
-        let begins = slot % self.table.shared.layout.slots() == 0;
+        let begins = slot.is_multiple_of(self.table.shared.layout.slots());
         if !is_next || begins || run == 0 {
             self.flush()?;
             self.run.0 = slot.into();

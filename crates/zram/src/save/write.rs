@@ -6,6 +6,7 @@ use super::format::{
 };
 use crate::algorithms::Algorithm;
 use crate::block::Members;
+use crate::cold::{Away, Fetched, Place};
 use crate::layout::Whose;
 use crate::slot::{self, PRIORITY};
 use crate::stat::Held;
@@ -17,7 +18,7 @@ use std::path::Path;
 use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old};
 
 /// Room that there must be for a block and all its slots.
-const BLOCK_MOST: usize = (2 * BLOCK << ORDER_MAX) + (ENTRY * 2 << ORDER_MAX);
+const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
 
 /// What was saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +81,14 @@ impl Failure {
     }
 }
 
+/// Why a block is begun again.
+enum Again {
+    /// A slot has become part of it, where it had no word to be pinned.
+    Moved,
+    /// With this from the backing store.
+    Fetch(Away),
+}
+
 /// A save under way.
 struct Saver<'t, E: BesideSlot> {
     table: &'t Table<E>,
@@ -117,11 +126,13 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                     Whose::Slot(slot) => layout.block_of(slot),
                     Whose::Block(block) => block,
                 };
-                // Words are shown in their order.
                 if blocks.last() != Some(&block) {
                     blocks.push(block);
                 }
             });
+            // Words that are made meanwhile can be shown late.
+            blocks.sort_unstable();
+            blocks.dedup();
             // A block whose words are in two leaves comes with the second one, too.
             let last = blocks.pop_if(|_| next.is_some());
             for block in blocks.drain(..) {
@@ -176,10 +187,13 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             self.chunk(layout.first_slot(block))?;
         }
         let (entries, objects) = (self.entries.len(), self.objects.len());
-        // A slot can become part of the block where that had no word to be pinned.
-        while !self.try_block(block)? {
+        let mut fetched = Vec::new();
+        while let Err(again) = self.try_block(block, &fetched) {
             self.entries.truncate(entries);
             self.objects.truncate(objects);
+            if let Again::Fetch(away) = again {
+                fetched.push(away.fetch(layout.first_slot(block))?);
+            }
         }
         let added = self.entries[entries..].as_chunks::<ENTRY>().0.iter();
         let slots = added.filter_map(Entry::decode).map(|entry| match entry.kind {
@@ -190,12 +204,13 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         Ok(())
     }
 
-    fn try_block(&mut self, block: u32) -> Result<bool, Failure> {
+    fn try_block(&mut self, block: u32, fetched: &[Fetched]) -> Result<(), Again> {
         let (table, layout) = (self.table, self.table.shared.layout);
         let (first, mut live) = (layout.first_slot(block), Members::default());
         let pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
         if let Some(pin) = &pin
-            && let Content::Object { bytes, mark } = pin.content()
+            && let word = layout.block_word(block)
+            && let Content::Object { bytes, mark } = self.here(word, pin.content(), fetched)?
         {
             live = table.live(block);
             self.add(first, Kind::Block, mark, live.bits(), bytes);
@@ -209,9 +224,9 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             }
             let pin = table.pool.pin(word);
             if slot::is_in_block(pin.content()) {
-                return Ok(false);
+                return Err(Again::Moved);
             }
-            match pin.content() {
+            match self.here(word, pin.content(), fetched)? {
                 Content::Object { bytes, mark } if slot::held(bytes.len()) != Held::Same => {
                     self.add(slot, Kind::Slot, mark, 0, bytes);
                 }
@@ -229,7 +244,23 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 }
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// What a word holds that is pinned, or what is to be fetched of it.
+    fn here<'c>(
+        &self,
+        word: u32,
+        content: Content<'c>,
+        fetched: &'c [Fetched],
+    ) -> Result<Content<'c>, Again> {
+        let Some(place) = Place::of_content(content) else { return Ok(content) };
+        let is_it = |of: &&Fetched| (of.away.word, of.away.place) == (word, place);
+        match (fetched.iter().find(is_it), &self.table.shared.store) {
+            (Some(of), _) => Ok(Content::Object { bytes: &of.bytes, mark: place.priority }),
+            (None, Some(store)) => Err(Again::Fetch(store.hold(place, word))),
+            (None, None) => Ok(content),
+        }
     }
 
     fn add(&mut self, slot: u32, kind: Kind, mark: u8, live: u16, bytes: &[u8]) {

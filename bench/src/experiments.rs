@@ -1,6 +1,7 @@
 //! The experiments, by name.
 
 mod churn;
+mod cold;
 mod compared;
 mod density;
 mod fill;
@@ -49,6 +50,8 @@ pub enum Experiment {
     Zram,
     /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
     Slab,
+    /// Cold data recompressed, written back, saved and restored, over raw codecs, dd, pread and cp.
+    Cold,
     /// All of them.
     All,
 }
@@ -112,6 +115,7 @@ impl Experiment {
             Experiment::Sparse => sparse::run,
             Experiment::Zram => zram,
             Experiment::Slab => slab::run,
+            Experiment::Cold => cold::run,
             Experiment::All => all,
         };
         run(request, report)

@@ -68,19 +68,16 @@ impl BackingFile {
         Self::new(options.open(path)?, path)
     }
 
-    /// Opens a file, or makes it, and gives it so many bytes, which are taken from the file system as they are written.
+    /// Makes a file of so many bytes, which are taken from the file system as they are written; or opens a block device.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open); or there is a file already (EEXIST).
     pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path)?;
-        if !file.metadata()?.is_file() {
+        if std::fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device()) {
             return Self::open(path);
         }
-        file.try_lock()?;
-        file.set_len(0)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
         file.set_len(bytes)?;
         Self::new(file, path)
     }

@@ -95,6 +95,7 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("total_limit", "most bytes of all memory, 0 for no limit", Some(show::total_limit), Some(store::total_limit)),
     Attribute::new("mem_total", "bytes of all memory: pool, slots, streams, counters", Some(show::mem_total), None),
     Attribute::new("track_access", "1 keeps when slots were accessed, in 4 bytes each", Some(show::track_access), Some(store::track_access)),
+    Attribute::new("checksums", "1 keeps checksums of what is stored, 4 bytes each, and checks whatever is read", Some(show::checksums), Some(store::checksums)),
     Attribute::new("geometry", "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]", Some(show::geometry), Some(store::geometry)),
     Attribute::new("compaction", "when objects are moved together", Some(show::compaction), Some(store::compaction)),
     Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(show::compaction_stat), None),

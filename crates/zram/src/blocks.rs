@@ -159,7 +159,7 @@ impl<E: BesideSlot> Request<'_, E> {
         buf: &mut [u8],
     ) -> Result<bool, Stop> {
         let layout = self.layout();
-        let content = self.here(layout.block_word(piece.block), pin.content())?;
+        let content = self.here(layout.block_word(piece.block), pin.content(), pin.beside())?;
         let stored = self.table.stored(piece.block, content)?;
         let is_whole = piece.within.len() == layout.block_bytes();
         if is_whole
@@ -197,7 +197,7 @@ impl<E: BesideSlot> Request<'_, E> {
         if !self.table.is_in_block(slot) {
             let pin = self.table.pool.pin(self.layout().word(slot));
             if !slot::is_in_block(pin.content()) {
-                let content = self.here(self.layout().word(slot), pin.content())?;
+                let content = self.here(self.layout().word(slot), pin.content(), pin.beside())?;
                 let (at, workspace) = (part.within.start, &mut *self.workspace);
                 slot::decode(content, at, buf, workspace, slot)?;
                 self.share.of_slots.count_read(part.is_whole());
@@ -231,7 +231,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let nth = part.slot - layout.first_slot(block);
         let mut slot = [0; BLOCK];
         if !part.is_whole() {
-            let content = self.here(block_word, word.content())?;
+            let content = self.here(block_word, word.content(), Some(word.beside()))?;
             let Some(stored) = table.stored(block, content)? else { return Ok(false) };
             let decoded = decoded(table, self.workspace.blocks(), block, &stored)?.0;
             slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
@@ -266,6 +266,7 @@ impl<E: BesideSlot> Request<'_, E> {
         patch: Option<(u32, &[u8])>,
     ) -> Result<(), Error> {
         let table = self.table;
+        table.verify(table.shared.layout.block_word(block), word.content(), Some(word.beside()))?;
         let Some(stored) = table.stored(block, word.content())? else { return Ok(()) };
         if members.iter().any(|nth| !stored.members.has(nth)) {
             return Err(table.damaged(block));
@@ -381,7 +382,7 @@ pub(crate) fn replace<'t, E: BesideSlot>(
     let (old, held_now) = match new {
         Some((room, bytes, mark)) => {
             let now = held(Content::Object { bytes, mark }, slots);
-            (word.commit(room, bytes, mark), now)
+            (table.commit(word, room, bytes, mark), now)
         }
         None => (word.set_inline(0), Held::Nothing),
     };

@@ -60,6 +60,8 @@ pub struct Config {
     pub total_limit: Option<u64>,
     /// Whether slots keep when they were accessed last, to the second: 4 bytes a slot.
     pub track_access: bool,
+    /// Whether objects have checksums, which are checked whenever they are read: 4 bytes a slot.
+    pub checksums: bool,
     /// Streams, which is how many threads compress at a time; `None` is one per processor.
     pub streams: Option<usize>,
     /// Size classes and zspages; the native ones by default. Of the order of the blocks, whatever it says itself.
@@ -88,6 +90,7 @@ impl Default for Config {
             mem_limit: None,
             total_limit: None,
             track_access: false,
+            checksums: false,
             streams: None,
             geometry: Geometry::default(),
             compaction: Compaction::default(),
@@ -135,6 +138,7 @@ impl fmt::Debug for Config {
             .field("compaction", &self.compaction)
             .field("total_limit", &self.total_limit)
             .field("track_access", &self.track_access)
+            .field("checksums", &self.checksums)
             .field("fork", &self.fork)
             .field("dump", &self.dump)
             .finish_non_exhaustive()

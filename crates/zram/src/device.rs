@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Stamp};
+use zsmalloc::{BesideSlot, Both, Classes, CompactionStat, Core, Stamp, Sum};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
@@ -49,9 +49,11 @@ impl Device {
     pub fn new(config: Config) -> Result<Self, Error> {
         let compaction = config.compaction;
         let total_limit = config.total_limit;
-        let table: Arc<dyn AnyTable> = match config.track_access {
-            false => make::<()>(config)?,
-            true => make::<Stamp>(config)?,
+        let table: Arc<dyn AnyTable> = match (config.track_access, config.checksums) {
+            (false, false) => make::<()>(config)?,
+            (true, false) => make::<Stamp>(config)?,
+            (false, true) => make::<Sum>(config)?,
+            (true, true) => make::<Both>(config)?,
         };
         let device = Device { table, compaction };
         let needed = device.mem_total() + MARGIN;
@@ -356,4 +358,48 @@ impl Drop for Device {
 /// Pages for `bytes`, rounded up.
 fn pages_of(bytes: u64) -> usize {
     bytes.div_ceil(page_size() as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    /// Damages the object of word `word`, as a fault of the memory would.
+    fn damage(table: &Table<Sum>, word: u32) {
+        let locked = table.pool.lock(word).unwrap();
+        let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
+        let first = bytes[0] ^ 0x10;
+        locked.patch(&[first]).unwrap();
+    }
+
+    #[test]
+    fn what_was_damaged_in_memory_is_not_given_out() {
+        for block in [BLOCK, 4 * BLOCK] {
+            let config = Config { block, checksums: true, ..Config::new(1 << 20).unwrap() };
+            let table = make::<Sum>(config).unwrap();
+            let bytes = b"words that compress, and some more ".repeat(1000);
+            table.write(0, &bytes[..8 * BLOCK]).unwrap();
+            table.write(9, b"in part").unwrap();
+            let mut back = vec![0; 8 * BLOCK];
+            table.read(0, &mut back).unwrap();
+            assert_eq!(back[16..], bytes[16..8 * BLOCK]);
+            damage(&table, 5);
+            let slot = u64::from(table.shared.layout.slot_of(5));
+            let damaged = Error::Checksum { slot };
+            assert_eq!(table.read(slot * BLOCK as u64, &mut [0; 9]), Err(damaged.clone()));
+            assert_eq!(table.write(slot * BLOCK as u64 + 1, &[7]), Err(damaged.clone()));
+            assert_eq!(
+                table.recompress_all(&Default::default()),
+                Err(Error::NoAlgorithm { priority: 1 })
+            );
+            assert_eq!(table.write_back(&Selection::default()), Err(Error::NoBacking));
+            assert_eq!(table.save_to(&mut Vec::new()), Err(damaged));
+            assert!(table.shared.counters.io_stat().failed_reads > 0);
+            // What is written whole needs nothing of it.
+            table.write(slot * BLOCK as u64, &bytes[..4 * BLOCK]).unwrap();
+            table.read(0, &mut back).unwrap();
+            table.check();
+        }
+    }
 }

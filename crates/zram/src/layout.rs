@@ -81,6 +81,11 @@ impl Layout {
         (block << self.order) + block
     }
 
+    /// The first word of a block: its own, or its only slot's.
+    pub(crate) fn first_word(self, block: u32) -> u32 {
+        if self.has_blocks() { self.block_word(block) } else { block }
+    }
+
     /// The word of a slot.
     #[inline]
     pub(crate) fn word(self, slot: u32) -> u32 {

@@ -144,7 +144,8 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             next = parts.peek().map(|next| pool.pin(next.slot));
             next.iter().for_each(Pin::prefetch);
             let (at, buf) = (part.within.start, &mut buf[part.request.clone()]);
-            let content = self.here(part.slot, pin.content())?;
+            let content = self.here(part.slot, pin.content(), pin.beside());
+            let content = content.inspect_err(|stop| stop.count(&self.share.failed_reads))?;
             let read = slot::decode(content, at, buf, &mut self.workspace, part.slot);
             read.inspect_err(|_| self.share.failed_reads.add(1))?;
             self.share.of_slots.count_read(part.is_whole());
@@ -223,7 +224,8 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             return Ok(false);
         }
         let mut slot = [0; BLOCK];
-        let content = self.here(self.layout().word(part.slot), word.content())?;
+        let content =
+            self.here(self.layout().word(part.slot), word.content(), Some(word.beside()))?;
         slot::decode(content, 0, &mut slot, &mut self.workspace, part.slot)?;
         part.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
@@ -246,7 +248,8 @@ pub(crate) fn put<E: BesideSlot>(
     let old = match encoded {
         Encoded::Inline(payload) => word.set_inline(payload),
         Encoded::Object(bytes) => {
-            word.store(bytes, mark).map_err(|error| table.shared.full(slot, error))?
+            let room = word.reserve(bytes).map_err(|error| table.shared.full(slot, error))?;
+            table.commit(word, room, bytes, mark)
         }
     };
     share.changed(slot::held_before(old), encoded.held());

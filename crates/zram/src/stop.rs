@@ -58,9 +58,14 @@ pub(crate) fn run<E: BesideSlot>(
 }
 
 impl<'t, E: BesideSlot> Request<'t, E> {
-    /// What a word holds that is locked: where that is away, what was fetched of it, or the request stops.
+    /// What a word holds that is locked, if its sum is right: where that is away, what was fetched of it, or the request stops.
     #[inline]
-    pub(crate) fn here<'c>(&self, word: u32, content: Content<'c>) -> Result<Content<'c>, Stop>
+    pub(crate) fn here<'c>(
+        &self,
+        word: u32,
+        content: Content<'c>,
+        beside: Option<&E>,
+    ) -> Result<Content<'c>, Stop>
     where
         't: 'c,
     {
@@ -69,7 +74,10 @@ impl<'t, E: BesideSlot> Request<'t, E> {
                 Some(place) => self.fetched_of(word, place),
                 None => Ok(content),
             },
-            Content::Object { .. } => Ok(content),
+            Content::Object { .. } => {
+                self.table.verify(word, content, beside)?;
+                Ok(content)
+            }
         }
     }
 

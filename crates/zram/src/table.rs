@@ -23,7 +23,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use zsmalloc::{BesideSlot, Classes, CompactionStat, Content, Core, Exclusive, Old, Slots};
+use zsmalloc::{BesideSlot, Classes, CompactionStat, Content, Core, Exclusive, Old, Room, Slots};
 
 /// What a device has beside the pool.
 #[derive(Debug)]
@@ -83,6 +83,37 @@ impl<E: BesideSlot> Table<E> {
             next = self.pool.look_at_some(from, |_, _, _| is_empty = false);
         }
         is_empty
+    }
+
+    /// Makes a word hold an object, for which there is room, and notes its sum (X9); what it held.
+    pub(crate) fn commit<'t>(
+        &self,
+        word: Exclusive<'t, E>,
+        room: Room<'t>,
+        bytes: &[u8],
+        mark: u8,
+    ) -> Old {
+        if E::SUMMED {
+            word.beside().note_sum(crc32fast::hash(bytes));
+        }
+        word.commit(room, bytes, mark)
+    }
+
+    /// Whether what a word holds, which is locked, is what was stored.
+    #[inline]
+    pub(crate) fn verify(
+        &self,
+        word: u32,
+        content: Content<'_>,
+        beside: Option<&E>,
+    ) -> Result<(), Error> {
+        if E::SUMMED
+            && let (Content::Object { bytes, .. }, Some(beside)) = (content, beside)
+            && beside.sum() != Some(crc32fast::hash(bytes))
+        {
+            return Err(Error::Checksum { slot: self.shared.layout.slot_of(word).into() });
+        }
+        Ok(())
     }
 
     /// What a word holds, as the counters see it.

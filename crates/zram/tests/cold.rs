@@ -27,6 +27,8 @@ fn device(block: usize, geometry: Geometry, backing: &Arc<Faulty>) -> Device {
     let recompression = [codec("lz4hc"), codec("zstd"), None];
     let config = Config::new((BYTES + STILL) as u64).unwrap();
     let backing = Some(backing.clone() as _);
+    let (checksums, track_access) = (block > BLOCK, block > 4 * BLOCK);
+    let config = Config { checksums, track_access, ..config };
     let config = Config { block, geometry, recompression, backing, streams: Some(3), ..config };
     Device::new(config).unwrap()
 }

@@ -49,7 +49,7 @@ pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
 pub use pool::{Handle, Pool, ReadGuard};
-pub use slots::{BesideSlot, Slots, Stamp};
+pub use slots::{BesideSlot, Both, Slots, Stamp, Sum};
 pub use stat::{ClassStat, Classes};
 
 /// How a pool is made.

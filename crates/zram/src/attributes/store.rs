@@ -141,6 +141,10 @@ pub(super) fn track_access(zram: &Zram, text: &str) -> Stored {
     setting(zram, "track_access", (&SWITCH, text), |settings, on| settings.track_access = on)
 }
 
+pub(super) fn checksums(zram: &Zram, text: &str) -> Stored {
+    setting(zram, "checksums", (&SWITCH, text), |settings, on| settings.checksums = on)
+}
+
 pub(super) fn geometry(zram: &Zram, text: &str) -> Stored {
     let name = "geometry";
     let geometry =

@@ -108,7 +108,9 @@ impl Backing for BackingFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)?;
+        start_writing(&self.file, offset, bytes.len() as u64);
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -116,7 +118,12 @@ impl Backing for BackingFile {
     }
 
     fn forget(&self, offset: u64, len: u64) {
-        // It is advice: nothing depends on it.
-        let _ = fadvise(&self.file, offset, NonZeroU64::new(len), Advice::DontNeed);
+        start_writing(&self.file, offset, len);
     }
+}
+
+/// Has the system write what is dirty there, without waiting for it, and drop from its cache what is not: both is what
+/// that advice does. Nothing depends on it.
+pub(crate) fn start_writing(file: &File, offset: u64, len: u64) {
+    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

@@ -15,6 +15,7 @@ pub use selection::{Selection, Which};
 pub use store::BdStat;
 pub use writeback::{WritebackLimit, WrittenBack};
 
+pub(crate) use backing::start_writing;
 pub(crate) use place::Place;
 pub(crate) use store::{Away, Fetched, Store};
 

@@ -82,7 +82,10 @@ impl<E: BesideSlot> Table<E> {
         let takes = |whose, len, mark| {
             selection.takes(layout, whose, len, mark) && is_for(priority, how.threshold, len, mark)
         };
-        for word in Chosen::new(self, takes) {
+        let mut chosen = Chosen::new(self, takes).peekable();
+        while let Some(word) = chosen.next() {
+            // The next one comes from memory while this one is compressed.
+            chosen.peek().inspect(|&&next| self.pool.prefetch(next));
             if how.max_pages.is_some_and(|max| pages >= max) {
                 break;
             }
@@ -154,21 +157,22 @@ impl<'t, E: BesideSlot> Work<'t, E> {
     }
 
     /// Copies the object of a word, if it is one to be tried.
-    fn see(&mut self, word: u32, whose: Whose) -> bool {
+    fn see(&mut self, word: u32, whose: Whose) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.shared.layout);
         let pin = self.table.pool.pin(word);
-        let Content::Object { bytes, mark } = pin.content() else { return false };
+        let Content::Object { bytes, mark } = pin.content() else { return Ok(false) };
         let (len, priority) = (bytes.len(), how.priority as u8);
         let is_one = how.selection.takes(layout, whose, len, mark)
             && is_for(priority, how.threshold, len, mark);
         if is_one {
+            self.table.verify(word, pin.content(), pin.beside())?;
             self.seen.take(bytes, mark);
         }
-        is_one
+        Ok(is_one)
     }
 
     fn slot(&mut self, slot: u32, word: u32) -> Result<Tried, Error> {
-        if !self.see(word, Whose::Slot(slot)) {
+        if !self.see(word, Whose::Slot(slot))? {
             return Ok(Tried::Left);
         }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
@@ -185,13 +189,13 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
             return Ok(self.leave(locked, new.is_none()));
         };
-        let old = slot::held_before(locked.commit(room, new, priority));
+        let old = slot::held_before(self.table.commit(locked, room, new, priority));
         request.share.changed(old, slot::held(new.len()));
         Ok(Tried::Smaller(self.seen.bytes.len() - new.len()))
     }
 
     fn block(&mut self, block: u32, word: u32) -> Result<Tried, Error> {
-        if !self.see(word, Whose::Block(block)) {
+        if !self.see(word, Whose::Block(block))? {
             return Ok(Tried::Left);
         }
         let (table, priority) = (self.table, self.how.priority as u8);

@@ -174,6 +174,7 @@ impl<E: BesideSlot> Work<'_, E> {
         if !self.selection.takes(layout, whose, bytes.len(), mark) {
             return Ok(());
         }
+        self.table.verify(word, pin.content(), pin.beside())?;
         let slots = match whose {
             Whose::Slot(_) => 1,
             Whose::Block(block) => {

@@ -1,5 +1,6 @@
 //! A file that is written whole or not at all (X8): beside its place first, then renamed there.
 
+use crate::cold::start_writing;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -12,7 +13,13 @@ pub(crate) struct Aside {
     path: PathBuf,
     place: PathBuf,
     permissions: Option<Permissions>,
+    /// Bytes that were written, and up to where the system was told to bring them to disk.
+    written: u64,
+    started: u64,
 }
+
+/// Bytes that are brought to disk while others are written, so that the last sync has little to wait for.
+const STARTED: u64 = 8 << 20;
 
 impl Aside {
     /// Begins one, which only this thread has. What another left, who was killed, is taken over.
@@ -33,7 +40,7 @@ impl Aside {
         let path = place.with_file_name(aside);
         let file = open_alone(&path)?;
         file.set_len(0)?;
-        Ok(Aside { file, path, place, permissions })
+        Ok(Aside { file, path, place, permissions, written: 0, started: 0 })
     }
 
     /// Makes it durable, and puts it in its place.
@@ -56,7 +63,13 @@ impl Aside {
 
 impl Write for Aside {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        if self.written - self.started >= STARTED {
+            start_writing(&self.file, self.started, self.written - self.started);
+            self.started = self.written;
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -188,10 +188,12 @@ impl ChunkHead {
 
 impl Entry {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend(self.slot.to_le_bytes());
-        out.extend([self.kind as u8, self.priority]);
-        out.extend(self.live.to_le_bytes());
-        out.extend(self.value.to_le_bytes());
+        let mut entry = [0; ENTRY];
+        entry[..4].copy_from_slice(&self.slot.to_le_bytes());
+        (entry[4], entry[5]) = (self.kind as u8, self.priority);
+        entry[6..8].copy_from_slice(&self.live.to_le_bytes());
+        entry[8..].copy_from_slice(&self.value.to_le_bytes());
+        out.extend_from_slice(&entry);
     }
 
     pub(crate) fn decode(bytes: &[u8; ENTRY]) -> Option<Self> {

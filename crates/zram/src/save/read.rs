@@ -227,9 +227,9 @@ impl<'r> Reader<'r> {
             let wrong = |reason| damaged(at, format!("entry {nth}: {reason}"));
             let entry = Entry::decode(entry).ok_or_else(|| wrong("it is of no known kind"))?;
             let object = usize::try_from(entry.bytes()).ok().and_then(|len| {
-                let object = chunk.objects.get(bytes..)?.get(..len);
+                let object = chunk.objects.get(bytes..)?.get(..len)?;
                 bytes += len;
-                object
+                Some(object)
             });
             let object = object.ok_or_else(|| wrong("the chunk has not so many bytes"))?;
             self.check_entry(&mut checked, head, entry, object).map_err(wrong)?;

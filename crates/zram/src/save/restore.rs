@@ -15,6 +15,9 @@ use std::ops::Range;
 use std::path::Path;
 use zsmalloc::{BesideSlot, Content};
 
+/// Where dictionaries are in a file.
+const DICTIONARIES: u64 = super::format::HEAD as u64;
+
 /// What is done about a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
@@ -50,7 +53,13 @@ pub(crate) fn restore<E: BesideSlot>(
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
     }
-    let mut restorer = Restorer::new(table, &reader)?;
+    let mut restorer = Restorer::new(table, &reader).map_err(|error| match error {
+        // A dictionary that is none.
+        Error::Codec(source) => {
+            Wrong::Damaged { offset: DICTIONARIES, reason: source.to_string() }.at(path)
+        }
+        error => error,
+    })?;
     let done = restorer.all(&mut reader, damage);
     done.map(|()| restorer.restored).map_err(|failure| {
         // It was empty before.
@@ -84,6 +93,8 @@ struct Restorer<'t, E: BesideSlot> {
     restored: Restored,
     /// Of which priorities objects can be stored as they lie.
     as_they_lie: [bool; 4],
+    /// Whether that is all there are.
+    is_all_alike: bool,
     slots: u32,
     of_slots: Codecs,
     of_blocks: Option<Codecs>,
@@ -98,11 +109,14 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
         let (order, layout) = (reader.head.order, table.shared.layout);
         let codecs = |bytes| PreparedSet::of(&reader.algorithms, bytes)?.codecs();
         let is_same_order = order == layout.order();
+        let alike = alike(&reader.algorithms, &table.shared.algorithms);
+        let as_they_lie = alike.map(|alike| alike && is_same_order);
+        let mut each = reader.algorithms.iter().zip(as_they_lie);
         Ok(Restorer {
             table,
             restored: Restored::default(),
-            as_they_lie: alike(&reader.algorithms, &table.shared.algorithms)
-                .map(|alike| alike && is_same_order),
+            as_they_lie,
+            is_all_alike: each.all(|(algorithm, lies)| lies || algorithm.is_none()),
             slots: 1 << order,
             of_slots: codecs(BLOCK)?,
             of_blocks: (order > 0).then(|| codecs(BLOCK << order)).transpose()?,
@@ -157,25 +171,33 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
 
     fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), Error> {
         let before = self.restored.slots;
-        let done = chunk.entries().try_for_each(|(entry, object)| self.entry(entry, object));
+        // Not where something is written as a request would: that needs a stream itself.
+        let share = self.is_all_alike.then(|| Request::for_job(self.table));
+        let share = share.as_ref();
+        let done = chunk.entries().try_for_each(|(entry, object)| self.entry(entry, object, share));
         let done = done.and_then(|()| self.flush());
         done.inspect_err(|_| self.restored.slots = before)
     }
 
-    fn entry(&mut self, entry: Entry, object: &[u8]) -> Result<(), Error> {
+    fn entry(
+        &mut self,
+        entry: Entry,
+        object: &[u8],
+        request: Option<&Request<'_, E>>,
+    ) -> Result<(), Error> {
         let Entry { slot, kind, priority, live, value } = entry;
         let live = if kind == Kind::Block { Members::of(live) } else { Members::default() };
         self.restored.slots += u64::from(live.count().max(1));
         let lies = self.as_they_lie[usize::from(priority)];
         match kind {
-            Kind::Slot if lies => self.put_slot(slot, Encoded::Object(object), priority),
-            Kind::Block if lies => self.put_block(slot, live, object, priority),
+            Kind::Slot if lies => self.put_slot(request, slot, Encoded::Object(object), priority),
+            Kind::Block if lies => self.put_block(request, slot, live, object, priority),
             // Patterns are the same everywhere; but what is written with what is beside it may be one block.
             Kind::Pattern if self.as_they_lie[0] => match fill::to_payload(value) {
-                Some(payload) => self.put_slot(slot, Encoded::Inline(payload), ACCESSED),
+                Some(payload) => self.put_slot(request, slot, Encoded::Inline(payload), ACCESSED),
                 None => {
                     let bytes = value.to_ne_bytes();
-                    self.put_slot(slot, Encoded::Object(&bytes), ACCESSED)
+                    self.put_slot(request, slot, Encoded::Object(&bytes), ACCESSED)
                 }
             },
             Kind::Pattern => {
@@ -194,8 +216,15 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
         }
     }
 
-    fn put_slot(&self, slot: u32, encoded: Encoded<'_>, mark: u8) -> Result<(), Error> {
-        let request = Request::for_job(self.table);
+    fn put_slot(
+        &self,
+        request: Option<&Request<'_, E>>,
+        slot: u32,
+        encoded: Encoded<'_>,
+        mark: u8,
+    ) -> Result<(), Error> {
+        let own = request.is_none().then(|| Request::for_job(self.table));
+        let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let word = self.table.lock(slot, request.seconds)?;
         if word.content() != Content::Inline(0) {
             return Err(Error::NotEmpty);
@@ -203,9 +232,17 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
         put(self.table, request.share, (slot, word), encoded, mark).map(drop)
     }
 
-    fn put_block(&self, first: u32, live: Members, object: &[u8], mark: u8) -> Result<(), Error> {
+    fn put_block(
+        &self,
+        request: Option<&Request<'_, E>>,
+        first: u32,
+        live: Members,
+        object: &[u8],
+        mark: u8,
+    ) -> Result<(), Error> {
         let (table, layout) = (self.table, self.table.shared.layout);
-        let request = Request::for_job(table);
+        let own = request.is_none().then(|| Request::for_job(table));
+        let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let block = layout.block_of(first);
         let word = table.lock_block(block, request.seconds)?;
         if word.content() != Content::Inline(0) {

@@ -15,7 +15,7 @@ use crate::{BLOCK, Error};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old};
+use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old, Pin};
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
@@ -87,6 +87,8 @@ enum Again {
     Moved,
     /// With this from the backing store.
     Fetch(Away),
+    /// It can't be read.
+    Never(Error),
 }
 
 /// A save under way.
@@ -135,9 +137,14 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             blocks.dedup();
             // A block whose words are in two leaves comes with the second one, too.
             let last = blocks.pop_if(|_| next.is_some());
-            for block in blocks.drain(..) {
+            for (nth, &block) in blocks.iter().enumerate() {
+                // The next one comes from memory while this one is copied.
+                if let Some(&next) = blocks.get(nth + 1) {
+                    self.table.pool.prefetch(layout.first_word(next));
+                }
                 self.block(block)?;
             }
+            blocks.clear();
             blocks.extend(last);
         }
         for block in blocks {
@@ -191,16 +198,12 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         while let Err(again) = self.try_block(block, &fetched) {
             self.entries.truncate(entries);
             self.objects.truncate(objects);
-            if let Again::Fetch(away) = again {
-                fetched.push(away.fetch(layout.first_slot(block))?);
+            match again {
+                Again::Moved => {}
+                Again::Fetch(away) => fetched.push(away.fetch(layout.first_slot(block))?),
+                Again::Never(error) => return Err(error.into()),
             }
         }
-        let added = self.entries[entries..].as_chunks::<ENTRY>().0.iter();
-        let slots = added.filter_map(Entry::decode).map(|entry| match entry.kind {
-            Kind::Block => entry.live.count_ones().into(),
-            _ => 1,
-        });
-        self.saved.slots += slots.sum::<u64>();
         Ok(())
     }
 
@@ -210,7 +213,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         let pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
         if let Some(pin) = &pin
             && let word = layout.block_word(block)
-            && let Content::Object { bytes, mark } = self.here(word, pin.content(), fetched)?
+            && let Content::Object { bytes, mark } = self.here(word, pin, fetched)?
         {
             live = table.live(block);
             self.add(first, Kind::Block, mark, live.bits(), bytes);
@@ -226,7 +229,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             if slot::is_in_block(pin.content()) {
                 return Err(Again::Moved);
             }
-            match self.here(word, pin.content(), fetched)? {
+            match self.here(word, &pin, fetched)? {
                 Content::Object { bytes, mark } if slot::held(bytes.len()) != Held::Same => {
                     self.add(slot, Kind::Slot, mark, 0, bytes);
                 }
@@ -251,9 +254,11 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     fn here<'c>(
         &self,
         word: u32,
-        content: Content<'c>,
+        pin: &'c Pin<'_, E>,
         fetched: &'c [Fetched],
     ) -> Result<Content<'c>, Again> {
+        let content = pin.content();
+        self.table.verify(word, content, pin.beside()).map_err(Again::Never)?;
         let Some(place) = Place::of_content(content) else { return Ok(content) };
         let is_it = |of: &&Fetched| (of.away.word, of.away.place) == (word, place);
         match (fetched.iter().find(is_it), &self.table.shared.store) {
@@ -272,6 +277,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     /// Writes what was added as a chunk, which has all up to slot `end`.
     fn chunk(&mut self, end: u32) -> Result<(), Failure> {
         let bytes = self.entries.len() + self.objects.len();
+        for entry in self.entries.as_chunks::<ENTRY>().0.iter().filter_map(Entry::decode) {
+            let is_block = entry.kind == Kind::Block;
+            self.saved.slots += if is_block { entry.live.count_ones().into() } else { 1 };
+        }
         let mut sum = crc32fast::Hasher::new();
         sum.update(&self.entries);
         sum.update(&self.objects);

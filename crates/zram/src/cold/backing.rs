@@ -108,9 +108,7 @@ impl Backing for BackingFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)?;
-        start_writing(&self.file, offset, bytes.len() as u64);
-        Ok(())
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -285,9 +285,15 @@ impl<E: BesideSlot> Work<'_, E> {
                     Ok(()) => here.iter().for_each(|pending| self.commit(pending, &read, offset)),
                     Err(error) => self.note(here[0].word, &error),
                 }
-                self.store.backing.forget(offset, read.len() as u64);
             }
             self.store.give_back(run.blocks.clone());
+        }
+        // Once for all: it may wait for every processor.
+        let (start, end) =
+            (runs.iter().map(|run| run.blocks.start), runs.iter().map(|run| run.blocks.end));
+        if let (Some(start), Some(end)) = (start.min(), end.max()) {
+            let bytes = |blocks: usize| (blocks * BLOCK) as u64;
+            self.store.backing.forget(bytes(start), bytes(end - start));
         }
         read.clear();
         self.buffer = read;

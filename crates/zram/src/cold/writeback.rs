@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   chosen -> pinned, copied behind one another into a run of free blocks -> run written (1 MiB)
-//!     -> ... a group of runs -> sync -> each run read back -> word locked, compared with it, swung
+//!     -> ... a group of runs -> sync, while the next group is copied and written -> each run read back
+//!     -> word locked, compared with it, swung
 //! ```
 
 use super::place::{Place, UNIT};
@@ -20,6 +21,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 use zsmalloc::{BesideSlot, Content};
 
 /// Most blocks that are written at once.
@@ -115,6 +117,13 @@ struct Run {
     first: usize,
 }
 
+/// What is made durable together.
+#[derive(Default)]
+struct Group {
+    runs: Vec<Run>,
+    pending: Vec<Pending>,
+}
+
 struct Work<'t, E: BesideSlot> {
     table: &'t Table<E>,
     store: Arc<Store>,
@@ -124,8 +133,9 @@ struct Work<'t, E: BesideSlot> {
     buffer: Vec<u8>,
     /// Where `buffer` is to be written, once there is something in it.
     open: Option<Range<usize>>,
-    runs: Vec<Run>,
-    pending: Vec<Pending>,
+    group: Group,
+    /// What was written before that, while it is made durable.
+    syncing: Option<(Group, io::Result<JoinHandle<io::Result<()>>>)>,
     /// The last fault; it does not end the job.
     fault: Option<Error>,
 }
@@ -148,15 +158,16 @@ impl<E: BesideSlot> Table<E> {
             done: WrittenBack::default(),
             buffer: Vec::with_capacity(RUN * BLOCK),
             open: None,
-            runs: Vec::new(),
-            pending: Vec::new(),
+            group: Group::default(),
+            syncing: None,
             fault: None,
         };
         let layout = self.shared.layout;
         let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
         let ended = Chosen::new(self, takes).try_for_each(|word| work.add(word));
         work.close();
-        work.finish_group();
+        work.sync_group();
+        work.commit_group();
         match work.fault.or(ended.err()) {
             Some(error) => Err(error),
             None => Ok(work.done),
@@ -198,14 +209,14 @@ impl<E: BesideSlot> Work<'_, E> {
         self.buffer.extend_from_slice(bytes);
         self.buffer.extend(sum(word, priority, bytes).to_le_bytes());
         self.buffer.resize(end, 0);
-        self.pending.push(Pending { word, mark, place });
+        self.group.pending.push(Pending { word, mark, place });
         Ok(())
     }
 
     /// Finds free blocks, for `least` bytes at least, as far as the limit goes.
     fn next_run(&mut self, least: usize) -> Result<(), Error> {
-        if self.runs.len() >= self.limit.batch() as usize {
-            self.finish_group();
+        if self.group.runs.len() >= self.limit.batch() as usize {
+            self.sync_group();
         }
         if let Some(Error::Backing { errno, .. }) = &self.fault
             && *errno == Errno::NOSPC.raw_os_error()
@@ -221,13 +232,15 @@ impl<E: BesideSlot> Work<'_, E> {
         let blocks = taken.as_ref().map_or(0, Range::len);
         self.limit.give_back(charged - blocks as u64);
         self.open = Some(taken.ok_or(Error::BackingFull)?);
-        self.runs.push(Run { blocks: 0..0, first: self.pending.len() });
+        self.group.runs.push(Run { blocks: 0..0, first: self.group.pending.len() });
         Ok(())
     }
 
     /// Writes what was copied. Where that fails, it stays in memory.
     fn close(&mut self) {
-        let (Some(blocks), Some(run)) = (self.open.take(), self.runs.last_mut()) else { return };
+        let (Some(blocks), Some(run)) = (self.open.take(), self.group.runs.last_mut()) else {
+            return;
+        };
         self.buffer.resize(self.buffer.len().next_multiple_of(BLOCK), 0);
         let used = blocks.start..blocks.start + self.buffer.len() / BLOCK;
         self.store.give_back(used.end..blocks.end);
@@ -244,7 +257,7 @@ impl<E: BesideSlot> Work<'_, E> {
             Err(error) => {
                 self.limit.give_back((self.buffer.len() / BLOCK) as u64);
                 self.fail(run, &error);
-                if let Some(Run { blocks, .. }) = self.runs.pop() {
+                if let Some(Run { blocks, .. }) = self.group.runs.pop() {
                     self.store.give_back(blocks);
                 }
             }
@@ -254,10 +267,10 @@ impl<E: BesideSlot> Work<'_, E> {
 
     /// A fault of the store: what is pending from `first` on stays in memory.
     fn fail(&mut self, first: usize, error: &io::Error) {
-        if let Some(&Pending { word, .. }) = self.pending.get(first) {
+        if let Some(&Pending { word, .. }) = self.group.pending.get(first) {
             self.note(word, error);
         }
-        self.pending.truncate(first);
+        self.group.pending.truncate(first);
     }
 
     fn note(&mut self, word: u32, error: &io::Error) {
@@ -265,17 +278,32 @@ impl<E: BesideSlot> Work<'_, E> {
         self.fault = Some(Error::backing("write", self.table.shared.layout.slot_of(word), error));
     }
 
-    /// Makes durable what was written, and has it leave memory.
-    fn finish_group(&mut self) {
-        if self.runs.is_empty() {
+    /// Has what was written be made durable while more is; what was before that leaves memory.
+    fn sync_group(&mut self) {
+        self.commit_group();
+        if self.group.runs.is_empty() {
             return;
         }
-        if let Err(error) = self.store.backing.sync() {
-            self.fail(0, &error);
+        let (group, store) = (std::mem::take(&mut self.group), self.store.clone());
+        let syncing = thread::Builder::new().spawn(move || store.backing.sync());
+        self.syncing = Some((group, syncing));
+    }
+
+    /// Waits until what was written is durable, and has it leave memory.
+    fn commit_group(&mut self) {
+        let Some((Group { runs, mut pending }, syncing)) = self.syncing.take() else { return };
+        let synced = match syncing {
+            Ok(thread) => thread.join().unwrap_or_else(|_| Err(Errno::IO.into())),
+            // There can be no thread now.
+            Err(_) => self.store.backing.sync(),
+        };
+        if let (Err(error), Some(first)) = (&synced, pending.first()) {
+            self.note(first.word, error);
+            pending.clear();
         }
-        let (runs, pending) = (std::mem::take(&mut self.runs), std::mem::take(&mut self.pending));
         let mut read = std::mem::take(&mut self.buffer);
-        let ends = runs.iter().skip(1).map(|run| run.first).chain([pending.len()]);
+        let ends: Vec<_> =
+            runs.iter().skip(1).map(|run| run.first).chain([pending.len()]).collect();
         for (run, end) in runs.iter().zip(ends) {
             // None, where the sync failed.
             if let Some(here) = pending.get(run.first..end).filter(|here| !here.is_empty()) {

@@ -11,7 +11,7 @@ PACKAGES = gcc libc6-dev python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount
 TARGET = x86_64-unknown-linux-gnu
 SANITIZED = page slab zsmalloc zram
-FUZZED = pool device codec nbd
+FUZZED = pool device codec nbd saved
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300

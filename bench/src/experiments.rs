@@ -2,6 +2,7 @@
 
 mod blocks;
 mod churn;
+mod cold;
 mod compared;
 mod density;
 mod fill;
@@ -67,6 +68,8 @@ pub enum Experiment {
     Fuse,
     /// The device as a disk for others: nbd and fuse.
     Serve,
+    /// Cold data recompressed, written back, saved and restored, over raw codecs, dd, pread and cp.
+    Cold,
     /// All of them.
     All,
 }
@@ -138,6 +141,7 @@ impl Experiment {
             Experiment::Nbd => serve::nbd,
             Experiment::Fuse => serve::fuse,
             Experiment::Serve => serve,
+            Experiment::Cold => cold::run,
             Experiment::All => all,
         };
         run(request, report)

@@ -29,6 +29,11 @@ impl Cache {
         Cache { root }
     }
 
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Gives the entry `name`, a file or a directory. If it is not there, `make` makes it at the path it is given,
     /// and it is kept under its name only once it is whole. Runs side by side wait for each other.
     pub fn ensure(

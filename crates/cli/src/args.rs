@@ -1,6 +1,7 @@
 //! The command line, as typed values.
 
 use crate::attributes::{self, Setting};
+use crate::cold::ColdArgs;
 use crate::error::Error;
 use crate::geometry::GeometryLine;
 use crate::refusal::refuse;
@@ -10,7 +11,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zcomp::{Codec, Params};
-use zram::memparse;
+use zram::{Damage, memparse};
 use zsmalloc::Geometry;
 
 /// The most threads that can be asked for.
@@ -35,6 +36,7 @@ struct Cli {
 enum Subcommands {
     Fill(FillLine),
     Classes(ClassesLine),
+    Restore(RestoreLine),
     Attributes(AttributesLine),
     TrainDictionary(TrainLine),
     Serve(ServeLine),
@@ -48,7 +50,7 @@ enum Subcommands {
 ///
 /// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded with
 /// zeros), writes them to one compressed device in memory, reads all of it back, and compares byte for
-/// byte. Nothing is written to disk. Symbolic links are followed only where a PATH is one.
+/// byte. Nothing is written to disk but what --save and --backing name. Symbolic links are followed only where a PATH is one.
 #[derive(Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
@@ -65,6 +67,7 @@ Examples:
   uzram fill --algorithm zstd --block 16K /usr/lib
   uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
   uzram fill --json --mem-limit 512M dump.img
+  uzram fill --save lib.uzram --backing cold.bin /usr/lib
   uzram fill --set algorithm_params=dict=lib.dict --show io_stat --show compaction_stat /usr/lib")]
 struct FillLine {
     /// Algorithm: lz4, lz4hc or zstd
@@ -89,6 +92,8 @@ struct FillLine {
     /// read whole, and the slower to read a page of
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     block: usize,
+    #[command(flatten)]
+    cold: ColdArgs,
     #[command(flatten)]
     geometry: GeometryLine,
     /// When objects are moved together so that pages become free
@@ -186,6 +191,35 @@ struct TrainLine {
     paths: Vec<PathBuf>,
 }
 
+/// Restore a device that was saved, and report what it holds
+///
+/// Reads a file that 'uzram fill --save' or a device's attribute 'save' wrote, checks all of it, and makes the
+/// device in memory. A file that is cut or damaged is refused, with the place and the reason.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes:
+  0    all is restored
+  1    the file is refused, or some of it is lost
+  2    wrong use
+
+Examples:
+  uzram restore lib.uzram
+  uzram restore --salvage --output lib.img lib.uzram")]
+struct RestoreLine {
+    /// Keep what is intact of a damaged file, and list what is lost
+    #[arg(long)]
+    salvage: bool,
+    /// Write what the device reads as to FILE, zeros left out
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+    /// The saved file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
 /// Print the attributes of a device: what 'uzram fill' can set and show
 ///
 /// Names, words and errors are those of the kernel's zram, as far as it has them.
@@ -203,6 +237,8 @@ pub(crate) enum Command {
     Fill(FillArgs),
     /// `uzram classes`
     Classes(ClassesArgs),
+    /// `uzram restore`
+    Restore(RestoreArgs),
     /// `uzram attributes`
     Attributes(Form),
     /// `uzram train-dictionary`
@@ -262,6 +298,7 @@ pub(crate) struct FillArgs {
     pub(crate) block: usize,
     pub(crate) geometry: Geometry,
     pub(crate) compaction: CompactionMode,
+    pub(crate) cold: ColdArgs,
     pub(crate) set: Vec<Setting>,
     /// Names of attributes.
     pub(crate) show: Vec<&'static str>,
@@ -276,6 +313,15 @@ pub(crate) struct ClassesArgs {
     pub(crate) table: zsmalloc::ClassTable,
     /// The table's.
     pub(crate) order: u32,
+    pub(crate) form: Form,
+}
+
+/// `uzram restore`, checked.
+#[derive(Debug)]
+pub(crate) struct RestoreArgs {
+    pub(crate) file: PathBuf,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) damage: Damage,
     pub(crate) form: Form,
 }
 
@@ -372,6 +418,7 @@ impl TryFrom<FillLine> for FillArgs {
             block: line.block,
             geometry: line.geometry.table((line.block / zram::BLOCK).ilog2())?.geometry(),
             compaction: line.compaction,
+            cold: line.cold,
             set: line.set,
             show: line.show,
             class_table: if line.classes { ClassTable::Shown } else { ClassTable::Omitted },
@@ -397,6 +444,14 @@ impl From<TrainLine> for TrainArgs {
     }
 }
 
+impl From<RestoreLine> for RestoreArgs {
+    fn from(line: RestoreLine) -> Self {
+        let RestoreLine { salvage, output, json, file } = line;
+        let damage = if salvage { Damage::Salvage } else { Damage::Refuse };
+        RestoreArgs { file, output, damage, form: Form::new(json) }
+    }
+}
+
 impl TryFrom<Cli> for Command {
     type Error = Error;
 
@@ -404,6 +459,7 @@ impl TryFrom<Cli> for Command {
         Ok(match cli.command {
             Subcommands::Fill(line) => Command::Fill(line.try_into()?),
             Subcommands::Classes(line) => Command::Classes(line.try_into()?),
+            Subcommands::Restore(line) => Command::Restore(line.into()),
             Subcommands::Attributes(line) => Command::Attributes(Form::new(line.json)),
             Subcommands::TrainDictionary(line) => Command::TrainDictionary(line.into()),
             Subcommands::Serve(line) => Command::Serve(line.into()),

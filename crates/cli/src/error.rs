@@ -101,6 +101,28 @@ pub(crate) enum Error {
     /// The codec failed.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
+    /// A saved file is refused.
+    #[error("{0}")]
+    Restore(zram::Error),
+    /// Some of a saved file is lost.
+    #[error("{bytes} bytes of '{file}' are lost, as listed; they read as zeros")]
+    Lost {
+        /// How many.
+        bytes: u64,
+        /// Where they were.
+        file: String,
+    },
+    /// There can be no such backing store.
+    #[error(
+        "--backing '{}' can't be used: {source}; name a file that is not there yet, or a block device",
+        escaped(path)
+    )]
+    Backing {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The device failed.
     #[error("the device failed: {0}")]
     Device(#[from] zram::Error),
@@ -253,7 +275,8 @@ impl Error {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
             Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
-            Error::Setting(_) | Error::Size(zram::Error::Disksize { .. }) => USAGE,
+            Error::Setting(_) | Error::Backing { .. } => USAGE,
+            Error::Size(zram::Error::Disksize { .. }) => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,
         })

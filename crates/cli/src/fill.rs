@@ -2,6 +2,7 @@
 
 use crate::args::{ClassTable, FillArgs, MemLimit};
 use crate::attributes::Shown;
+use crate::cold::ColdReport;
 use crate::crew::Crew;
 use crate::error::{Error, Stored, escaped};
 use crate::input;
@@ -51,6 +52,7 @@ struct Filled {
     shown: Vec<Shown>,
     /// The error that ended storing early, and the limit of all memory, if it was that.
     full: Option<(zsmalloc::Error, Option<u64>)>,
+    cold: ColdReport,
     tallies: Vec<Tally>,
 }
 
@@ -118,12 +120,16 @@ fn beside(codecs: &Codecs, plan: &Plan, threads: usize) -> u64 {
 fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<Filled, Error> {
     let bytes = u64::from(job.source.plan.pages()) * PAGE as u64;
     warm_up(zram.settings())?;
+    // It goes when the device is gone or no one reads it any more.
+    let _backed = args.cold.prepare(zram, bytes)?;
+    let mut cold = ColdReport::default();
     let before = ProcessMemory::now();
     zram.set_disksize(bytes.max(PAGE as u64))?;
     let device = zram.open()?;
     let device = job.device.get_or_init(|| device);
 
     run_phase(&crew, job, Order::Store, Progress::new("storing", bytes))?;
+    args.cold.write_back(device, &mut cold)?;
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
         Some(Error::Device(zram::Error::OutOfMemory { source, total_limit, .. })) => {
@@ -139,7 +145,8 @@ fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<F
     run_phase(&crew, job, Order::Compare, Progress::new("comparing", bytes))?;
     job.next_phase().map_or(Ok(()), Err)?;
     let tallies = crew.finish()?;
-    Ok(Filled { before, after, stat, mem_total, classes, shown, full, tallies })
+    args.cold.save(device, &mut cold)?;
+    Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, tallies })
 }
 
 fn run_phase(
@@ -156,7 +163,8 @@ fn run_phase(
 
 /// Has the code that is measured read from disk before memory is, with a small device.
 fn warm_up(settings: Config) -> Result<(), Error> {
-    let small = Config { disksize: 16 * PAGE as u64, streams: Some(1), ..settings };
+    let (disksize, backing) = (16 * PAGE as u64, None);
+    let small = Config { disksize, streams: Some(1), backing, ..settings };
     let device = Device::new(small)?;
     let mut page = [0; PAGE];
     page[..12].copy_from_slice(b"some content");
@@ -175,7 +183,7 @@ fn outcome(
     threads: usize,
     filled: Filled,
 ) -> Outcome {
-    let Filled { before, after, stat, mem_total, classes, shown, full, tallies } = filled;
+    let Filled { before, after, stat, mem_total, classes, shown, full, cold, tallies } = filled;
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
     let codec_size = sum(|tally| tally.codec_bytes);
     let mismatches = sum(|tally| tally.mismatches);
@@ -210,6 +218,7 @@ fn outcome(
         skipped_files: notices.count(Notice::Skipped),
         changed_files: notices.count(Notice::Changed),
         mm_stat: stat.to_string(),
+        cold,
         classes,
         shown,
     };

@@ -4,6 +4,7 @@
 //!   args -> input: walk -> plan of files -> fill: workers
 //!             worker: source reads a batch -> raw codec and device, timed -> tally
 //!   tallies + device statistics + memory -> report: table or JSON
+//!   args -> saved file -> device -> report, image
 //!   args -> geometry -> classes: table or JSON;  zram's attributes -> table or JSON
 //!   args -> input: walk -> plan -> samples -> zcomp::train -> trial on what was held out -> file, report
 //!   args -> serving: device, sockets, servers until a signal;  args -> ask: a server's control socket -> text, table
@@ -17,6 +18,7 @@ mod ask;
 mod attributes;
 mod cgroup;
 mod classes;
+mod cold;
 mod crew;
 mod error;
 mod fill;
@@ -32,6 +34,7 @@ mod progress;
 mod raw;
 mod refusal;
 mod report;
+mod restore;
 mod runtime;
 mod samples;
 mod serve_args;
@@ -46,7 +49,7 @@ mod trial;
 mod units;
 mod worker;
 
-use args::{Command, FillArgs, Form, TrainArgs};
+use args::{Command, FillArgs, Form, RestoreArgs, TrainArgs};
 use error::Error;
 use interrupt::Interrupt;
 use std::io::{ErrorKind, Write};
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Fill(args) => fill(&args),
         Command::Classes(args) => print(&classes::run(&args)),
+        Command::Restore(args) => restore(&args),
         Command::Attributes(form) => print(&attributes::run(form)),
         Command::TrainDictionary(args) => train(&args),
         Command::Serve(args) => serving::run(&args),
@@ -81,6 +85,13 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
     })?;
     outcome.warnings.iter().for_each(|warning| eprintln!("uzram: warning: {warning}"));
     outcome.failure.map_or(Ok(()), Err)
+}
+
+/// Runs `uzram restore`, as [`fill`].
+fn restore(args: &RestoreArgs) -> Result<(), Error> {
+    let (text, failure) = restore::run(args)?;
+    print(&text)?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Runs `uzram train-dictionary`, as [`fill`].

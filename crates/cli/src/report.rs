@@ -2,6 +2,7 @@
 
 use crate::args::CompactionMode;
 use crate::attributes::Shown;
+use crate::cold::ColdReport;
 use crate::geometry::GeometryNames;
 use serde::{Serialize, Serializer};
 
@@ -55,6 +56,8 @@ pub(crate) struct Report {
     pub(crate) skipped_files: u64,
     /// Files that changed meanwhile and were not compared.
     pub(crate) changed_files: u64,
+    #[serde(flatten)]
+    pub(crate) cold: ColdReport,
     /// The kernel's nine columns.
     pub(crate) mm_stat: String,
     /// The kernel's table of size classes, where it was asked for.
@@ -126,6 +129,7 @@ impl Report {
             mismatches: 0,
             skipped_files: 0,
             changed_files: 1,
+            cold: ColdReport::default(),
             mm_stat: "20480 9000 12288 0 12288 1 0 2 2".to_owned(),
             classes: None,
             shown: Vec::new(),

@@ -1,5 +1,6 @@
 //! What `uzram fill` found, as a table for people.
 
+use crate::cold::ColdReport;
 use crate::geometry::name;
 use crate::report::Report;
 use crate::units::{counted, human};
@@ -22,6 +23,7 @@ fn write_all(out: &mut String, report: &Report) -> fmt::Result {
     shares(out, report)?;
     speed(out, report)?;
     checks(out, report)?;
+    cold(out, report)?;
     writeln!(out, "\nmm_stat {}", report.mm_stat)?;
     if let Some(classes) = &report.classes {
         write!(out, "\n{classes}")?;
@@ -84,6 +86,15 @@ fn checks(out: &mut String, report: &Report) -> fmt::Result {
     row(out, "mismatches", &report.mismatches, &compared)?;
     row(out, "skipped", &report.skipped_files, "files that can't be read")?;
     row(out, "changed", &report.changed_files, "files changed meanwhile, not compared")
+}
+
+fn cold(out: &mut String, report: &Report) -> fmt::Result {
+    let ColdReport { written_back_pages, backing_bytes, saved_bytes } = report.cold;
+    if let (Some(pages), Some(bytes)) = (written_back_pages, backing_bytes) {
+        let note = format!("pages; {bytes} bytes of the backing store");
+        row(out, "written back", &pages, &note)?;
+    }
+    saved_bytes.map_or(Ok(()), |bytes| row(out, "saved", &bytes, "bytes of the file"))
 }
 
 /// A line: what it is, how much, and what that means.

@@ -1,5 +1,6 @@
 //! Every attribute, in one table: whoever lets others read and write them gets them from here.
 
+mod cold;
 mod numbers;
 mod params;
 mod show;
@@ -73,7 +74,16 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("block_size", "bytes compressed as one where they are written as one: 4K to 64K", Some(show::block_size), Some(store::block_size)),
     Attribute::new("block_stat", "per order: bytes; blocks written, read, in part; split, stored anew; dead slots", Some(show::block_stat), None),
     Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(show::comp_algorithm), Some(store::comp_algorithm)),
-    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=0] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
+    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
+    Attribute::new("recomp_algorithm", "what cold data are compressed with again: algo=NAME [priority=1], 1 to 3", Some(cold::show_recomp_algorithm), Some(cold::recomp_algorithm)),
+    Attribute::new("recompress", "compresses again: [type=KIND] [threshold=N] [algo=NAME] [priority=1] [max_pages=N]", None, Some(cold::recompress)),
+    Attribute::new("backing_dev", "the file or block device that cold data are written back to", Some(cold::show_backing_dev), Some(cold::backing_dev)),
+    Attribute::new("writeback", "writes back: idle, huge, huge_idle, incompressible, page_index=N, page_indexes=A-B", None, Some(cold::writeback)),
+    Attribute::new("writeback_limit", "blocks of 4 KiB that may still be written back", Some(cold::show_writeback_limit), Some(cold::writeback_limit)),
+    Attribute::new("writeback_limit_enable", "1 has the limit hold", Some(cold::show_writeback_limit_enable), Some(cold::writeback_limit_enable)),
+    Attribute::new("writeback_batch_size", "writes of 1 MiB that are made durable together", Some(cold::show_writeback_batch_size), Some(cold::writeback_batch_size)),
+    Attribute::new("compressed_writeback", "1: objects are written back as they lie, and packed", Some(cold::show_compressed_writeback), Some(cold::compressed_writeback)),
+    Attribute::new("bd_stat", "blocks of 4 KiB in the backing store, read, written; reads and writes that failed", Some(cold::show_bd_stat), None),
     Attribute::new("mem_limit", "most bytes of pool pages, 0 for no limit", None, Some(store::mem_limit)),
     Attribute::new("mem_used_max", "0 makes the peak of mm_stat what is used now", None, Some(store::mem_used_max)),
     Attribute::new("compact", "anything moves objects together, so that pages become free", None, Some(store::compact)),
@@ -85,11 +95,14 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("total_limit", "most bytes of all memory, 0 for no limit", Some(show::total_limit), Some(store::total_limit)),
     Attribute::new("mem_total", "bytes of all memory: pool, slots, streams, counters", Some(show::mem_total), None),
     Attribute::new("track_access", "1 keeps when slots were accessed, in 4 bytes each", Some(show::track_access), Some(store::track_access)),
+    Attribute::new("checksums", "1 keeps checksums of what is stored, 4 bytes each, and checks whatever is read", Some(show::checksums), Some(store::checksums)),
     Attribute::new("geometry", "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]", Some(show::geometry), Some(store::geometry)),
     Attribute::new("compaction", "when objects are moved together", Some(show::compaction), Some(store::compaction)),
     Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(show::compaction_stat), None),
     Attribute::new("classes", "the size classes and what they hold", Some(show::classes), None),
     Attribute::new("fork", "what a child has after a fork: a copy, or the pool's pages stay with the parent", Some(show::fork), Some(store::fork)),
+    Attribute::new("save", "the path of a file to save all to, which it takes the place of when it is whole", None, Some(cold::save)),
+    Attribute::new("restore", "the path of a file that was saved, to restore to the device, which is empty", None, Some(cold::restore)),
     Attribute::new("dump", "1 makes the pool's pages part of core dumps", Some(show::dump), Some(store::dump)),
 ];
 

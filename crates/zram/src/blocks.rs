@@ -19,15 +19,14 @@ mod part;
 mod whole;
 
 pub(crate) use cache::{Cache, Versions};
-pub(crate) use object::{Members, Packer};
+pub(crate) use object::{Members, OWN, Packer, Stored};
 
-use crate::slot::ACCESSED;
+use crate::cold::Place;
 use crate::stat::{Held, Share};
 use crate::streams::BlockStream;
 use crate::table::Table;
 use crate::{Error, fill};
 use cache::Decoded;
-use object::Stored;
 use zsmalloc::{BesideSlot, Content, Exclusive, Old, Room};
 
 impl<E: BesideSlot> Table<E> {
@@ -49,7 +48,7 @@ impl<E: BesideSlot> Table<E> {
         slots.fold(Members::default(), Members::with)
     }
 
-    fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+    pub(crate) fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
         let layout = self.shared.layout;
         let locked = self.pool.lock(layout.block_word(block));
         let word = locked.map_err(|error| self.shared.full(layout.first_slot(block), error))?;
@@ -63,17 +62,17 @@ impl<E: BesideSlot> Table<E> {
         block: u32,
         content: Content<'o>,
     ) -> Result<Option<Stored<'o>>, Error> {
-        let Content::Object { bytes, .. } = content else { return Ok(None) };
-        let stored = Stored::new(bytes, self.shared.layout.slots());
+        let Content::Object { bytes, mark } = content else { return Ok(None) };
+        let stored = Stored::new(bytes, mark, self.shared.layout.slots());
         stored.map(Some).ok_or_else(|| self.damaged(block))
     }
 
-    fn corrupt(&self, block: u32, source: zcomp::Error) -> Error {
+    pub(crate) fn corrupt(&self, block: u32, source: zcomp::Error) -> Error {
         Error::Corrupt { slot: self.shared.layout.first_slot(block).into(), source }
     }
 
     /// A block's object has not what it must have.
-    fn damaged(&self, block: u32) -> Error {
+    pub(crate) fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.shared.layout.first_slot(block).into() }
     }
 }
@@ -88,37 +87,41 @@ fn decoded<'b, E: BesideSlot>(
     let BlockStream { packer, cache } = blocks;
     let version = table.shared.versions.now(block);
     let decoded = cache.get(block, version, |buf| {
-        let decoded = stored.decode(&mut *packer.codec, buf);
+        let decoded = stored.decode(&mut packer.codecs, buf);
         decoded.map(|()| stored.members).map_err(|source| table.corrupt(block, source))
     })?;
     Ok((decoded, packer))
 }
 
 /// Gives a block's word what it is to hold, and counts it; what it held.
-fn replace<'t, E: BesideSlot>(
+pub(crate) fn replace<'t, E: BesideSlot>(
     table: &Table<E>,
     share: &Share,
     (block, word): (u32, Exclusive<'t, E>),
-    new: Option<(Room<'t>, &[u8])>,
+    new: Option<(Room<'t>, &[u8], u8)>,
 ) -> Old {
     let slots = table.shared.layout.slots();
     let held_before = held(word.content(), slots);
     table.shared.versions.raise(block);
     let (old, held_now) = match new {
-        Some((room, bytes)) => {
-            let now = held(Content::Object { bytes, mark: ACCESSED }, slots);
-            (word.commit(room, bytes, ACCESSED), now)
+        Some((room, bytes, mark)) => {
+            let now = held(Content::Object { bytes, mark }, slots);
+            (table.commit(word, room, bytes, mark), now)
         }
         None => (word.set_inline(0), Held::Nothing),
     };
     share.changed(held_before, held_now);
+    table.gone(old);
     old
 }
 
 /// What a block's word holds.
 pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
-    let Content::Object { bytes, .. } = content else { return Held::Nothing };
-    let stored = Stored::new(bytes, slots);
+    let Content::Object { bytes, mark } = content else {
+        let away = Place::of_content(content).map(|place| Held::BlockAway { slots: place.slots });
+        return away.unwrap_or(Held::Nothing);
+    };
+    let stored = Stored::new(bytes, mark, slots);
     let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
     Held::Block { bytes: bytes.len(), slots, is_raw }
 }

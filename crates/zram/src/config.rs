@@ -1,8 +1,11 @@
 //! How a device is made.
 
 use crate::Error;
+use crate::algorithms::{Algorithm, SECONDARY_MAX};
+use crate::cold::{Backing, WritebackLimit};
 use crate::layout::Layout;
 use std::fmt;
+use std::sync::Arc;
 use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
 
@@ -43,6 +46,13 @@ pub struct Config {
     pub algorithm: &'static dyn Codec,
     /// Its parameters.
     pub params: Params,
+    /// What cold data may be compressed with again: priorities 1 to 3 of
+    /// [`recompress`](crate::Device::recompress). Each takes a context per stream.
+    pub recompression: [Option<Algorithm>; SECONDARY_MAX],
+    /// What cold data may be written back to. It is this device's alone.
+    pub backing: Option<Arc<dyn Backing>>,
+    /// How much may be written back; shared with whoever is to change it.
+    pub writeback: Arc<WritebackLimit>,
     /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no limit.
     pub mem_limit: Option<u64>,
     /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no limit. The last
@@ -50,6 +60,8 @@ pub struct Config {
     pub total_limit: Option<u64>,
     /// Whether slots keep when they were accessed last, to the second: 4 bytes a slot.
     pub track_access: bool,
+    /// Whether objects have checksums, which are checked whenever they are read: 4 bytes a slot.
+    pub checksums: bool,
     /// Streams, which is how many threads compress at a time; `None` is one per processor.
     pub streams: Option<usize>,
     /// Size classes and zspages; the native ones by default. Of the order of the blocks, whatever it says itself.
@@ -62,7 +74,7 @@ pub struct Config {
     /// and they may hold anything.
     pub dump: bool,
     /// Who may refuse pages before the system does; `None` grants all.
-    pub supply: Option<std::sync::Arc<dyn page::Supply>>,
+    pub supply: Option<Arc<dyn page::Supply>>,
 }
 
 impl Default for Config {
@@ -72,9 +84,13 @@ impl Default for Config {
             block: BLOCK,
             algorithm: zcomp::codecs()[0],
             params: Params::default(),
+            recompression: [const { None }; SECONDARY_MAX],
+            backing: None,
+            writeback: Arc::default(),
             mem_limit: None,
             total_limit: None,
             track_access: false,
+            checksums: false,
             streams: None,
             geometry: Geometry::default(),
             compaction: Compaction::default(),
@@ -89,6 +105,11 @@ impl Config {
     /// A device of `disksize` bytes: lz4, no limit, a stream per processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
         Ok(Config { disksize, ..Config::default() })
+    }
+
+    /// Whether it has jobs that need a stream.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
     /// Slots of the device.
@@ -109,12 +130,15 @@ impl fmt::Debug for Config {
             .field("block", &self.block)
             .field("algorithm", &self.algorithm.name())
             .field("params", &self.params)
+            .field("recompression", &self.recompression)
+            .field("backing", &self.backing)
             .field("mem_limit", &self.mem_limit)
             .field("streams", &self.streams)
             .field("geometry", &self.geometry)
             .field("compaction", &self.compaction)
             .field("total_limit", &self.total_limit)
             .field("track_access", &self.track_access)
+            .field("checksums", &self.checksums)
             .field("fork", &self.fork)
             .field("dump", &self.dump)
             .finish_non_exhaustive()

@@ -1,7 +1,9 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
 use crate::blocks::Versions;
+use crate::cold::{BdStat, Jobs, Recompress, Recompressed, Selection, Store, WrittenBack};
 use crate::layout::Layout;
+use crate::save::{Damage, Restored, Saved};
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
 use crate::streams::Streams;
@@ -9,10 +11,16 @@ use crate::table::{AnyTable, Shared, Table};
 use crate::total::{MARGIN, Total};
 use crate::{BLOCK, Compaction, Config, Error, Fork};
 use page::page_size;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Stamp};
+use zsmalloc::{BesideSlot, Both, Classes, CompactionStat, Core, Stamp, Sum};
+
+/// Bytes that are read ahead of a saved file.
+const BUFFER: usize = 16 << 10;
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
@@ -41,9 +49,11 @@ impl Device {
     pub fn new(config: Config) -> Result<Self, Error> {
         let compaction = config.compaction;
         let total_limit = config.total_limit;
-        let table: Arc<dyn AnyTable> = match config.track_access {
-            false => make::<()>(config)?,
-            true => make::<Stamp>(config)?,
+        let table: Arc<dyn AnyTable> = match (config.track_access, config.checksums) {
+            (false, false) => make::<()>(config)?,
+            (true, false) => make::<Stamp>(config)?,
+            (false, true) => make::<Sum>(config)?,
+            (true, true) => make::<Both>(config)?,
         };
         let device = Device { table, compaction };
         let needed = device.mem_total() + MARGIN;
@@ -106,6 +116,61 @@ impl Device {
     /// [`Error::Untracked`]: slots don't keep when they were accessed.
     pub fn mark_idle_older(&self, seconds: u64) -> Result<(), Error> {
         self.table.mark_idle(Some(seconds))
+    }
+
+    /// Compresses slots and blocks once more, with an algorithm that makes them smaller; those that it does not are
+    /// left, and marked incompressible after the last one. Requests go on meanwhile, and what they touch is left.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`]; or some data are damaged.
+    pub fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
+        self.table.recompress(how)
+    }
+
+    /// Writes slots and blocks back to the backing store, which then leave memory, as they lie there. Requests go on
+    /// meanwhile, and what they touch stays. A fault of the store ends what was to be written together, and nothing
+    /// else: data stay in memory, the rest is tried, and the last fault is what is returned.
+    ///
+    /// # Errors
+    /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`], [`Error::Backing`].
+    pub fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
+        self.table.write_back(selection)
+    }
+
+    /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
+    /// written meanwhile, exactly. A file that is there already stays until the new one is whole and durable.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Path`].
+    pub fn save(&self, path: &Path) -> Result<Saved, Error> {
+        self.table.save(path)
+    }
+
+    /// The same to wherever; what has come there after an error is no saved device.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
+        self.table.save_to(out)
+    }
+
+    /// Restores what was saved, on a device that is empty and not smaller; it may have other blocks, algorithms and
+    /// geometry. After an error the device is empty. Nothing else may use it meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`]; [`Error::Saved`]: the file is
+    /// damaged, or none; or there is no memory for it.
+    pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
+        let file = File::open(path).map_err(|error| Error::path("restore from", path, &error))?;
+        self.table.restore(&mut BufReader::with_capacity(BUFFER, file), path, damage)
+    }
+
+    /// The same from wherever.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub fn restore_from(&self, from: &mut dyn Read, damage: Damage) -> Result<Restored, Error> {
+        self.table.restore(from, Path::new("-"), damage)
     }
 
     /// The slots that hold something, in their order, each as it is when it is come to. They print as the kernel's
@@ -185,7 +250,13 @@ impl Device {
 
     /// The kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
-        self.table.shared().counters.io_stat()
+        let stat = self.table.shared().counters.io_stat();
+        IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
+    }
+
+    /// The kernel's `bd_stat`: what lies in the backing store, and what was read and written there.
+    pub fn bd_stat(&self) -> BdStat {
+        self.table.shared().store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
     /// What was done with single slots, and, if blocks are more than that, with blocks.
@@ -239,6 +310,8 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
     let layout = Layout::new(config.block)?;
     let slots = config.slots(layout)?;
     let streams = Streams::new(&config, layout)?;
+    let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
+    let store = config.backing.clone().map(|backing| Arc::new(Store::new(backing)));
     let total = Arc::new(Total::new(config.total_limit, config.supply));
     let pages = page::Config {
         limit: config.mem_limit.map(pages_of),
@@ -260,6 +333,10 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         layout,
         versions: Versions::new(layout.has_blocks()),
         huge_size: pool.table().huge_size(0),
+        algorithms,
+        jobs: Jobs::default(),
+        store,
+        writeback,
         left_behind: AtomicBool::new(false),
     };
     let table = Arc::new(Table { shared, pool });
@@ -273,7 +350,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
 fn counted(table: &dyn AnyTable) -> u64 {
     let shared = table.shared();
     let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
-    let own = own + shared.versions.bytes();
+    let own = own + shared.versions.bytes() + shared.store.as_ref().map_or(0, |of| of.bytes());
     (table.pool_bytes() + own) as u64
 }
 
@@ -287,4 +364,48 @@ impl Drop for Device {
 /// Pages for `bytes`, rounded up.
 fn pages_of(bytes: u64) -> usize {
     bytes.div_ceil(page_size() as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    /// Damages the object of word `word`, as a fault of the memory would.
+    fn damage(table: &Table<Sum>, word: u32) {
+        let locked = table.pool.lock(word).unwrap();
+        let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
+        let first = bytes[0] ^ 0x10;
+        locked.patch(&[first]).unwrap();
+    }
+
+    #[test]
+    fn what_was_damaged_in_memory_is_not_given_out() {
+        for block in [BLOCK, 4 * BLOCK] {
+            let config = Config { block, checksums: true, ..Config::new(1 << 20).unwrap() };
+            let table = make::<Sum>(config).unwrap();
+            let bytes = b"words that compress, and some more ".repeat(1000);
+            table.write(0, &bytes[..8 * BLOCK]).unwrap();
+            table.write(9, b"in part").unwrap();
+            let mut back = vec![0; 8 * BLOCK];
+            table.read(0, &mut back).unwrap();
+            assert_eq!(back[16..], bytes[16..8 * BLOCK]);
+            damage(&table, 5);
+            let slot = u64::from(table.shared.layout.slot_of(5));
+            let damaged = Error::Checksum { slot };
+            assert_eq!(table.read(slot * BLOCK as u64, &mut [0; 9]), Err(damaged.clone()));
+            assert_eq!(table.write(slot * BLOCK as u64 + 1, &[7]), Err(damaged.clone()));
+            assert_eq!(
+                table.recompress_all(&Default::default()),
+                Err(Error::NoAlgorithm { priority: 1 })
+            );
+            assert_eq!(table.write_back(&Selection::default()), Err(Error::NoBacking));
+            assert_eq!(table.save_to(&mut Vec::new()), Err(damaged));
+            assert!(table.shared.counters.io_stat().failed_reads > 0);
+            // What is written whole needs nothing of it.
+            table.write(slot * BLOCK as u64, &bytes[..4 * BLOCK]).unwrap();
+            table.read(0, &mut back).unwrap();
+            table.check();
+        }
+    }
 }

@@ -66,6 +66,102 @@ pub enum Error {
          here, or set fork to 'copy' before disksize"
     )]
     LeftBehind,
+    /// Another job on cold data is under way: there is one at a time.
+    #[error("the device is being recompressed, written back or saved; try again when that is done")]
+    Busy,
+    /// There is no algorithm of this priority.
+    #[error(
+        "no algorithm has priority {priority}; give recomp_algorithm one of priority 1 to 3 before disksize"
+    )]
+    NoAlgorithm {
+        /// The priority asked for.
+        priority: usize,
+    },
+    /// What is larger is stored raw.
+    #[error(
+        "a threshold of {bytes} bytes can't be: what compresses to {huge} or more is stored raw; take less"
+    )]
+    Threshold {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The least that is too much.
+        huge: usize,
+    },
+    /// There is nothing to write back to.
+    #[error("there is no backing store; set backing_dev before disksize")]
+    NoBacking,
+    /// The backing store has no room left.
+    #[error("the backing store is full; discard what was written back, or take a larger one")]
+    BackingFull,
+    /// No more may be written back.
+    #[error("writeback_limit is used up; raise it, or disable writeback_limit_enable")]
+    WritebackLimit,
+    /// A fault of the backing store.
+    #[error(
+        "slot {slot}: the backing store failed to {verb} it: {}; {}",
+        std::io::Error::from_raw_os_error(*errno),
+        if *verb == "read" { "it can be read when the store works again" } else { "it stays in memory" }
+    )]
+    Backing {
+        /// The slot, or one of many.
+        slot: u64,
+        /// What it was to do.
+        verb: &'static str,
+        /// Why it did not.
+        errno: i32,
+    },
+    /// An object is not what was stored.
+    #[error(
+        "slot {slot} can't be read: its checksum differs, so it was damaged where it lies; write it anew"
+    )]
+    Checksum {
+        /// The slot, or the first one of its block.
+        slot: u64,
+    },
+    /// There is no memory to read something into.
+    #[error("no memory for a buffer of {bytes} bytes; free some")]
+    NoBuffer {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// A file could not be read or written.
+    #[error("{} {}: {}", verb, Quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    Path {
+        /// What was to be done with it.
+        verb: &'static str,
+        /// Where it is.
+        path: String,
+        /// Why it was not.
+        errno: i32,
+    },
+    /// A saved file is none, or damaged.
+    #[error(
+        "{} can't be restored: at offset {offset}: {reason}; take an earlier one, or salvage what is intact",
+        Quoted(path)
+    )]
+    Saved {
+        /// Where it is.
+        path: String,
+        /// Where in the file something is wrong.
+        offset: u64,
+        /// What is.
+        reason: String,
+    },
+    /// Only an empty device is restored.
+    #[error(
+        "the device holds data, and can be restored only when it is empty; discard all, or make another"
+    )]
+    NotEmpty,
+    /// A device is too small for what was saved.
+    #[error(
+        "the device has {disksize} bytes, and what was saved needs {needed}; make a larger one"
+    )]
+    TooSmall {
+        /// Bytes it has.
+        disksize: u64,
+        /// Bytes it must have.
+        needed: u64,
+    },
     /// There is no such attribute.
     #[error("there is no attribute {}; the table of attributes has all", Quoted(name))]
     NoAttribute {
@@ -195,6 +291,22 @@ impl fmt::Display for Refusal<'_> {
 }
 
 impl Error {
+    /// A fault of the backing store.
+    pub(crate) fn backing(verb: &'static str, slot: u32, error: &std::io::Error) -> Self {
+        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
+        Error::Backing { slot: slot.into(), verb, errno }
+    }
+
+    /// What went wrong with a file.
+    pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
+        let errno = match error.kind() {
+            std::io::ErrorKind::WouldBlock => Errno::BUSY.raw_os_error(),
+            _ => errno,
+        };
+        Error::Path { verb, path: path.to_string_lossy().into_owned(), errno }
+    }
+
     /// The errno a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
@@ -208,6 +320,18 @@ impl Error {
             Error::Value { why: BadValue::TooLong, .. } => Errno::TOOBIG,
             Error::Value { .. } | Error::Uninitialised { .. } | Error::Untracked => Errno::INVAL,
             Error::Initialised { .. } | Error::Open { .. } => Errno::BUSY,
+            Error::NoBacking => Errno::NODEV,
+            Error::BackingFull => Errno::NOSPC,
+            Error::WritebackLimit | Error::Checksum { .. } => Errno::IO,
+            Error::Backing { errno, .. } if *errno == Errno::NOSPC.raw_os_error() => Errno::NOSPC,
+            Error::Backing { .. } => Errno::IO,
+            Error::NoBuffer { .. } => Errno::NOMEM,
+            Error::Busy => Errno::AGAIN,
+            Error::Path { errno, .. } => return *errno,
+            Error::Saved { .. } => Errno::BADMSG,
+            Error::NotEmpty => Errno::NOTEMPTY,
+            Error::TooSmall { .. } => Errno::NOSPC,
+            Error::NoAlgorithm { .. } | Error::Threshold { .. } => Errno::INVAL,
             Error::NoDevice => Errno::NODEV,
             Error::File { errno, .. } => return *errno,
             Error::Output => Errno::IO,

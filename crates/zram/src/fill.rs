@@ -8,6 +8,7 @@
 //!   | 0 1 |  value   |   the pattern is the value, its sign extended
 //!   | 1 0 |  value   |   the pattern is the value's low 32 bits, twice
 //!   | 1 1 |    0     |   none: the slot's data are in its block's object
+//!   | 1 1 | 1  place |   none: they are in the backing store, see [`crate::cold`]
 //! ```
 
 const KIND_SHIFT: u32 = 57;
@@ -16,6 +17,8 @@ const TWICE: u64 = 2;
 
 /// The payload of a slot whose data are in its block's object.
 pub(crate) const IN_BLOCK: u64 = 3 << KIND_SHIFT;
+/// What payloads have that name a place in the backing store.
+pub(crate) const AWAY: u64 = 7 << (KIND_SHIFT - 1);
 
 /// The pattern that `block` consists of, if it does.
 pub(crate) fn pattern_of(block: &[u8]) -> Option<u64> {

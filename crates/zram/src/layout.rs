@@ -81,6 +81,11 @@ impl Layout {
         (block << self.order) + block
     }
 
+    /// The first word of a block: its own, or its only slot's.
+    pub(crate) fn first_word(self, block: u32) -> u32 {
+        if self.has_blocks() { self.block_word(block) } else { block }
+    }
+
     /// The word of a slot.
     #[inline]
     pub(crate) fn word(self, slot: u32) -> u32 {
@@ -95,6 +100,14 @@ impl Layout {
         match (word / stride, word % stride) {
             (block, 0) => Whose::Block(block),
             (block, nth) => Whose::Slot(self.first_slot(block) + nth - 1),
+        }
+    }
+
+    /// The slot of a word, the first one of a block's.
+    pub(crate) fn slot_of(self, word: u32) -> u32 {
+        match self.whose(word) {
+            Whose::Slot(slot) => slot,
+            Whose::Block(block) => self.first_slot(block),
         }
     }
 

@@ -10,9 +10,11 @@
 //! There is no other lock on the way but that of the size class, and the stream a thread compresses with.
 #![forbid(unsafe_code)]
 
+mod algorithms;
 mod attributes;
 mod blocks;
 mod clock;
+mod cold;
 mod config;
 mod device;
 mod error;
@@ -22,18 +24,26 @@ mod life;
 pub mod memparse;
 mod parts;
 mod request;
+mod save;
 mod slot;
 mod stat;
 mod states;
+mod stop;
 mod streams;
 mod table;
 mod total;
 
+pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use attributes::{Access, Attribute, attributes};
+pub use cold::{
+    Backing, BackingFile, BdStat, Recompress, Recompressed, Selection, Which, WritebackLimit,
+    WrittenBack,
+};
 pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};
 pub use life::{Open, Zram};
+pub use save::{Damage, Restored, Saved, SavedHeader};
 pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
 pub use states::{BlockState, SlotState};
 pub use zsmalloc::CompactionStat;

@@ -135,7 +135,7 @@ impl Zram {
     ///
     /// # Errors
     /// [`Error::Initialised`]; or the settings can't be, or there is no memory: then there is nothing, as before.
-    /// After an error of the codec, algorithm and parameters are the default ones again.
+    /// After an error of a codec, algorithms and parameters are the default ones again.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
             let mut life = self.locked.life.lock();
@@ -158,8 +158,9 @@ impl Zram {
             }
             Err(error) => {
                 if let Error::Codec(_) = error {
-                    let Config { algorithm, params, .. } = Config::default();
-                    life.settings = Config { algorithm, params, ..life.settings.clone() };
+                    let Config { algorithm, params, recompression, .. } = Config::default();
+                    let settings = life.settings.clone();
+                    life.settings = Config { algorithm, params, recompression, ..settings };
                 }
                 life.stage = Stage::Nothing;
                 Err(error)
@@ -194,6 +195,8 @@ impl Zram {
             return Err(Error::Open { opens });
         }
         let gone = std::mem::take(&mut *life);
+        // As the kernel, which leaves what limits write-back.
+        life.settings.writeback = gone.settings.writeback.clone();
         drop(life);
         drop(gone);
         Ok(())

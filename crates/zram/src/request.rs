@@ -3,10 +3,12 @@
 //! A whole slot is compressed before its word is locked; a slot that is written in part is locked from reading its
 //! old data to storing the new, so that writers of different bytes of it both keep theirs.
 
+use crate::cold::Fetched;
 use crate::layout::Layout;
 use crate::parts::{Part, parts, slots, whole_slots};
 use crate::slot::{self, ACCESSED, Encoded, IDLE};
 use crate::stat::{Held, Share};
+use crate::stop::{self, Stop};
 use crate::streams::Workspace;
 use crate::table::Table;
 use crate::{BLOCK, Error, clock};
@@ -26,6 +28,10 @@ pub(crate) struct Request<'t, E: BesideSlot> {
     pub(crate) share: &'t Share,
     /// When it began, if slots keep that.
     pub(crate) seconds: u32,
+    /// Bytes of it that are done.
+    pub(crate) done: usize,
+    /// What was read from the backing store for it.
+    pub(crate) fetched: &'t [Fetched],
 }
 
 /// Frees the slots that `len` bytes at `offset` cover whole.
@@ -48,32 +54,41 @@ pub(crate) fn zero<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Re
     free_whole(table, offset, len);
     let (whole, end) = (whole_slots(offset, len), offset + len);
     let [first, last] = [whole.start, whole.end].map(|slot| (slot * BLOCK as u64).min(end));
-    let mut request = Request::begin(table);
-    request.zero_part(offset, first)?;
-    request.zero_part(last, end)
+    stop::run(table, |request| request.zero_part(offset, first))?;
+    stop::run(table, |request| request.zero_part(last, end))
 }
 
 impl<'t, E: BesideSlot> Request<'t, E> {
     /// Begins when there is a stream for it.
     pub(crate) fn begin(table: &'t Table<E>) -> Self {
-        let workspace = table.shared.streams.get();
+        Self::with(table, table.shared.streams.get())
+    }
+
+    /// The same for a job, which has a stream of its own.
+    pub(crate) fn for_job(table: &'t Table<E>) -> Self {
+        Self::with(table, table.shared.streams.for_job())
+    }
+
+    fn with(table: &'t Table<E>, workspace: MutexGuard<'t, Workspace>) -> Self {
         let share = table.shared.counters.share(workspace.nth);
         let seconds = if E::STAMPED { clock::seconds() } else { 0 };
-        Request { table, workspace, share, seconds }
+        Request { table, workspace, share, seconds, done: 0, fetched: &[] }
     }
 
     pub(crate) fn layout(&self) -> Layout {
         self.table.shared.layout
     }
 
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Stop> {
+        let (offset, bytes) = (offset + self.done as u64, &bytes[self.done..]);
         match self.layout().has_blocks() {
             false => self.write_slots(offset, bytes),
             true => self.write_blocks(offset, bytes),
         }
     }
 
-    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
+        let (offset, buf) = (offset + self.done as u64, &mut buf[self.done..]);
         match self.layout().has_blocks() {
             false => self.read_slots(offset, buf),
             true => self.read_blocks(offset, buf),
@@ -81,22 +96,23 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// Writes slots, each as an object of its own.
-    pub(crate) fn write_slots(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write_slots(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Stop> {
         for part in parts(offset, bytes.len()) {
             let written = self.write_part(&part, Some(&bytes[part.request.clone()]));
-            written.inspect_err(|_| self.share.failed_writes.add(1))?;
+            written.inspect_err(|stop| stop.count(&self.share.failed_writes))?;
+            self.done += part.request.len();
         }
         Ok(())
     }
 
     /// Writes to a slot, zeros without `data`.
-    fn write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<(), Error> {
+    fn write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<(), Stop> {
         // Between two looks at it, a slot can become part of a block, or leave it.
         while !self.try_write_part(part, data)? {}
         Ok(())
     }
 
-    fn try_write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<bool, Error> {
+    fn try_write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<bool, Stop> {
         if self.layout().has_blocks() && self.table.is_in_block(part.slot) {
             return self.write_in_block(part, data);
         }
@@ -117,15 +133,17 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         }
     }
 
-    fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
         // While one slot is decompressed the next one's bytes come from memory.
         let pins = self.table.pool.pins(slots(offset, buf.len()));
         for (part, pin) in parts(offset, buf.len()).zip(pins) {
-            let is_whole = part.is_whole();
-            let (at, buf) = (part.within.start, &mut buf[part.request]);
-            let read = slot::decode(pin.content(), at, buf, &mut self.workspace, part.slot);
+            let (at, buf) = (part.within.start, &mut buf[part.request.clone()]);
+            let content = self.here(part.slot, pin.content(), pin.beside());
+            let content = content.inspect_err(|stop| stop.count(&self.share.failed_reads))?;
+            let read = slot::decode(content, at, buf, &mut self.workspace, part.slot);
             read.inspect_err(|_| self.share.failed_reads.add(1))?;
-            self.share.of_slots.count_read(is_whole);
+            self.share.of_slots.count_read(part.is_whole());
+            self.done += part.request.len();
             self.note_access(&pin);
         }
         Ok(())
@@ -150,7 +168,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             next = (made + RUN).min(slots.end);
             for slot in made..next {
                 if let Some(word) = pool.lock_existing(slot as u32) {
-                    self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+                    self.table.empty(self.share, word);
                 }
             }
             if next == slots.end {
@@ -162,28 +180,28 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// Writes zeros to a range within one slot.
-    fn zero_part(&mut self, start: u64, end: u64) -> Result<(), Error> {
+    fn zero_part(&mut self, start: u64, end: u64) -> Result<(), Stop> {
         for part in parts(start, (end - start) as usize) {
             let written = self.write_part(&part, None);
-            written.inspect_err(|_| self.share.failed_writes.add(1))?;
+            written.inspect_err(|stop| stop.count(&self.share.failed_writes))?;
         }
         Ok(())
     }
 
     /// False: the slot has become part of a block meanwhile. So for all that is tried.
-    fn write_whole(&mut self, slot: u32, data: &[u8]) -> Result<bool, Error> {
-        let Workspace { codec, scratch, is_alike, .. } = &mut *self.workspace;
+    fn write_whole(&mut self, slot: u32, data: &[u8]) -> Result<bool, Stop> {
+        let Workspace { codecs, scratch, is_alike, .. } = &mut *self.workspace;
         if *is_alike {
             // The place that the slot will go to comes from memory while it is compressed.
             self.table.pool.prefetch(self.table.shared.layout.word(slot));
         }
         let huge_size = self.table.shared.huge_size;
-        let encoded = slot::encode(data, &mut **codec, &mut **scratch, huge_size)?;
+        let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
         let word = self.table.lock(slot, self.seconds)?;
         if slot::is_in_block(word.content()) {
             return Ok(false);
         }
-        let old = put(self.table, self.share, (slot, word), encoded)?;
+        let old = put(self.table, self.share, (slot, word), encoded, ACCESSED)?;
         self.share.of_slots.count_write(true);
         *is_alike = encoded.len().is_some_and(|len| slot::are_alike(old, len));
         Ok(true)
@@ -195,17 +213,19 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         word: Exclusive<'_, E>,
         part: &Part,
         data: Option<&[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         if slot::is_in_block(word.content()) {
             return Ok(false);
         }
         let mut slot = [0; BLOCK];
-        slot::decode(word.content(), 0, &mut slot, &mut self.workspace, part.slot)?;
+        let content =
+            self.here(self.layout().word(part.slot), word.content(), Some(word.beside()))?;
+        slot::decode(content, 0, &mut slot, &mut self.workspace, part.slot)?;
         part.change(&mut slot, data);
-        let Workspace { codec, scratch, .. } = &mut *self.workspace;
+        let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
-        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, huge_size)?;
-        put(self.table, self.share, (part.slot, word), encoded)?;
+        let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
+        put(self.table, self.share, (part.slot, word), encoded, ACCESSED)?;
         self.share.of_slots.count_write(false);
         Ok(true)
     }
@@ -217,13 +237,16 @@ pub(crate) fn put<E: BesideSlot>(
     share: &Share,
     (slot, word): (u32, Exclusive<'_, E>),
     encoded: Encoded<'_>,
+    mark: u8,
 ) -> Result<Old, Error> {
     let old = match encoded {
         Encoded::Inline(payload) => word.set_inline(payload),
         Encoded::Object(bytes) => {
-            word.store(bytes, ACCESSED).map_err(|error| table.shared.full(slot, error))?
+            let room = word.reserve(bytes).map_err(|error| table.shared.full(slot, error))?;
+            table.commit(word, room, bytes, mark)
         }
     };
     share.changed(slot::held_before(old), encoded.held());
+    table.gone(old);
     Ok(old)
 }

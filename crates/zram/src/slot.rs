@@ -1,5 +1,6 @@
 //! A slot's data: what lies in its word and its object, and back.
 
+use crate::cold::Place;
 use crate::fill::{self, IN_BLOCK};
 use crate::stat::Held;
 use crate::streams::Workspace;
@@ -73,25 +74,36 @@ pub(crate) fn decode(
     slot: u32,
 ) -> Result<(), Error> {
     match content {
-        Content::Inline(payload) => fill::fill(buf, fill::from_payload(payload).unwrap_or(0), at),
         Content::Object { bytes, .. } if bytes.len() == BLOCK => {
             buf.copy_from_slice(&bytes[at..at + buf.len()]);
         }
         Content::Object { bytes, .. } if bytes.len() == PATTERN => {
-            let pattern = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-            fill::fill(buf, pattern, at);
+            fill::fill(buf, pattern(content).unwrap_or(0), at);
         }
-        Content::Object { bytes, .. } => {
+        Content::Inline(_) => fill::fill(buf, pattern(content).unwrap_or(0), at),
+        Content::Object { bytes, mark } => {
+            let codec = workspace.codecs.of(mark & PRIORITY);
             let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
             if buf.len() == BLOCK {
-                workspace.codec.decompress(bytes, buf).map_err(corrupt)?;
+                codec.decompress(bytes, buf).map_err(corrupt)?;
             } else {
-                workspace.codec.decompress(bytes, &mut *workspace.block).map_err(corrupt)?;
+                codec.decompress(bytes, &mut *workspace.block).map_err(corrupt)?;
                 buf.copy_from_slice(&workspace.block[at..at + buf.len()]);
             }
         }
     }
     Ok(())
+}
+
+/// The pattern of a slot that consists of one.
+pub(crate) fn pattern(content: Content<'_>) -> Option<u64> {
+    match content {
+        Content::Inline(payload) => fill::from_payload(payload),
+        Content::Object { bytes, .. } if bytes.len() == PATTERN => {
+            bytes.first_chunk().map(|word| u64::from_ne_bytes(*word))
+        }
+        Content::Object { .. } => None,
+    }
 }
 
 /// What an object of so many bytes is.
@@ -106,6 +118,7 @@ pub(crate) fn held(len: usize) -> Held {
 pub(crate) fn held_inline(payload: u64) -> Held {
     match payload {
         IN_BLOCK => Held::InBlock,
+        _ if Place::from_payload(payload).is_some() => Held::Away,
         _ if fill::from_payload(payload).is_some() => Held::Same,
         _ => Held::Nothing,
     }

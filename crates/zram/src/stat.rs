@@ -117,18 +117,24 @@ pub(crate) enum Held {
     Raw,
     /// The slot's data are in its block.
     InBlock,
+    /// In the backing store.
+    Away,
     /// A block's object.
     Block {
         bytes: usize,
         slots: u32,
         is_raw: bool,
     },
+    /// A block's object in the backing store.
+    BlockAway {
+        slots: u32,
+    },
 }
 
 impl Held {
     /// Whether it is a slot's that holds something.
     fn is_slot(self) -> bool {
-        !matches!(self, Held::Nothing | Held::Block { .. })
+        !matches!(self, Held::Nothing | Held::Block { .. } | Held::BlockAway { .. })
     }
 
     /// Bytes after compression.
@@ -137,6 +143,7 @@ impl Held {
             Held::Compressed(bytes) | Held::Block { bytes, .. } => bytes,
             Held::Raw => crate::BLOCK,
             Held::Nothing | Held::Same | Held::InBlock => 0,
+            Held::Away | Held::BlockAway { .. } => 0,
         }
     }
 
@@ -152,7 +159,7 @@ impl Held {
     /// Slots of a block's object, live or dead.
     fn in_object(self) -> i64 {
         match self {
-            Held::Block { slots, .. } => slots.into(),
+            Held::Block { slots, .. } | Held::BlockAway { slots } => slots.into(),
             _ => 0,
         }
     }

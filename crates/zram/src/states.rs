@@ -1,6 +1,7 @@
 //! What is known of each slot beside its data: how it is stored, its marks and when it was accessed.
 
 use crate::blocks::Members;
+use crate::cold::Place;
 use crate::layout::Whose;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
 use crate::stat::{Counters, Held, MmStat};
@@ -19,6 +20,8 @@ pub struct SlotState {
     pub accessed_seconds: Option<u32>,
     /// Whether it is one pattern over and over.
     pub is_same: bool,
+    /// Whether it was written back, and is not in memory.
+    pub is_written_back: bool,
     /// Whether it is stored raw.
     pub is_huge: bool,
     /// Whether it was not accessed since it was marked idle.
@@ -35,6 +38,7 @@ impl SlotState {
             index: index as u64,
             accessed_seconds,
             is_same: held == Held::Same,
+            is_written_back: matches!(held, Held::Away | Held::BlockAway { .. }),
             is_huge: matches!(held, Held::Raw | Held::Block { is_raw: true, .. }),
             is_idle: mark & IDLE != 0,
             priority: mark & PRIORITY,
@@ -54,7 +58,7 @@ impl fmt::Display for SlotState {
             self.index,
             self.accessed_seconds.unwrap_or(0),
             letter(self.is_same, 's'),
-            letter(false, 'w'),
+            letter(self.is_written_back, 'w'),
             letter(self.is_huge, 'h'),
             letter(self.is_idle, 'i'),
             letter(self.priority > 0, 'r'),
@@ -152,10 +156,11 @@ impl<E: BesideSlot> Table<E> {
     pub(crate) fn check_words(&self) {
         let layout = self.shared.layout;
         let sums = Counters::new(1);
-        let (mut next, mut blocks) = (Some(0), Vec::new());
+        let (mut next, mut blocks, mut places) = (Some(0), Vec::new(), Vec::new());
         while let Some(from) = next {
             next = self.pool.look_at_some(from, |word, held, _| match layout.whose(word) {
                 Whose::Slot(slot) => {
+                    places.extend(Place::of(held));
                     let held = slot::held_before(held);
                     sums.share(0).changed(Held::Nothing, held);
                     blocks.extend((held == Held::InBlock).then(|| layout.block_of(slot)));
@@ -167,6 +172,16 @@ impl<E: BesideSlot> Table<E> {
         blocks.dedup();
         for block in blocks {
             let pin = self.pool.pin(layout.block_word(block));
+            if let Some(place) = Place::of_content(pin.content()) {
+                places.push(place);
+                assert!(
+                    self.live(block) != Members::default(),
+                    "block {block} is away for nothing"
+                );
+                let held = blocks::held(pin.content(), layout.slots());
+                sums.share(0).changed(Held::Nothing, held);
+                continue;
+            }
             let members =
                 self.stored(block, pin.content()).map(|stored| stored.map(|of| of.members));
             let (Ok(members), live) = (members, self.live(block)) else {
@@ -184,5 +199,6 @@ impl<E: BesideSlot> Table<E> {
         let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
         assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
         assert_eq!(self.shared.counters.in_objects(), sums.in_objects());
+        self.shared.store.iter().for_each(|store| store.check(&places));
     }
 }

@@ -1,18 +1,18 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
+use crate::algorithms::{Codecs, PreparedSet};
 use crate::blocks::{Cache, Packer};
 use crate::layout::Layout;
 use crate::{BLOCK, Config, Error};
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
-use zcomp::{Prepared, Stream};
 
 /// What a thread needs to compress and decompress. Nothing in it allocates later.
 pub(crate) struct Workspace {
     /// Which of the streams this is.
     pub(crate) nth: usize,
-    pub(crate) codec: Box<dyn Stream>,
+    pub(crate) codecs: Codecs,
     /// Compressed bytes on their way to the pool; larger than any codec's output for a block.
     pub(crate) scratch: Box<[u8; 2 * BLOCK]>,
     /// Whether the last block that was overwritten had about the length of the new one, which then goes to its place.
@@ -53,14 +53,14 @@ impl BlockStream {
 
 /// What streams for blocks are made of.
 struct BlockStreams {
-    prepared: Box<dyn Prepared>,
+    prepared: PreparedSet,
     layout: Layout,
     huge_size: usize,
 }
 
 impl BlockStreams {
     fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
-        let prepared = config.algorithm.prepare(&config.params, layout.block_bytes())?;
+        let prepared = PreparedSet::of(&config.algorithms(), layout.block_bytes())?;
         let table = config.geometry.with_order(layout.order()).table();
         let huge_size = table.map_err(zsmalloc::Error::from)?.huge_size(layout.order());
         Ok(BlockStreams { prepared, layout, huge_size })
@@ -68,7 +68,7 @@ impl BlockStreams {
 
     fn stream(&self) -> Result<BlockStream, Error> {
         let bytes = self.layout.block_bytes();
-        let packer = Packer::new(self.prepared.stream_owned()?, bytes, self.huge_size);
+        let packer = Packer::new(self.prepared.codecs()?, bytes, self.huge_size);
         Ok(BlockStream { packer, cache: Cache::new(bytes) })
     }
 }
@@ -81,7 +81,10 @@ struct Padded(Mutex<Workspace>);
 /// All workspaces of a device.
 #[derive(Debug)]
 pub(crate) struct Streams {
+    /// Those of requests, and the last one, which is for jobs.
     workspaces: Box<[Padded]>,
+    /// How many are requests'.
+    requests: usize,
     /// What they share is in it: the digests of a dictionary.
     bytes: usize,
 }
@@ -90,14 +93,16 @@ impl Streams {
     pub(crate) fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let count = config.streams.unwrap_or_else(processors).max(1);
-        let prepared = config.algorithm.prepare(&config.params, BLOCK)?;
+        // A job works beside as many requests as ever.
+        let count = count + usize::from(config.has_jobs());
+        let prepared = PreparedSet::of(&config.algorithms(), BLOCK)?;
         let blocks = layout.has_blocks().then(|| BlockStreams::new(config, layout)).transpose()?;
         let workspaces = (0..count)
             .map(|nth| {
                 Ok(Padded(Mutex::new(Workspace {
                     nth,
                     is_alike: false,
-                    codec: prepared.stream_owned()?,
+                    codecs: prepared.codecs()?,
                     scratch: Box::new([0; 2 * BLOCK]),
                     block: Box::new([0; BLOCK]),
                     blocks: blocks.as_ref().map(BlockStreams::stream).transpose()?,
@@ -110,10 +115,10 @@ impl Streams {
         let buffers = workspaces.iter().map(|workspace| 3 * BLOCK + of_blocks(workspace));
         let buffers: usize = buffers.sum();
         let prepared = [Some(&prepared), blocks.as_ref().map(|blocks| &blocks.prepared)];
-        let contexts = prepared.into_iter().flatten();
-        let contexts = contexts.map(|prepared| count * prepared.stream_bytes() + prepared.bytes());
+        let contexts = prepared.into_iter().flatten().map(|prepared| prepared.bytes(count));
         let bytes = size_of_val(&*workspaces) + buffers + contexts.sum::<usize>();
-        Ok(Streams { workspaces, bytes })
+        let requests = count - usize::from(config.has_jobs());
+        Ok(Streams { workspaces, requests, bytes })
     }
 
     /// Waits for every stream, and keeps it, over a fork.
@@ -135,10 +140,18 @@ impl Streams {
 
     /// This processor's stream; where it is busy another that is not; else it is waited for.
     pub(crate) fn get(&self) -> MutexGuard<'_, Workspace> {
-        let count = self.workspaces.len();
+        let count = self.requests;
         let first = rustix::thread::sched_getcpu() % count;
         (0..count)
             .find_map(|step| self.workspaces[(first + step) % count].0.try_lock())
             .unwrap_or_else(|| self.workspaces[first].0.lock())
+    }
+
+    /// The stream that is for jobs, or a request's where there is none.
+    pub(crate) fn for_job(&self) -> MutexGuard<'_, Workspace> {
+        match self.workspaces.get(self.requests) {
+            Some(workspace) => workspace.0.lock(),
+            None => self.get(),
+        }
     }
 }

@@ -2,20 +2,28 @@
 //!
 //! Lock order: stream, slot (the pool's word), then the pool's own.
 
-use crate::Error;
+use crate::algorithms::AlgorithmList;
 use crate::blocks::Versions;
-use crate::layout::Layout;
-use crate::request::{self, Request};
-use crate::stat::Counters;
+use crate::cold::{
+    Jobs, Place, Recompress, Recompressed, Selection, Store, WritebackLimit, WrittenBack,
+};
+use crate::layout::{Layout, Whose};
+use crate::request;
+use crate::save::{self, Damage, Restored, Saved};
+use crate::stat::{Counters, Held, Share};
 use crate::states::SlotState;
+use crate::stop;
 use crate::streams::Streams;
 use crate::total::Total;
+use crate::{Error, blocks, slot};
 use page::Budget;
 use page::fork::Forks;
 use std::fmt::Debug;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use zsmalloc::{BesideSlot, Classes, CompactionStat, Core, Exclusive, Slots};
+use zsmalloc::{BesideSlot, Classes, CompactionStat, Content, Core, Exclusive, Old, Room, Slots};
 
 /// What a device has beside the pool.
 #[derive(Debug)]
@@ -29,6 +37,12 @@ pub(crate) struct Shared {
     pub(crate) versions: Versions,
     /// A slot that compresses to this or more is stored raw.
     pub(crate) huge_size: usize,
+    /// By priority.
+    pub(crate) algorithms: AlgorithmList,
+    pub(crate) jobs: Jobs,
+    /// What is written back to, if there is one, and how much.
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) writeback: Arc<WritebackLimit>,
     /// Whether this is a child, and the pool's pages stayed with the parent.
     pub(crate) left_behind: AtomicBool,
 }
@@ -62,6 +76,69 @@ pub(crate) struct Table<E: BesideSlot> {
 }
 
 impl<E: BesideSlot> Table<E> {
+    /// Whether nothing is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        let (mut next, mut is_empty) = (Some(0), true);
+        while let Some(from) = next.filter(|_| is_empty) {
+            next = self.pool.look_at_some(from, |_, _, _| is_empty = false);
+        }
+        is_empty
+    }
+
+    /// Makes a word hold an object, for which there is room, and notes its sum (X9); what it held.
+    pub(crate) fn commit<'t>(
+        &self,
+        word: Exclusive<'t, E>,
+        room: Room<'t>,
+        bytes: &[u8],
+        mark: u8,
+    ) -> Old {
+        if E::SUMMED {
+            word.beside().note_sum(crc32fast::hash(bytes));
+        }
+        word.commit(room, bytes, mark)
+    }
+
+    /// Whether what a word holds, which is locked, is what was stored.
+    #[inline]
+    pub(crate) fn verify(
+        &self,
+        word: u32,
+        content: Content<'_>,
+        beside: Option<&E>,
+    ) -> Result<(), Error> {
+        if E::SUMMED
+            && let (Content::Object { bytes, .. }, Some(beside)) = (content, beside)
+            && beside.sum() != Some(crc32fast::hash(bytes))
+        {
+            return Err(Error::Checksum { slot: self.shared.layout.slot_of(word).into() });
+        }
+        Ok(())
+    }
+
+    /// What a word holds, as the counters see it.
+    pub(crate) fn held(&self, whose: Whose, content: Content<'_>) -> Held {
+        match whose {
+            Whose::Slot(_) => slot::held_now(content),
+            Whose::Block(_) => blocks::held(content, self.shared.layout.slots()),
+        }
+    }
+
+    /// What a word held is no one's any more: its place in the backing store is free, if it had one.
+    #[inline]
+    pub(crate) fn gone(&self, old: Old) {
+        if let (Some(place), Some(store)) = (Place::of(old), &self.shared.store) {
+            store.free(place);
+        }
+    }
+
+    /// Frees what a slot holds.
+    pub(crate) fn empty(&self, share: &Share, slot: Exclusive<'_, E>) {
+        let old = slot.set_inline(0);
+        share.changed(slot::held_before(old), Held::Nothing);
+        self.gone(old);
+    }
+
     /// Locks a slot that is written to.
     pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
         let locked = self.pool.lock(self.shared.layout.word(slot));
@@ -76,15 +153,19 @@ impl<E: BesideSlot> Forks for Table<E> {
     fn hold(&self) {
         self.shared.streams.hold();
         self.pool.hold();
+        self.shared.store.iter().for_each(|store| store.hold_over_fork());
     }
 
     fn let_go(&self) {
+        self.shared.store.iter().for_each(|store| store.let_go());
         self.pool.let_go();
         self.shared.streams.let_go();
     }
 
     fn let_go_in_child(&self) {
+        self.shared.store.iter().for_each(|store| store.leave_behind());
         self.pool.let_go_in_child();
+        self.shared.jobs.forget();
         self.shared.left_behind.store(!self.pool.is_in_children(), Relaxed);
         self.shared.streams.let_go();
     }
@@ -99,6 +180,11 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn discard(&self, offset: u64, len: u64) -> Result<(), Error>;
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error>;
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error>;
+    fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
+    fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error>;
+    fn save(&self, path: &Path) -> Result<Saved, Error>;
+    fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error>;
+    fn restore(&self, from: &mut dyn Read, path: &Path, damage: Damage) -> Result<Restored, Error>;
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
     fn pages(&self) -> &Budget;
     fn pool_bytes(&self) -> usize;
@@ -119,12 +205,12 @@ impl<E: BesideSlot> AnyTable for Table<E> {
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.shared.admit(offset, bytes.len() as u64)?;
-        Request::begin(self).write(offset, bytes)
+        stop::run(self, |request| request.write(offset, bytes))
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.shared.admit(offset, buf.len() as u64)?;
-        Request::begin(self).read(offset, buf)
+        stop::run(self, |request| request.read(offset, buf))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
@@ -141,6 +227,31 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
         self.shared.is_here()?;
         self.mark_slots_idle(age)
+    }
+
+    fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
+        self.shared.is_here()?;
+        self.recompress_all(how)
+    }
+
+    fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
+        self.shared.is_here()?;
+        self.write_back_all(selection, &self.shared.writeback)
+    }
+
+    fn save(&self, path: &Path) -> Result<Saved, Error> {
+        self.shared.is_here()?;
+        save::save_file(self, path)
+    }
+
+    fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
+        self.shared.is_here()?;
+        save::save_to(self, out)
+    }
+
+    fn restore(&self, from: &mut dyn Read, path: &Path, damage: Damage) -> Result<Restored, Error> {
+        self.shared.is_here()?;
+        save::restore(self, from, path, damage)
     }
 
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use zram::{Access, BLOCK, Error, Zram, attributes};
 
-const ERRNOS: [(&str, i32); 8] = [
+const ERRNOS: [(&str, i32); 9] = [
+    ("ENOTBLK", 15),
     ("ENOENT", 2),
     ("EIO", 5),
     ("E2BIG", 7),
@@ -56,6 +57,12 @@ fn nothing_reads_as_the_kernels_does() {
         ("compaction", "[auto] manual off \n"),
         ("compaction_stat", "       0        0        0        0        0\n"),
         ("fork", "[copy] leave \n"),
+        ("backing_dev", "none\n"),
+        ("bd_stat", "       0        0        0        0        0\n"),
+        ("writeback_limit", "0\n"),
+        ("writeback_limit_enable", "0\n"),
+        ("writeback_batch_size", "32\n"),
+        ("compressed_writeback", "1\n"),
         ("dump", "0\n"),
     ] {
         assert_eq!(zram.show(name).as_deref(), Ok(text), "{name}");
@@ -63,6 +70,110 @@ fn nothing_reads_as_the_kernels_does() {
     for name in ["block_state", "classes"] {
         assert_eq!(zram.show(name), Err(Error::Uninitialised { name }));
     }
+}
+
+#[test]
+fn cold_data_have_algorithms_of_their_own() {
+    let zram = Zram::new();
+    zram.store("recomp_algorithm", "algo=zstd").unwrap();
+    zram.store("recomp_algorithm", "algo=lz4hc priority=3").unwrap();
+    zram.store("algorithm_params", "algo=zstd level=7").unwrap();
+    zram.store("algorithm_params", "priority=3 level=12").unwrap();
+    assert_eq!(
+        zram.show("recomp_algorithm").as_deref(),
+        Ok("#1: lz4 lz4hc [zstd] \n#3: lz4 [lz4hc] zstd \n")
+    );
+    let levels = zram.settings().recompression.map(|of| of.map(|of| of.params.level));
+    assert_eq!(levels, [Some(Some(7)), None, Some(Some(12))]);
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        ("recomp_algorithm", "zstd", "EINVAL", &["algo="]),
+        ("recomp_algorithm", "priority=1", "EINVAL", &["algo="]),
+        ("recomp_algorithm", "algo=842", "EINVAL", &["842"]),
+        ("recomp_algorithm", "algo=zstd priority=4", "EINVAL", &["1 to 3"]),
+        ("algorithm_params", "algo=zstd priority=3 level=1", "EINVAL", &["priority 3"]),
+        ("algorithm_params", "priority=2 level=1", "EINVAL", &["recomp_algorithm"]),
+        ("recompress", "type=idle", "EINVAL", &["disksize"]),
+    ];
+    refused(&zram, cases);
+    zram.store("disksize", "1M").unwrap();
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        ("recomp_algorithm", "algo=zstd", "EBUSY", &["reset"]),
+        ("recompress", "idle", "EINVAL", &["type="]),
+        ("recompress", "type=incompressible", "EINVAL", &["huge_idle"]),
+        ("recompress", "priority=2", "EINVAL", &["priority 2"]),
+        ("recompress", "priority=4", "EINVAL", &["1 to 3"]),
+        ("recompress", "algo=lz4hc priority=1", "EINVAL", &["another"]),
+        ("recompress", "algo=lz4 type=huge", "EINVAL", &["recomp_algorithm"]),
+        ("recompress", "threshold=4096", "EINVAL", &["4096", "less"]),
+        ("recompress", "max_pages=x", "EINVAL", &["max_pages="]),
+    ];
+    refused(&zram, cases);
+    for line in
+        ["", "type=idle", "type=huge_idle algo=lz4hc", "priority=3 threshold=3000 max_pages=9"]
+    {
+        zram.store("recompress", line).unwrap();
+    }
+}
+
+#[test]
+fn cold_data_go_to_a_backing_store() {
+    let dir = std::env::temp_dir().join(format!("uzram-backing-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let [file, empty] = ["file", "empty"].map(|name| dir.join(name).to_str().unwrap().to_owned());
+    std::fs::write(&file, vec![0; 1 << 20]).unwrap();
+    std::fs::write(&empty, []).unwrap();
+    let zram = Zram::new();
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        ("backing_dev", "/no/such", "ENOENT", &["/no/such"]),
+        ("backing_dev", "/dev/null", "ENOTBLK", &["/dev/null"]),
+        ("backing_dev", &empty, "EINVAL", &["empty"]),
+        ("writeback_batch_size", "0", "EINVAL", &["1 or more"]),
+        ("writeback_limit", "-1", "EINVAL", &["4 KiB"]),
+        ("writeback_limit_enable", "x", "EINVAL", &["expected 0"]),
+        ("compressed_writeback", "0", "EINVAL", &["packed"]),
+        ("writeback", "idle", "EINVAL", &["disksize"]),
+    ];
+    refused(&zram, cases);
+    zram.store("backing_dev", &file).unwrap();
+    assert_eq!(zram.show("backing_dev").unwrap(), format!("{file}\n"));
+    let second = Zram::new().store("backing_dev", &file).unwrap_err();
+    assert_eq!(second.errno(), errno("EBUSY"), "{second}");
+    zram.store("disksize", "1M").unwrap();
+    let device = zram.open().unwrap();
+    for slot in 0..20 {
+        let mut block = [slot as u8; BLOCK];
+        block[..8].copy_from_slice(b"not same");
+        device.write(slot * BLOCK as u64, &block).unwrap();
+    }
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        ("backing_dev", &file, "EBUSY", &["reset"]),
+        ("writeback", "", "EINVAL", &["idle"]),
+        ("writeback", "type=cold", "EINVAL", &["idle"]),
+        ("writeback", "page_index=256", "ERANGE", &["256 pages"]),
+        ("writeback", "page_indexes=3-1", "EINVAL", &["first"]),
+        ("writeback", "page_indexes=3", "EINVAL", &["page_indexes"]),
+    ];
+    refused(&zram, cases);
+    zram.store("writeback", "page_index=3 page_indexes=5-6 page_index=0x7").unwrap();
+    zram.store("writeback", "type=huge").unwrap();
+    let away = || device.block_state().filter(|of| of.is_written_back).map(|of| of.index);
+    assert_eq!(away().collect::<Vec<_>>(), [3, 5, 6, 7]);
+    zram.store("idle", "all").unwrap();
+    device.read(0, &mut [0; 1]).unwrap();
+    zram.store("writeback_limit_enable", "1").unwrap();
+    refused(&zram, &[("writeback", "idle", "EIO", &["writeback_limit"])]);
+    zram.store("writeback_limit", "9").unwrap();
+    zram.store("writeback", "idle").unwrap();
+    assert_eq!(away().count(), 19);
+    assert_eq!(zram.show("writeback_limit").unwrap(), "8\n");
+    assert_eq!(zram.show("bd_stat").unwrap(), "       2        0        2        0        0\n");
+    let none = made("1M").store("writeback", "idle").unwrap_err();
+    assert_eq!((none.errno(), none.to_string().contains("backing_dev")), (errno("ENODEV"), true));
+    drop(device);
+    zram.store("reset", "1").unwrap();
+    assert_eq!(zram.show("backing_dev").as_deref(), Ok("none\n"));
+    assert_eq!(zram.show("writeback_limit").as_deref(), Ok("8\n"));
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
@@ -76,8 +187,11 @@ fn the_table_is_whole() {
         let shown = zram.show(name);
         match access {
             Access::Write => assert_eq!(shown, Err(Error::Access { name, access })),
-            // The device is empty, so block_state is.
-            _ => assert!(shown.unwrap().ends_with('\n') || name == "block_state", "{name}"),
+            // The device is empty, so block_state is; and no second algorithm was chosen.
+            _ => {
+                let may_be_empty = ["block_state", "recomp_algorithm"].contains(&name);
+                assert!(shown.unwrap().ends_with('\n') || may_be_empty, "{name}");
+            }
         }
         if access == Access::Read {
             let error = zram.store(name, "1").unwrap_err();
@@ -158,7 +272,7 @@ fn bad_values_have_the_kernels_errors() {
         ("algorithm_params", "deflate.winbits=x", "EINVAL", &["winbits"]),
         ("algorithm_params", "algo=zstd", "EINVAL", &["lz4", "zstd"]),
         ("algorithm_params", "algo=zstd priority=0", "EINVAL", &["lz4", "zstd"]),
-        ("algorithm_params", "priority=1", "EINVAL", &["recompression"]),
+        ("algorithm_params", "priority=1", "EINVAL", &["recomp_algorithm"]),
         ("algorithm_params", "priority=4", "EINVAL", &["priority"]),
         ("algorithm_params", "dict=/no/such/file", "ENOENT", &["/no/such/file"]),
         ("algorithm_params", "dict=/dev/null", "EINVAL", &["empty"]),

@@ -482,6 +482,13 @@ impl<'p, E: Beside> Exclusive<'p, E> {
         }
     }
 
+    /// Gives the object the word holds another mark, and unlocks it; nothing else where it holds none.
+    pub fn remark(self, mark: u8) {
+        if let Ok(place) = self.word.value().decode() {
+            self.word.unlock(Value::object(place.marked(mark)));
+        }
+    }
+
     fn finish(self, value: Value) -> Old {
         let (parts, old) = (self.parts, self.word.value());
         self.word.unlock(value);

@@ -51,7 +51,7 @@ pub use geometry::{
 };
 pub use pins::Pins;
 pub use pool::{Handle, Pool, ReadGuard};
-pub use slots::{BesideSlot, Slots, Stamp};
+pub use slots::{BesideSlot, Both, Slots, Stamp, Sum};
 pub use stat::{ClassStat, Classes};
 
 /// How a pool is made.

@@ -5,7 +5,7 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::words::{Beside, LEAF, Words};
 use crate::{Config, Core, Error, Old, Owner};
 
-/// What a slot has beside its word: nothing, or a [`Stamp`].
+/// What a slot has beside its word: nothing, a [`Stamp`], a [`Sum`], or [`Both`].
 pub trait BesideSlot: Beside<Leaf = (), Seed = ()> {
     /// Whether it notes times.
     const STAMPED: bool;
@@ -15,6 +15,17 @@ pub trait BesideSlot: Beside<Leaf = (), Seed = ()> {
 
     /// The time noted last, 0 if none was since the slot was made or emptied; `None` where none is ever noted.
     fn stamped(&self) -> Option<u32>;
+
+    /// Whether it notes sums.
+    const SUMMED: bool = false;
+
+    /// Notes the checksum of what the word, which is locked for a change, is about to hold.
+    fn note_sum(&self, _sum: u32) {}
+
+    /// The checksum noted last; `None` where none is ever noted.
+    fn sum(&self) -> Option<u32> {
+        None
+    }
 }
 
 impl BesideSlot for () {
@@ -66,6 +77,102 @@ impl Beside for Stamp {
 
     fn emptied(&self) {
         self.0.store(0, Relaxed);
+    }
+}
+
+/// A checksum beside each word, 4 bytes. It goes with what the word holds.
+#[derive(Debug, Default)]
+pub struct Sum(AtomicU32);
+
+impl BesideSlot for Sum {
+    const STAMPED: bool = false;
+    const SUMMED: bool = true;
+
+    fn stamp(&self, _seconds: u32) {}
+
+    fn stamped(&self) -> Option<u32> {
+        None
+    }
+
+    #[inline]
+    fn note_sum(&self, sum: u32) {
+        self.0.store(sum, Relaxed);
+    }
+
+    #[inline]
+    fn sum(&self) -> Option<u32> {
+        Some(self.0.load(Relaxed))
+    }
+}
+
+impl Beside for Sum {
+    type Leaf = ();
+    type Seed = ();
+
+    fn leaf(_seed: ()) {}
+
+    fn fresh(_leaf: &()) -> Self {
+        Sum::default()
+    }
+
+    fn moved(&self) -> Self {
+        Sum(AtomicU32::new(self.0.load(Relaxed)))
+    }
+
+    fn take(&self, from: &Self) {
+        self.0.store(from.0.load(Relaxed), Relaxed);
+    }
+}
+
+/// A time and a checksum beside each word.
+#[derive(Debug, Default)]
+pub struct Both(Stamp, Sum);
+
+impl BesideSlot for Both {
+    const STAMPED: bool = true;
+    const SUMMED: bool = true;
+
+    #[inline]
+    fn stamp(&self, seconds: u32) {
+        self.0.stamp(seconds);
+    }
+
+    fn stamped(&self) -> Option<u32> {
+        self.0.stamped()
+    }
+
+    #[inline]
+    fn note_sum(&self, sum: u32) {
+        self.1.note_sum(sum);
+    }
+
+    #[inline]
+    fn sum(&self) -> Option<u32> {
+        self.1.sum()
+    }
+}
+
+impl Beside for Both {
+    type Leaf = ();
+    type Seed = ();
+
+    fn leaf(_seed: ()) {}
+
+    fn fresh(_leaf: &()) -> Self {
+        Both::default()
+    }
+
+    fn moved(&self) -> Self {
+        Both(self.0.moved(), self.1.moved())
+    }
+
+    fn take(&self, from: &Self) {
+        self.0.take(&from.0);
+        self.1.take(&from.1);
+    }
+
+    fn emptied(&self) {
+        self.0.emptied();
     }
 }
 

@@ -194,8 +194,9 @@ pub fn hold(order: &str) -> Result<(), Error> {
         ..Config::new(order.bytes)?
     };
     let zram = Arc::new(Zram::new());
+    let config = Config { disksize: 0, ..config };
     zram.configure("settings", |settings| {
-        *settings = Config { disksize: 0, ..config };
+        *settings = config;
         Ok(())
     })?;
     zram.set_disksize(order.bytes)?;

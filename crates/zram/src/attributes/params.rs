@@ -2,31 +2,45 @@
 
 use super::numbers::signed;
 use super::store::bad;
-use crate::{BadValue, Error};
+use crate::algorithms::SECONDARY_MAX;
+use crate::{BadValue, Config, Error};
 use rustix::io::Errno;
 use zcomp::{Dictionary, Params};
 
 pub(super) const NAME: &str = "algorithm_params";
 
-/// The largest priority the kernel has.
-const PRIORITY_MAX: i32 = 3;
-
 /// What a line says.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     algorithm: Option<String>,
+    priority: Option<usize>,
     pub(super) of_codec: Params,
 }
 
 impl Line {
-    /// Whether the parameters are for the algorithm that was chosen.
-    pub(super) fn check_algorithm(&self, chosen: &str, text: &str) -> Result<(), Error> {
-        match &self.algorithm {
-            Some(algorithm) if algorithm != chosen => {
-                let reason = format!("comp_algorithm is {chosen}; choose {algorithm} there first");
-                Err(bad(NAME, text, BadValue::Invalid, &reason))
+    /// Which algorithm the parameters are for: that of the priority, or of the name, or the device's own.
+    pub(super) fn target(&self, settings: &Config, text: &str) -> Result<usize, Error> {
+        let invalid = |reason: &str| bad(NAME, text, BadValue::Invalid, reason);
+        let name_of = |nth: usize| settings.algorithm_of(nth).map(|of| of.codec.name());
+        let named = |nth: &usize| name_of(*nth) == self.algorithm.as_deref();
+        match (self.priority, &self.algorithm) {
+            (None, None) => Ok(0),
+            (None, Some(name)) => (0..=SECONDARY_MAX).find(named).ok_or_else(|| {
+                let chosen = settings.algorithm.name();
+                invalid(&format!("comp_algorithm is {chosen}; choose {name} there first"))
+            }),
+            (Some(nth), None) if name_of(nth).is_some() => Ok(nth),
+            (Some(nth), Some(_)) if named(&nth) => Ok(nth),
+            (Some(0), Some(name)) => {
+                let chosen = settings.algorithm.name();
+                Err(invalid(&format!("comp_algorithm is {chosen}; choose {name} there first")))
             }
-            _ => Ok(()),
+            (Some(nth), _) => {
+                let reason = format!(
+                    "recomp_algorithm has no such one of priority {nth}; choose it there first"
+                );
+                Err(invalid(&reason))
+            }
         }
     }
 }
@@ -46,7 +60,7 @@ pub(super) fn parse(text: &str) -> Result<Line, Error> {
         };
         match key {
             "algo" => line.algorithm = Some(value.to_owned()),
-            "priority" => check_priority(number()?).map_err(invalid)?,
+            "priority" => line.priority = Some(check_priority(number()?).map_err(invalid)?),
             "level" => line.of_codec.level = Some(number()?),
             "dict" => dictionary = Some(value),
             // Of an algorithm that there is not: nothing depends on it.
@@ -58,12 +72,9 @@ pub(super) fn parse(text: &str) -> Result<Line, Error> {
     Ok(line)
 }
 
-fn check_priority(priority: i32) -> Result<(), &'static str> {
-    match priority {
-        0 => Ok(()),
-        1..=PRIORITY_MAX => Err("priorities 1 to 3 are for recompression, which is not there yet"),
-        _ => Err("expected priority 0"),
-    }
+fn check_priority(priority: i32) -> Result<usize, &'static str> {
+    let priority = usize::try_from(priority).ok().filter(|priority| *priority <= SECONDARY_MAX);
+    priority.ok_or("expected a priority of 0 to 3")
 }
 
 fn read_dictionary(path: &str) -> Result<Dictionary, Error> {

@@ -76,6 +76,10 @@ pub(super) fn track_access(zram: &Zram, out: &mut dyn Write) -> Shown {
     line(out, u8::from(zram.settings().track_access))
 }
 
+pub(super) fn checksums(zram: &Zram, out: &mut dyn Write) -> Shown {
+    line(out, u8::from(zram.settings().checksums))
+}
+
 pub(super) fn geometry(zram: &Zram, out: &mut dyn Write) -> Shown {
     line(out, geometry_line(zram.settings().geometry))
 }

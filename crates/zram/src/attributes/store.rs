@@ -3,6 +3,7 @@
 use super::numbers::{Base, unsigned};
 use super::params;
 use super::words::{COMPACTION, FORK, SWITCH, geometry as geometry_of, meaning};
+use crate::algorithms::Algorithm;
 use crate::layout::Layout;
 use crate::{BadValue, Config, Error, Zram, memparse};
 use zcomp::Params;
@@ -85,8 +86,12 @@ pub(super) fn comp_algorithm(zram: &Zram, text: &str) -> Stored {
 pub(super) fn algorithm_params(zram: &Zram, text: &str) -> Stored {
     let params = params::parse(text)?;
     zram.configure(params::NAME, |settings| {
-        params.check_algorithm(settings.algorithm.name(), text)?;
-        settings.params = params.of_codec;
+        let nth = params.target(settings, text)?;
+        let target = match nth.checked_sub(1).and_then(|nth| settings.recompression[nth].as_mut()) {
+            Some(Algorithm { params, .. }) => params,
+            None => &mut settings.params,
+        };
+        *target = params.of_codec;
         Ok(())
     })
 }
@@ -134,6 +139,10 @@ pub(super) fn idle(zram: &Zram, text: &str) -> Stored {
 
 pub(super) fn track_access(zram: &Zram, text: &str) -> Stored {
     setting(zram, "track_access", (&SWITCH, text), |settings, on| settings.track_access = on)
+}
+
+pub(super) fn checksums(zram: &Zram, text: &str) -> Stored {
+    setting(zram, "checksums", (&SWITCH, text), |settings, on| settings.checksums = on)
 }
 
 pub(super) fn geometry(zram: &Zram, text: &str) -> Stored {

@@ -8,15 +8,27 @@
 //! Slots of one pattern are not in it: their words have them. The slots *of* an object stay the same until the block is
 //! stored anew; which of them are still the device's data, the slots' words say.
 
+use crate::algorithms::Codecs;
+use crate::slot::PRIORITY;
 use crate::{BLOCK, Error};
 
 /// Some slots of a block, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members(u16);
 
+/// The priority of the device's own algorithm.
+pub(crate) const OWN: u8 = 0;
 const TRAILER: usize = size_of::<u16>();
 
 impl Members {
+    pub(crate) fn of(bits: u16) -> Self {
+        Members(bits)
+    }
+
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
     /// The first `slots` of a block.
     pub(crate) fn all(slots: u32) -> Self {
         Members((u32::MAX >> (u32::BITS - slots)) as u16)
@@ -43,7 +55,7 @@ impl Members {
         (0..u16::BITS).filter(move |&nth| self.has(nth))
     }
 
-    fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         self.count() as usize * BLOCK
     }
 }
@@ -52,20 +64,22 @@ impl Members {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored<'o> {
     pub(crate) members: Members,
+    /// Of the algorithm that made it.
+    pub(crate) priority: u8,
     data: &'o [u8],
 }
 
 impl<'o> Stored<'o> {
-    /// `None`: it is no object of a block of so many slots.
-    pub(crate) fn new(object: &'o [u8], slots: u32) -> Option<Self> {
-        let all = Members::all(slots);
+    /// `None`: it is no object of a block of so many slots. `mark` is what it is marked with.
+    pub(crate) fn new(object: &'o [u8], mark: u8, slots: u32) -> Option<Self> {
+        let (all, priority) = (Members::all(slots), mark & PRIORITY);
         if object.len() == all.bytes() {
-            return Some(Stored { members: all, data: object });
+            return Some(Stored { members: all, priority, data: object });
         }
         let (data, trailer) = object.split_last_chunk()?;
         let members = Members(u16::from_le_bytes(*trailer));
         let is_one = members.0 & !all.0 == 0 && members != Members::default();
-        is_one.then_some(Stored { members, data })
+        is_one.then_some(Stored { members, priority, data })
     }
 
     pub(crate) fn is_raw(&self) -> bool {
@@ -79,23 +93,19 @@ impl<'o> Stored<'o> {
     }
 
     /// Writes its slots into `buf`, one behind another.
-    pub(crate) fn decode(
-        &self,
-        codec: &mut dyn zcomp::Stream,
-        buf: &mut [u8],
-    ) -> Result<(), zcomp::Error> {
+    pub(crate) fn decode(&self, codecs: &mut Codecs, buf: &mut [u8]) -> Result<(), zcomp::Error> {
         let buf = &mut buf[..self.members.bytes()];
         if self.is_raw() {
             buf.copy_from_slice(self.data);
             return Ok(());
         }
-        codec.decompress(self.data, buf)
+        codecs.of(self.priority).decompress(self.data, buf)
     }
 }
 
 /// Makes objects of slots.
 pub(crate) struct Packer {
-    pub(crate) codec: Box<dyn zcomp::Stream>,
+    pub(crate) codecs: Codecs,
     /// Compressed bytes on their way to the pool, and the trailer.
     scratch: Box<[u8]>,
     /// Slots that don't lie one behind another already; a block's bytes.
@@ -105,9 +115,9 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    pub(crate) fn new(codec: Box<dyn zcomp::Stream>, block_bytes: usize, huge_size: usize) -> Self {
+    pub(crate) fn new(codecs: Codecs, block_bytes: usize, huge_size: usize) -> Self {
         Packer {
-            codec,
+            codecs,
             scratch: vec![0; block_bytes + BLOCK].into(),
             gathered: vec![0; block_bytes].into(),
             huge_size,
@@ -121,16 +131,17 @@ impl Packer {
     /// The object of a whole block.
     pub(crate) fn pack_whole<'a>(&'a mut self, block: &'a [u8]) -> Result<&'a [u8], Error> {
         let all = Members::all((block.len() / BLOCK) as u32);
-        match self.compress(block, all, self.huge_size)? {
+        match self.compress(block, all, OWN, self.huge_size)? {
             Some(len) => Ok(&self.scratch[..len]),
             None => Ok(block),
         }
     }
 
-    /// The object of some slots; `slot` is the nth of the block.
+    /// The object of some slots, made by the algorithm of that priority; `slot` is the nth of the block.
     pub(crate) fn pack<'s>(
         &mut self,
         members: Members,
+        priority: u8,
         slot: impl Fn(u32) -> &'s [u8],
     ) -> Result<&[u8], Error> {
         let mut gathered = std::mem::take(&mut self.gathered);
@@ -140,7 +151,7 @@ impl Packer {
         let is_whole = len == gathered.len();
         // As of a whole one: a 64th is the least that is worth a codec's time.
         let most = if is_whole { self.huge_size } else { len - (len >> 6) };
-        let packed = self.compress(&gathered[..len], members, most);
+        let packed = self.compress(&gathered[..len], members, priority, most);
         self.gathered = gathered;
         match packed? {
             Some(len) => Ok(&self.scratch[..len]),
@@ -158,9 +169,10 @@ impl Packer {
         &mut self,
         slots: &[u8],
         members: Members,
+        priority: u8,
         most: usize,
     ) -> Result<Option<usize>, Error> {
-        let packed = self.codec.compress(slots, &mut self.scratch)?;
+        let packed = self.codecs.of(priority).compress(slots, &mut self.scratch)?;
         let len = packed.map(|packed| packed + TRAILER).filter(|&len| len < most);
         if let Some(len) = len {
             self.scratch[len - TRAILER..len].copy_from_slice(&members.0.to_le_bytes());

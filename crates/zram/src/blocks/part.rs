@@ -1,12 +1,12 @@
 //! What happens to parts of a block: slots of it are overwritten or freed, and it is stored anew without them.
 
-use super::object::Members;
-use super::{decoded, replace};
+use super::{Members, OWN, decoded, replace};
+use crate::cold::Place;
 use crate::layout::Whose;
 use crate::parts::Part;
 use crate::request::{Request, put};
-use crate::slot;
-use crate::stat::Held;
+use crate::slot::{self, ACCESSED};
+use crate::stop::Stop;
 use crate::streams::Workspace;
 use crate::table::Table;
 use crate::{BLOCK, Error};
@@ -35,37 +35,42 @@ impl<E: BesideSlot> Request<'_, E> {
         &mut self,
         part: &Part,
         data: Option<&[u8]>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         let (table, layout) = (self.table, self.layout());
         let block = layout.block_of(part.slot);
-        let Some(word) = table.pool.lock_existing(layout.block_word(block)) else {
+        let block_word = layout.block_word(block);
+        let Some(word) = table.pool.lock_existing(block_word) else {
             return Ok(false);
         };
         let slot_word = table.lock(part.slot, self.seconds)?;
-        let Some(stored) = table.stored(block, word.content())? else { return Ok(false) };
         if !slot::is_in_block(slot_word.content()) {
             return Ok(false);
         }
         let nth = part.slot - layout.first_slot(block);
         let mut slot = [0; BLOCK];
         if !part.is_whole() {
+            let content = self.here(block_word, word.content(), Some(word.beside()))?;
+            let Some(stored) = table.stored(block, content)? else { return Ok(false) };
             let decoded = decoded(table, self.workspace.blocks(), block, &stored)?.0;
             slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
         }
         part.change(&mut slot, data);
-        let Workspace { codec, scratch, .. } = &mut *self.workspace;
-        let encoded = slot::encode(&slot, &mut **codec, &mut **scratch, table.shared.huge_size)?;
+        let Workspace { codecs, scratch, .. } = &mut *self.workspace;
+        let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.shared.huge_size)?;
         self.share.of_blocks.count_write(false);
-        match put(table, self.share, (part.slot, slot_word), encoded) {
+        match put(table, self.share, (part.slot, slot_word), encoded, ACCESSED) {
             Ok(_) => {
                 self.settle(block, word, Settle::IfWorth);
                 Ok(true)
             }
             // No room beside the block: it is stored anew with the slot, at its own place if it fits (I6).
             Err(refused) => {
+                if Place::of_content(word.content()).is_some() {
+                    return Err(refused.into());
+                }
                 let members = table.live(block);
                 let stored_anew = self.store(block, word, members, Some((nth, &slot)));
-                stored_anew.map(|()| true).map_err(|_| refused)
+                stored_anew.map(|()| true).map_err(|_| refused.into())
             }
         }
     }
@@ -79,6 +84,7 @@ impl<E: BesideSlot> Request<'_, E> {
         patch: Option<(u32, &[u8])>,
     ) -> Result<(), Error> {
         let table = self.table;
+        table.verify(table.shared.layout.block_word(block), word.content(), Some(word.beside()))?;
         let Some(stored) = table.stored(block, word.content())? else { return Ok(()) };
         if members.iter().any(|nth| !stored.members.has(nth)) {
             return Err(table.damaged(block));
@@ -88,10 +94,12 @@ impl<E: BesideSlot> Request<'_, E> {
             Some((patched, bytes)) if patched == nth => bytes,
             _ => decoded.slot(nth).unwrap_or_default(),
         };
-        let object = packer.pack(members, slot)?;
+        // Not by another algorithm than it was found worth; but what is written, by the device's own.
+        let priority = if patch.is_some() { OWN } else { stored.priority };
+        let object = packer.pack(members, priority, slot)?;
         let first = self.table.shared.layout.first_slot(block);
         let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
-        replace(table, self.share, (block, word), Some((room, object)));
+        replace(table, self.share, (block, word), Some((room, object, priority)));
         self.share.of_blocks.rewrites.add(1);
         Ok(())
     }
@@ -100,8 +108,13 @@ impl<E: BesideSlot> Request<'_, E> {
     /// dead ones. Where there is no room for that they stay.
     fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
         let table = self.table;
-        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
         let live = table.live(block);
+        if live == Members::default() && Place::of_content(word.content()).is_some() {
+            replace(table, self.share, (block, word), None);
+            return;
+        }
+        // What is away keeps its dead slots until all are.
+        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
         let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
         if live == Members::default() {
             replace(table, self.share, (block, word), None);
@@ -142,14 +155,14 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Frees some slots of a block; false if one of them has become part of it meanwhile.
     fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> bool {
-        let (pool, layout) = (&self.table.pool, self.layout());
+        let (table, pool, layout) = (self.table, &self.table.pool, self.layout());
         let block_word = pool.lock_existing(layout.block_word(block));
         for slot in slots {
             let Some(word) = pool.lock_existing(layout.word(slot)) else { continue };
             if block_word.is_none() && slot::is_in_block(word.content()) {
                 return false;
             }
-            self.share.changed(slot::held_before(word.set_inline(0)), Held::Nothing);
+            table.empty(self.share, word);
         }
         if let Some(word) = block_word {
             self.settle(block, word, Settle::IfWorth);

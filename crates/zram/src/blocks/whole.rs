@@ -1,11 +1,11 @@
 //! Requests that cover blocks whole, and reads of any part of them.
 
-use super::object::{Members, Stored};
-use super::{decoded, replace};
+use super::{Members, OWN, Stored, decoded, replace};
 use crate::layout::Piece;
 use crate::parts::{Part, parts};
 use crate::request::Request;
-use crate::slot;
+use crate::slot::{self, ACCESSED};
+use crate::stop::Stop;
 use crate::{BLOCK, Error, fill};
 use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old, Pin};
 
@@ -33,13 +33,14 @@ impl Sorted {
 }
 
 impl<E: BesideSlot> Request<'_, E> {
-    pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Stop> {
         for piece in self.layout().pieces(offset, bytes.len()) {
             let at = offset + piece.request.start as u64;
             let data = &bytes[piece.request.clone()];
             if piece.within.len() == self.layout().block_bytes() {
                 let written = self.write_block(piece.block, data);
                 if written.inspect_err(|_| self.share.failed_writes.add(1))? {
+                    self.done += data.len();
                     continue;
                 }
                 self.share.of_blocks.splits.add(1);
@@ -61,7 +62,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let object = match sorted.members {
             none if none == Members::default() => None,
             all if all == Members::all(layout.slots()) => Some(packer.pack_whole(data)?),
-            some => Some(packer.pack(some, slot)?),
+            some => Some(packer.pack(some, OWN, slot)?),
         };
         let object_len = object.map(<[u8]>::len);
         let word = table.lock_block(block, self.seconds)?;
@@ -79,16 +80,18 @@ impl<E: BesideSlot> Request<'_, E> {
         }
         // From here on nothing fails.
         for (word, payload) in changed.into_iter().flatten() {
-            let old = slot::held_before(word.set_inline(payload));
-            self.share.changed(old, slot::held_inline(payload));
+            let old = word.set_inline(payload);
+            self.share.changed(slot::held_before(old), slot::held_inline(payload));
+            table.gone(old);
         }
-        let old = replace(table, self.share, (block, word), room.zip(object));
+        let new = room.zip(object).map(|(room, object)| (room, object, ACCESSED));
+        let old = replace(table, self.share, (block, word), new);
         self.workspace.is_alike = object_len.is_some_and(|len| slot::are_alike(old, len));
         self.share.of_blocks.count_write(true);
         Ok(true)
     }
 
-    pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn read_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
         let mut done = 0;
         while done < buf.len() {
             done += self.read_some_blocks(offset + done as u64, &mut buf[done..])?;
@@ -98,17 +101,18 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Reads from the start; how many bytes it came to. It can't go on where a slot has become part of a block that had
     /// no word to be pinned, and begins again there: with no other pin, as they are waited for in ascending order.
-    fn read_some_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+    fn read_some_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize, Stop> {
         let layout = self.layout();
         let pieces = layout.pieces(offset, buf.len());
         let words = layout.pieces(offset, buf.len()).map(|piece| layout.block_word(piece.block));
         let mut done = 0;
         for (piece, pin) in pieces.zip(self.table.pool.pins(words)) {
             let read = self.read_piece(&pin, &piece, &mut buf[piece.request.clone()]);
-            if !read.inspect_err(|_| self.share.failed_reads.add(1))? {
+            if !read.inspect_err(|stop: &Stop| stop.count(&self.share.failed_reads))? {
                 break;
             }
             done = piece.request.end;
+            self.done += piece.request.len();
             if !matches!(pin.content(), Content::Inline(_)) {
                 self.note_access(&pin);
             }
@@ -122,17 +126,18 @@ impl<E: BesideSlot> Request<'_, E> {
         pin: &Pin<'_, E>,
         piece: &Piece,
         buf: &mut [u8],
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         let layout = self.layout();
-        let stored = self.table.stored(piece.block, pin.content())?;
+        let content = self.here(layout.block_word(piece.block), pin.content(), pin.beside())?;
+        let stored = self.table.stored(piece.block, content)?;
         let is_whole = piece.within.len() == layout.block_bytes();
         if is_whole
             && let Some(stored) = &stored
             && stored.members == Members::all(layout.slots())
             && self.table.live(piece.block) == stored.members
         {
-            let codec = &mut *self.workspace.blocks().packer.codec;
-            let read = stored.decode(codec, buf);
+            let codecs = &mut self.workspace.blocks().packer.codecs;
+            let read = stored.decode(codecs, buf);
             read.map_err(|source| self.table.corrupt(piece.block, source))?;
             self.share.of_blocks.count_read(true);
             return Ok(true);
@@ -161,13 +166,14 @@ impl<E: BesideSlot> Request<'_, E> {
         stored: Option<&Stored<'_>>,
         part: &Part,
         buf: &mut [u8],
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stop> {
         let slot = self.layout().first_slot(block) + part.slot;
         if !self.table.is_in_block(slot) {
             let pin = self.table.pool.pin(self.layout().word(slot));
             if !slot::is_in_block(pin.content()) {
+                let content = self.here(self.layout().word(slot), pin.content(), pin.beside())?;
                 let (at, workspace) = (part.within.start, &mut *self.workspace);
-                slot::decode(pin.content(), at, buf, workspace, slot)?;
+                slot::decode(content, at, buf, workspace, slot)?;
                 self.share.of_slots.count_read(part.is_whole());
                 self.note_access(&pin);
                 return Ok(true);

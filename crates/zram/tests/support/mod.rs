@@ -3,6 +3,7 @@
 
 pub mod data;
 pub mod disk;
+pub mod faulty;
 #[path = "../../../zsmalloc/tests/support/mod.rs"]
 pub mod load;
 pub mod shadow;

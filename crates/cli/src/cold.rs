@@ -1,0 +1,94 @@
+//! What `uzram fill` does with cold data: some are written back to a file, and all are saved to another.
+
+use crate::error::Error;
+use clap::Args;
+use serde::Serialize;
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zram::{BackingFile, Config, Device, Selection, Which, Zram};
+
+/// What a backing file has beyond the input, for what does not fill a block.
+const BACKING_SPARE: u64 = 1 << 20;
+
+/// The options.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ColdArgs {
+    /// Save the device to FILE when all is read back; a file that is there is replaced when the new one is whole
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Write idle pages back to FILE when all is stored, so that they leave memory: a file that is not there yet, and
+    /// goes when all is done, or a block device, whose contents are lost
+    #[arg(long, value_name = "FILE")]
+    backing: Option<PathBuf>,
+    /// With --backing, only pages that were stored more than SECONDS before that [default: all]
+    #[arg(long, value_name = "SECONDS", requires = "backing")]
+    idle_after: Option<u32>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct ColdReport {
+    /// Pages that left memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) written_back_pages: Option<u64>,
+    /// Bytes that the backing store has of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) backing_bytes: Option<u64>,
+    /// Bytes of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) saved_bytes: Option<u64>,
+}
+
+/// The backing file, which goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Backed(PathBuf);
+
+impl Drop for Backed {
+    fn drop(&mut self) {
+        // Nothing can be done about one that stays.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl ColdArgs {
+    /// Gives the device to be a backing store for `bytes` bytes.
+    pub(crate) fn prepare(&self, zram: &Zram, bytes: u64) -> Result<Option<Backed>, Error> {
+        let Some(path) = &self.backing else { return Ok(None) };
+        let failed = |source| Error::Backing { path: path.clone(), source };
+        let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
+        let most = bytes + bytes / 8 + BACKING_SPARE;
+        let file = Arc::new(BackingFile::create(path, most).map_err(failed)?);
+        let backed = (!is_device).then(|| Backed(path.clone()));
+        zram.configure("backing_dev", |settings: &mut Config| {
+            settings.backing = Some(file);
+            settings.track_access |= self.idle_after.is_some();
+            Ok(())
+        })?;
+        Ok(backed)
+    }
+
+    /// Writes back what is idle when all is stored.
+    pub(crate) fn write_back(&self, device: &Device, report: &mut ColdReport) -> Result<(), Error> {
+        if self.backing.is_none() {
+            return Ok(());
+        }
+        match self.idle_after {
+            None => device.mark_idle()?,
+            Some(seconds) => device.mark_idle_older(seconds.into())?,
+        }
+        let done = device.write_back(&Selection::of(Which::Idle))?;
+        report.written_back_pages = Some(done.slots);
+        report.backing_bytes = Some(device.bd_stat().bd_count * zram::BLOCK as u64);
+        Ok(())
+    }
+
+    /// Saves the device.
+    pub(crate) fn save(&self, device: &Device, report: &mut ColdReport) -> Result<(), Error> {
+        if let Some(path) = &self.save {
+            report.saved_bytes = Some(device.save(Path::new(path))?.bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! What objects are written back to: a file or a block device, or anything else that is read and written at offsets.
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::Errno;
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A store outside memory, which one device has alone. What it holds means nothing to another.
+pub trait Backing: Send + Sync + Debug {
+    /// What it is called.
+    fn name(&self) -> String;
+
+    /// Bytes that it has.
+    fn bytes(&self) -> u64;
+
+    /// Reads all of `buf` at `offset`.
+    ///
+    /// # Errors
+    /// It is not all there, or can't be read.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// Some of it may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Has all that was written be durable.
+    ///
+    /// # Errors
+    /// Any of it may not be.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Takes note that `len` bytes at `offset` will not be read soon.
+    fn forget(&self, _offset: u64, _len: u64) {}
+}
+
+/// A file or block device.
+#[derive(Debug)]
+pub struct BackingFile {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl BackingFile {
+    /// Opens one that is there, for this device alone; its contents are lost.
+    ///
+    /// # Errors
+    /// It can't be opened, or another has it (EBUSY); it is neither a file nor a block device (ENOTBLK), or has no
+    /// bytes (EINVAL).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let kind = std::fs::metadata(path)?.file_type();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        match () {
+            () if kind.is_file() => {}
+            // Of a block device it says that no one else may have it.
+            () if kind.is_block_device() => {
+                options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
+            }
+            () => return Err(Errno::NOTBLK.into()),
+        }
+        Self::new(options.open(path)?, path)
+    }
+
+    /// Makes a file of so many bytes, which are taken from the file system as they are written; or opens a block device.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); or there is a file already (EEXIST).
+    pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
+        if std::fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device()) {
+            return Self::open(path);
+        }
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        file.set_len(bytes)?;
+        Self::new(file, path)
+    }
+
+    fn new(mut file: File, path: &Path) -> io::Result<Self> {
+        file.try_lock()?;
+        let bytes = file.seek(SeekFrom::End(0))?;
+        if bytes == 0 {
+            return Err(Errno::INVAL.into());
+        }
+        // What is read is one object, and nothing of what is beside it.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        Ok(BackingFile { file, path: path.to_owned(), bytes })
+    }
+}
+
+impl Backing for BackingFile {
+    fn name(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        start_writing(&self.file, offset, len);
+    }
+}
+
+/// Has the system write what is dirty there, without waiting for it, and drop from its cache what is not: both is what
+/// that advice does. Nothing depends on it.
+pub(crate) fn start_writing(file: &File, offset: u64, len: u64) {
+    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
+}

@@ -1,0 +1,83 @@
+//! Jobs on data that lie long untouched: which they are chosen for, and what is done with them.
+//!
+//! Lock order: job, stream, slots' and blocks' words, the store's own.
+
+mod backing;
+mod place;
+mod recompress;
+mod selection;
+mod store;
+mod writeback;
+
+pub use backing::{Backing, BackingFile};
+pub use recompress::{Recompress, Recompressed};
+pub use selection::{Selection, Which};
+pub use store::BdStat;
+pub use writeback::{WritebackLimit, WrittenBack};
+
+pub(crate) use backing::start_writing;
+pub(crate) use place::Place;
+pub(crate) use store::{Away, Fetched, Store};
+
+use crate::Error;
+use crate::slot::{IDLE, PRIORITY};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+use zsmalloc::Content;
+
+/// Whether a job is under way: there is one at a time (X2).
+#[derive(Debug, Default)]
+pub(crate) struct Jobs(AtomicBool);
+
+/// The only job there is.
+pub(crate) struct Job<'j>(&'j Jobs);
+
+impl Jobs {
+    pub(crate) fn begin(&self) -> Result<Job<'_>, Error> {
+        match self.0.swap(true, Acquire) {
+            false => Ok(Job(self)),
+            true => Err(Error::Busy),
+        }
+    }
+
+    /// In a child, which has not got the thread that was at it.
+    pub(crate) fn forget(&self) {
+        self.0.store(false, Release);
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(false, Release);
+    }
+}
+
+/// An object as it was when a job looked at it.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    bytes: Vec<u8>,
+    mark: u8,
+}
+
+impl Seen {
+    /// Room for an object of at most `bytes` bytes.
+    fn with_room(bytes: usize) -> Self {
+        Seen { bytes: Vec::with_capacity(bytes), mark: 0 }
+    }
+
+    fn take(&mut self, bytes: &[u8], mark: u8) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.mark = mark;
+    }
+}
+
+/// Whether what a word that is locked holds is still the object of `bytes` and `mark` (X1). One that was read since
+/// it was chosen as an idle one is no longer it.
+pub(crate) fn is_untouched(now: Content<'_>, bytes: &[u8], mark: u8, which: Which) -> bool {
+    let Content::Object { bytes: now, mark: mark_now } = now else { return false };
+    let is_idle = !which.is_idle() || mark_now & IDLE != 0;
+    is_idle && (mark_now ^ mark) & PRIORITY == 0 && now == bytes
+}

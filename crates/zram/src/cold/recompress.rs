@@ -1,0 +1,252 @@
+//! Cold data compressed once more, by an algorithm that makes them smaller.
+
+use super::selection::Chosen;
+use super::{Seen, Selection, is_untouched};
+use crate::algorithms::SECONDARY_MAX;
+use crate::blocks::Members;
+use crate::blocks::replace;
+use crate::layout::Whose;
+use crate::request::Request;
+use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
+use crate::stat::Held;
+use crate::streams::Workspace;
+use crate::table::Table;
+use crate::{BLOCK, Error};
+use zsmalloc::{BesideSlot, ClassTable, Content, Exclusive, Geometry};
+
+/// In the native geometry, whose classes are close, what must be saved: this share of the old length.
+const SAVED_SHARE: usize = 16;
+
+/// What is to be compressed with which algorithm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recompress {
+    /// What.
+    pub selection: Selection,
+    /// Which of the algorithms, 1 to 3: see [`Config::recompression`](crate::Config::recompression).
+    pub priority: usize,
+    /// Those of fewer bytes are left, and so are those that do not come below it.
+    pub threshold: Option<usize>,
+    /// Most slots that are tried.
+    pub max_pages: Option<u64>,
+}
+
+impl Default for Recompress {
+    fn default() -> Self {
+        let selection = Selection::default();
+        Recompress { selection, priority: 1, threshold: None, max_pages: None }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recompressed {
+    /// Slots and blocks that were tried.
+    pub tried: u64,
+    /// Those that are smaller now.
+    pub smaller: u64,
+    /// Bytes that were saved.
+    pub saved_bytes: u64,
+    /// Those that were touched meanwhile, and so left.
+    pub touched: u64,
+}
+
+/// What came of one.
+enum Tried {
+    /// It is not what was looked for any more.
+    Left,
+    Touched,
+    Larger,
+    Smaller(usize),
+}
+
+/// A job under way.
+struct Work<'t, E: BesideSlot> {
+    table: &'t Table<E>,
+    how: &'t Recompress,
+    classes: ClassTable,
+    /// Whether there is no algorithm to try after this one.
+    is_last: bool,
+    seen: Seen,
+    /// The slots decompressed, one behind another.
+    slots: Vec<u8>,
+}
+
+impl<E: BesideSlot> Table<E> {
+    /// Compresses what is chosen once more.
+    pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
+        let _job = self.shared.jobs.begin()?;
+        let mut work = Work::new(self, how)?;
+        let (mut done, mut pages) = (Recompressed::default(), 0);
+        let (layout, selection, priority) =
+            (self.shared.layout, &how.selection, how.priority as u8);
+        let takes = |whose, len, mark| {
+            selection.takes(layout, whose, len, mark) && is_for(priority, how.threshold, len, mark)
+        };
+        let mut chosen = Chosen::new(self, takes).peekable();
+        while let Some(word) = chosen.next() {
+            // The next one comes from memory while this one is compressed.
+            chosen.peek().inspect(|&&next| self.pool.prefetch(next));
+            if how.max_pages.is_some_and(|max| pages >= max) {
+                break;
+            }
+            let tried = work.item(word)?;
+            pages += match layout.whose(word) {
+                _ if matches!(tried, Tried::Left) => continue,
+                Whose::Slot(_) => 1,
+                Whose::Block(_) => (work.slots.len() / BLOCK) as u64,
+            };
+            done.tried += 1;
+            match tried {
+                Tried::Left | Tried::Larger => {}
+                Tried::Touched => done.touched += 1,
+                Tried::Smaller(by) => {
+                    done.smaller += 1;
+                    done.saved_bytes += by as u64;
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Whether an object may become smaller by the algorithm of that priority.
+fn is_for(priority: u8, threshold: Option<usize>, len: usize, mark: u8) -> bool {
+    mark & INCOMPRESSIBLE == 0
+        && mark & PRIORITY < priority
+        && threshold.is_none_or(|threshold| len >= threshold)
+}
+
+impl<'t, E: BesideSlot> Work<'t, E> {
+    fn new(table: &'t Table<E>, how: &'t Recompress) -> Result<Self, Error> {
+        let shared = &table.shared;
+        let priority = how.priority;
+        if !(1..=SECONDARY_MAX).contains(&priority) || shared.algorithms[priority].is_none() {
+            return Err(Error::NoAlgorithm { priority });
+        }
+        match how.threshold {
+            Some(bytes) if bytes >= shared.huge_size => {
+                return Err(Error::Threshold { bytes, huge: shared.huge_size });
+            }
+            _ => {}
+        }
+        let block_bytes = shared.layout.block_bytes();
+        Ok(Work {
+            table,
+            how,
+            classes: table.pool.table(),
+            is_last: shared.algorithms[priority + 1..].iter().all(Option::is_none),
+            seen: Seen::with_room(block_bytes),
+            slots: Vec::with_capacity(block_bytes),
+        })
+    }
+
+    /// Whether a new length is enough less than the old one.
+    fn is_worth(&self, old: usize, new: usize) -> bool {
+        let is_smaller = match self.classes.geometry() {
+            Geometry::Native { .. } => new + old / SAVED_SHARE <= old,
+            Geometry::Kernel(_) => self.classes.position(new) < self.classes.position(old),
+        };
+        is_smaller && self.how.threshold.is_none_or(|threshold| new < threshold)
+    }
+
+    fn item(&mut self, word: u32) -> Result<Tried, Error> {
+        match self.table.shared.layout.whose(word) {
+            Whose::Slot(slot) => self.slot(slot, word),
+            Whose::Block(block) => self.block(block, word),
+        }
+    }
+
+    /// Copies the object of a word, if it is one to be tried.
+    fn see(&mut self, word: u32, whose: Whose) -> Result<bool, Error> {
+        let (how, layout) = (self.how, self.table.shared.layout);
+        let pin = self.table.pool.pin(word);
+        let Content::Object { bytes, mark } = pin.content() else { return Ok(false) };
+        let (len, priority) = (bytes.len(), how.priority as u8);
+        let is_one = how.selection.takes(layout, whose, len, mark)
+            && is_for(priority, how.threshold, len, mark);
+        if is_one {
+            self.table.verify(word, pin.content(), pin.beside())?;
+            self.seen.take(bytes, mark);
+        }
+        Ok(is_one)
+    }
+
+    fn slot(&mut self, slot: u32, word: u32) -> Result<Tried, Error> {
+        if !self.see(word, Whose::Slot(slot))? {
+            return Ok(Tried::Left);
+        }
+        let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
+        self.slots.resize(BLOCK, 0);
+        let content = Content::Object { bytes: &self.seen.bytes, mark: self.seen.mark };
+        slot::decode(content, 0, &mut self.slots, &mut request.workspace, slot)?;
+        let Workspace { codecs, scratch, .. } = &mut *request.workspace;
+        let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
+        // Of some lengths an object is something else.
+        let len = len.filter(|&len| matches!(slot::held(len), Held::Compressed(_)));
+        let new = len.filter(|&len| self.is_worth(self.seen.bytes.len(), len));
+        let new = new.map(|len| &scratch[..len]);
+        let Some(locked) = self.lock_untouched(word) else { return Ok(Tried::Touched) };
+        let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
+            return Ok(self.leave(locked, new.is_none()));
+        };
+        let old = slot::held_before(self.table.commit(locked, room, new, priority));
+        request.share.changed(old, slot::held(new.len()));
+        Ok(Tried::Smaller(self.seen.bytes.len() - new.len()))
+    }
+
+    fn block(&mut self, block: u32, word: u32) -> Result<Tried, Error> {
+        if !self.see(word, Whose::Block(block))? {
+            return Ok(Tried::Left);
+        }
+        let (table, priority) = (self.table, self.how.priority as u8);
+        let mut request = Request::for_job(table);
+        let content = Content::Object { bytes: &self.seen.bytes, mark: self.seen.mark };
+        let Some(stored) = table.stored(block, content)? else { return Ok(Tried::Left) };
+        let packer = &mut request.workspace.blocks().packer;
+        self.slots.resize(stored.members.bytes(), 0);
+        let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
+        decoded.map_err(|source| table.corrupt(block, source))?;
+        let all = stored.members;
+        let members = self.live_of(block, all);
+        if members == Members::default() {
+            return Ok(Tried::Left);
+        }
+        let slots = &self.slots;
+        let new =
+            packer.pack(members, priority, |nth| &slots[all.before(nth) * BLOCK..][..BLOCK])?;
+        let is_worth = self.is_worth(self.seen.bytes.len(), new.len());
+        let Some(locked) = self.lock_untouched(word) else { return Ok(Tried::Touched) };
+        if table.live(block).iter().any(|nth| !members.has(nth)) {
+            return Ok(Tried::Touched);
+        }
+        let Some(room) = Some(()).filter(|()| is_worth).and_then(|()| locked.reserve(new).ok())
+        else {
+            return Ok(self.leave(locked, !is_worth));
+        };
+        replace(table, request.share, (block, locked), Some((room, new, priority)));
+        Ok(Tried::Smaller(self.seen.bytes.len() - new.len()))
+    }
+
+    /// Those of a block's slots that are live at this moment.
+    fn live_of(&self, block: u32, all: Members) -> Members {
+        let first = self.table.shared.layout.first_slot(block);
+        let live = all.iter().filter(|nth| self.table.is_in_block(first + nth));
+        live.fold(Members::default(), Members::with)
+    }
+
+    /// The word, if what it holds is what was seen.
+    fn lock_untouched(&self, word: u32) -> Option<Exclusive<'t, E>> {
+        let locked = self.table.pool.lock_existing(word)?;
+        let Seen { bytes, mark } = &self.seen;
+        let which = self.how.selection.which;
+        is_untouched(locked.content(), bytes, *mark, which).then_some(locked)
+    }
+
+    /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it smaller.
+    fn leave(&self, locked: Exclusive<'_, E>, is_larger: bool) -> Tried {
+        let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
+        let mark = slot::mark_of(locked.content());
+        locked.remark(mark & !IDLE | incompressible);
+        Tried::Larger
+    }
+}

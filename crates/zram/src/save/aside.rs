@@ -1,0 +1,93 @@
+//! A file that is written whole or not at all (X8): beside its place first, then renamed there.
+
+use crate::cold::start_writing;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file on its way to its place.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    file: File,
+    path: PathBuf,
+    place: PathBuf,
+    permissions: Option<Permissions>,
+    /// Bytes that were written, and up to where the system was told to bring them to disk.
+    written: u64,
+    started: u64,
+}
+
+/// Bytes that are brought to disk while others are written, so that the last sync has little to wait for.
+const STARTED: u64 = 8 << 20;
+
+impl Aside {
+    /// Begins one, which only this thread has. What another left, who was killed, is taken over.
+    pub(crate) fn new(given: &Path) -> io::Result<Self> {
+        let (place, permissions) = match fs::metadata(given) {
+            Ok(metadata) if metadata.is_file() => {
+                // A link stays, and leads to the new file.
+                (fs::canonicalize(given)?, Some(metadata.permissions()))
+            }
+            Ok(_) => return Err(io::Error::from_raw_os_error(INVALID)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (given.to_owned(), None),
+            Err(error) => return Err(error),
+        };
+        let name = place.file_name().ok_or_else(|| io::Error::from_raw_os_error(INVALID))?;
+        let mut aside = std::ffi::OsString::from(".");
+        aside.push(name);
+        aside.push(".saving");
+        let path = place.with_file_name(aside);
+        let file = open_alone(&path)?;
+        file.set_len(0)?;
+        Ok(Aside { file, path, place, permissions, written: 0, started: 0 })
+    }
+
+    /// Makes it durable, and puts it in its place.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        if let Some(permissions) = self.permissions.clone() {
+            self.file.set_permissions(permissions)?;
+        }
+        self.file.sync_all()?;
+        fs::rename(&self.path, &self.place)?;
+        let directory = self.place.parent().filter(|path| !path.as_os_str().is_empty());
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    /// Leaves nothing.
+    pub(crate) fn abandon(self) {
+        // What stays there is taken over by the next.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Write for Aside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        if self.written - self.started >= STARTED {
+            start_writing(&self.file, self.started, self.written - self.started);
+            self.started = self.written;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
+
+/// Opens a file and locks it, as what has that name: another may have renamed it before it was locked.
+fn open_alone(path: &Path) -> io::Result<File> {
+    loop {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        file.try_lock()?;
+        let (ours, there) = (file.metadata()?, fs::metadata(path));
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(file);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The format of saved files: header, chunks, trailer. Numbers are little-endian.
+//!
+//! ```text
+//!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 | 4 x (name 16, bytes of dictionary 4) |
+//!            | crc32 of these 4 | dictionaries | crc32 of those 4 | zeros to 4 KiB |
+//!   chunk    | magic 8 | id 8 | number 4 | entries 4 | bytes 4 | crc32 of those 4 | first slot 4 | end 4 |
+//!            | crc32 of these 4 | 0 4 | entries | the bytes they are of | zeros to 4 KiB |
+//!   entry    | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
+//!   trailer  a chunk without entries, whose first slot and end are the end of the device
+//! ```
+//! A chunk has all that there is in its slots, from the first one to before the end, which are borders of blocks.
+
+use crate::algorithms::SECONDARY_MAX;
+
+pub(crate) const MAGIC: [u8; 8] = *b"uzram\x1a\r\n";
+pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
+pub(crate) const VERSION: u32 = 1;
+/// Header and chunks begin at multiples of this.
+pub(crate) const ALIGN: usize = 4096;
+/// Most bytes of a chunk's entries and objects.
+pub(crate) const CHUNK_MAX: usize = 1 << 20;
+/// Algorithms that a file names: the device's own and the others.
+pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
+pub(crate) const NAME: usize = 16;
+/// A dictionary is no larger.
+pub(crate) const DICTIONARY_MAX: usize = 16 << 20;
+/// Of the header, up to the dictionaries.
+pub(crate) const HEAD: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
+pub(crate) const CHUNK_HEAD: usize = 48;
+pub(crate) const ENTRY: usize = 16;
+
+/// What a file is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Bytes of all the header, but the zeros.
+    pub(crate) bytes: u32,
+    /// Random: chunks of one file have one.
+    pub(crate) id: u64,
+    pub(crate) disksize: u64,
+    pub(crate) order: u32,
+    /// Name and bytes of dictionary of each algorithm; a name of zeros is none.
+    pub(crate) algorithms: [([u8; NAME], u32); ALGORITHMS],
+}
+
+/// What is said of a chunk before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkHead {
+    pub(crate) id: u64,
+    pub(crate) number: u32,
+    pub(crate) entries: u32,
+    pub(crate) bytes: u32,
+    pub(crate) sum: u32,
+    pub(crate) first: u32,
+    pub(crate) end: u32,
+}
+
+/// What a slot or block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A slot of one pattern.
+    Pattern = 1,
+    /// A slot's object.
+    Slot = 2,
+    /// A block's object, of whose slots some are live.
+    Block = 3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The first one, of a block.
+    pub(crate) slot: u32,
+    pub(crate) kind: Kind,
+    pub(crate) priority: u8,
+    pub(crate) live: u16,
+    /// The pattern, or bytes of the object.
+    pub(crate) value: u64,
+}
+
+/// Numbers taken off the front of some bytes, of which there are enough.
+struct Numbers<'b>(&'b [u8]);
+
+impl Numbers<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (taken, rest) = self.0.split_first_chunk().unwrap_or((&[0; N], &[]));
+        self.0 = rest;
+        *taken
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
+
+/// Zeros that follow so many bytes.
+pub(crate) fn padding(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGN) - bytes
+}
+
+impl Head {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend(self.bytes.to_le_bytes());
+        out.extend(self.id.to_le_bytes());
+        out.extend(self.disksize.to_le_bytes());
+        out.extend(self.order.to_le_bytes());
+        for (name, bytes) in self.algorithms {
+            out.extend(name);
+            out.extend(bytes.to_le_bytes());
+        }
+        out.extend(crc32fast::hash(&out).to_le_bytes());
+        out
+    }
+
+    /// What the header says, or how it is wrong: where, and why.
+    pub(crate) fn decode(bytes: &[u8; HEAD]) -> Result<Self, (u64, String)> {
+        let mut numbers = Numbers(bytes);
+        if numbers.take() != MAGIC {
+            return Err((0, "it does not begin as a saved device does".to_owned()));
+        }
+        let version = numbers.u32();
+        if version != VERSION {
+            let reason = format!("its version is {version}, and this program knows {VERSION}");
+            return Err((8, reason));
+        }
+        let head = Head {
+            bytes: numbers.u32(),
+            id: numbers.u64(),
+            disksize: numbers.u64(),
+            order: numbers.u32(),
+            algorithms: std::array::from_fn(|_| (numbers.take(), numbers.u32())),
+        };
+        if numbers.u32() != crc32fast::hash(&bytes[..HEAD - 4]) {
+            return Err((0, "the header's checksum differs".to_owned()));
+        }
+        Ok(head)
+    }
+}
+
+impl ChunkHead {
+    pub(crate) fn encode(&self) -> [u8; CHUNK_HEAD] {
+        let mut out = Vec::with_capacity(CHUNK_HEAD);
+        out.extend(CHUNK_MAGIC);
+        out.extend(self.id.to_le_bytes());
+        let ChunkHead { number, entries, bytes, sum, first, end, .. } = *self;
+        for field in [number, entries, bytes, sum, first, end] {
+            out.extend(field.to_le_bytes());
+        }
+        out.extend(crc32fast::hash(&out).to_le_bytes());
+        let mut head = [0; CHUNK_HEAD];
+        head[..out.len()].copy_from_slice(&out);
+        head
+    }
+
+    /// What the head says, or why it is none of the file `id`.
+    pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD], id: u64) -> Result<Self, &'static str> {
+        let mut numbers = Numbers(bytes);
+        if numbers.take() != CHUNK_MAGIC {
+            return Err("no chunk begins here");
+        }
+        let head = ChunkHead {
+            id: numbers.u64(),
+            number: numbers.u32(),
+            entries: numbers.u32(),
+            bytes: numbers.u32(),
+            sum: numbers.u32(),
+            first: numbers.u32(),
+            end: numbers.u32(),
+        };
+        let (sum, zero) = (numbers.u32(), numbers.u32());
+        let entries = u64::from(head.entries) * ENTRY as u64;
+        if sum != crc32fast::hash(&bytes[..CHUNK_HEAD - 8]) || zero != 0 {
+            Err("the checksum of a chunk's head differs")
+        } else if head.id != id {
+            Err("the chunk is of another file")
+        } else if entries > head.bytes.into() || head.bytes as usize > CHUNK_MAX {
+            Err("a chunk can't have so many bytes")
+        } else {
+            Ok(head)
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut entry = [0; ENTRY];
+        entry[..4].copy_from_slice(&self.slot.to_le_bytes());
+        (entry[4], entry[5]) = (self.kind as u8, self.priority);
+        entry[6..8].copy_from_slice(&self.live.to_le_bytes());
+        entry[8..].copy_from_slice(&self.value.to_le_bytes());
+        out.extend_from_slice(&entry);
+    }
+
+    pub(crate) fn decode(bytes: &[u8; ENTRY]) -> Option<Self> {
+        let mut numbers = Numbers(bytes);
+        let slot = numbers.u32();
+        let [kind, priority] = numbers.take();
+        let kind = match kind {
+            1 => Kind::Pattern,
+            2 => Kind::Slot,
+            3 => Kind::Block,
+            _ => return None,
+        };
+        let live = u16::from_le_bytes(numbers.take());
+        Some(Entry { slot, kind, priority, live, value: numbers.u64() })
+    }
+
+    /// Bytes that the object has.
+    pub(crate) fn bytes(&self) -> u64 {
+        if self.kind == Kind::Pattern { 0 } else { self.value }
+    }
+}

@@ -1,0 +1,368 @@
+//! Reads saved files: what a chunk says is believed when its sums, its place among the others and all its entries are
+//! right. Memory is bounded by a chunk, whatever a file says.
+
+use super::format::{
+    ALGORITHMS, ALIGN, CHUNK_HEAD, ChunkHead, DICTIONARY_MAX, ENTRY, Entry, HEAD, Head, Kind, NAME,
+    padding,
+};
+use crate::algorithms::{Algorithm, AlgorithmList};
+use crate::blocks::{Members, Stored};
+use crate::layout::Layout;
+use crate::slot::{self, PRIORITY};
+use crate::stat::Held;
+use crate::{BLOCK, Config, Error};
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use zcomp::{Dictionary, Params};
+
+/// What can be wrong with a file.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    Io(io::Error),
+    /// It is not, from some offset on, what it must be.
+    Damaged {
+        offset: u64,
+        reason: String,
+    },
+}
+
+impl Wrong {
+    pub(crate) fn at(self, path: &Path) -> Error {
+        match self {
+            Wrong::Io(error) => Error::path("restore from", path, &error),
+            Wrong::Damaged { offset, reason } => {
+                Error::Saved { path: path.to_string_lossy().into_owned(), offset, reason }
+            }
+        }
+    }
+}
+
+fn damaged(offset: u64, reason: impl Into<String>) -> Wrong {
+    Wrong::Damaged { offset, reason: reason.into() }
+}
+
+/// What a saved file says of its device.
+#[derive(Clone, Debug)]
+pub struct SavedHeader {
+    /// Bytes of the device.
+    pub disksize: u64,
+    /// Bytes of its blocks.
+    pub block: usize,
+    /// Its own algorithm, and those of cold data.
+    pub algorithms: [Option<Algorithm>; ALGORITHMS],
+}
+
+impl SavedHeader {
+    /// Reads it from a file.
+    ///
+    /// # Errors
+    /// [`Error::Saved`], [`Error::Path`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let header = File::open(path).map_err(Wrong::Io).and_then(|mut file| {
+            let reader = Reader::new(&mut file)?;
+            let (disksize, block) = (reader.head.disksize, BLOCK << reader.head.order);
+            Ok(SavedHeader { disksize, block, algorithms: reader.algorithms })
+        });
+        header.map_err(|wrong| wrong.at(path))
+    }
+
+    /// Settings of a device like the one that was saved; levels of algorithms are the default ones.
+    pub fn config(&self) -> Config {
+        let mut config = Config { disksize: self.disksize, block: self.block, ..Config::default() };
+        let [own, others @ ..] = self.algorithms.clone();
+        if let Some(Algorithm { codec, params }) = own {
+            (config.algorithm, config.params) = (codec, params);
+        }
+        config.recompression = others;
+        config
+    }
+}
+
+/// A saved file that is read chunk by chunk.
+pub(crate) struct Reader<'r> {
+    from: &'r mut dyn Read,
+    /// Bytes that were read.
+    at: u64,
+    pub(crate) head: Head,
+    pub(crate) algorithms: AlgorithmList,
+    layout: Layout,
+    /// Chunks that were read, and where the next one begins.
+    number: u32,
+    slot: u32,
+    /// What the last chunk has.
+    chunk: Vec<u8>,
+}
+
+/// A chunk that is right.
+pub(crate) struct Chunk<'c> {
+    /// Where in the file it is.
+    pub(crate) offset: u64,
+    /// The slots it has all of.
+    pub(crate) slots: Range<u32>,
+    entries: &'c [[u8; ENTRY]],
+    objects: &'c [u8],
+}
+
+impl<'r> Reader<'r> {
+    /// Reads the header.
+    pub(crate) fn new(from: &'r mut dyn Read) -> Result<Self, Wrong> {
+        let mut bytes = [0; HEAD];
+        read_all(from, 0, &mut bytes)?;
+        let head = Head::decode(&bytes).map_err(|(at, reason)| damaged(at, reason))?;
+        let dictionaries = read_dictionaries(from, &head)?;
+        let algorithms = algorithms(&head, &dictionaries)?;
+        let layout = Some(head.order).filter(|&order| order <= zsmalloc::ORDER_MAX);
+        let layout = layout.and_then(|order| Layout::new(BLOCK << order).ok());
+        let layout = layout.ok_or_else(|| damaged(32, "there are no blocks of this order"))?;
+        let slots = head.disksize / BLOCK as u64;
+        let is_size = slots > 0 && head.disksize.is_multiple_of(BLOCK as u64);
+        if !is_size || layout.words(slots) > u32::MAX.into() {
+            return Err(damaged(24, "there is no device of this size"));
+        }
+        let at = u64::from(head.bytes) + padding(head.bytes as usize) as u64;
+        let (number, slot, chunk) = (0, 0, vec![0; ALIGN]);
+        Ok(Reader { from, at, head, algorithms, layout, number, slot, chunk })
+    }
+
+    /// The slots of the device, and those before which all chunks have been read.
+    pub(crate) fn slots(&self) -> (u32, u32) {
+        ((self.head.disksize / BLOCK as u64) as u32, self.slot)
+    }
+
+    /// The next chunk; `None` at the end, if that is right.
+    pub(crate) fn next(&mut self) -> Result<Option<Chunk<'_>>, Wrong> {
+        let offset = self.at;
+        let head = self.read_chunk()?;
+        if head.number != self.number {
+            let reason =
+                format!("chunk {} is here, and chunk {} must be", head.number, self.number);
+            return Err(damaged(offset, reason));
+        }
+        if head.first != self.slot {
+            let reason = format!("the chunk begins with slot {}, not {}", head.first, self.slot);
+            return Err(damaged(offset, reason));
+        }
+        if self.is_trailer(&head) {
+            let behind = self.from.read(&mut [0]).map_err(Wrong::Io)?;
+            let is_end = if behind == 0 { Ok(None) } else { Err("bytes follow the end") };
+            return is_end.map_err(|reason| damaged(self.at, reason));
+        }
+        self.check(offset, &head)?;
+        (self.number, self.slot) = (head.number.saturating_add(1), head.end);
+        Ok(Some(self.chunk_of(offset, &head)))
+    }
+
+    /// The next chunk that is right, whatever comes before it; `None` where there is no more.
+    pub(crate) fn next_intact(&mut self) -> Result<Option<Chunk<'_>>, Wrong> {
+        loop {
+            let offset = self.at;
+            let head = match self.read_chunk() {
+                Ok(head) => head,
+                Err(Wrong::Damaged { .. }) if self.at > offset => continue,
+                Err(Wrong::Damaged { .. }) => return Ok(None),
+                Err(io) => return Err(io),
+            };
+            // One that is there twice, or was moved, is not its own place's.
+            if head.number < self.number || head.first < self.slot {
+                continue;
+            }
+            if self.is_trailer(&head) {
+                return Ok(None);
+            }
+            if self.check(offset, &head).is_ok() {
+                (self.number, self.slot) = (head.number.saturating_add(1), head.end);
+                return Ok(Some(self.chunk_of(offset, &head)));
+            }
+        }
+    }
+
+    /// Reads a chunk's head and what it has, whatever it is.
+    fn read_chunk(&mut self) -> Result<ChunkHead, Wrong> {
+        let offset = self.at;
+        self.chunk.resize(ALIGN, 0);
+        read_all(self.from, self.at, &mut self.chunk)?;
+        self.at += ALIGN as u64;
+        let head = self.chunk.first_chunk::<CHUNK_HEAD>();
+        let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
+        let head = head.map_err(|reason| damaged(offset, reason))?;
+        let end = CHUNK_HEAD + head.bytes as usize;
+        self.chunk.resize(end + padding(end), 0);
+        let rest = &mut self.chunk[ALIGN..];
+        read_all(self.from, self.at, rest)?;
+        self.at += rest.len() as u64;
+        if crc32fast::hash(&self.chunk[CHUNK_HEAD..end]) != head.sum {
+            return Err(damaged(offset, "the checksum of the chunk differs"));
+        }
+        if self.chunk[end..].iter().any(|&byte| byte != 0) {
+            return Err(damaged(offset + end as u64, "behind the chunk are not zeros"));
+        }
+        Ok(head)
+    }
+
+    /// Whether it is what ends a file.
+    fn is_trailer(&self, head: &ChunkHead) -> bool {
+        let (slots, _) = self.slots();
+        (head.first, head.end, head.entries, head.bytes) == (slots, slots, 0, 0)
+    }
+
+    fn chunk_of(&self, offset: u64, head: &ChunkHead) -> Chunk<'_> {
+        let all = &self.chunk[CHUNK_HEAD..CHUNK_HEAD + head.bytes as usize];
+        let (entries, objects) = all.split_at(head.entries as usize * ENTRY);
+        Chunk { offset, slots: head.first..head.end, entries: entries.as_chunks().0, objects }
+    }
+
+    /// Whether a chunk is what it can be, entry by entry.
+    fn check(&self, offset: u64, head: &ChunkHead) -> Result<(), Wrong> {
+        let (slots, _) = self.slots();
+        let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
+        if head.first > head.end || head.end > slots || !is_border(head.end) {
+            return Err(damaged(offset, "the chunk ends where none can"));
+        }
+        let chunk = self.chunk_of(offset, head);
+        let (mut checked, mut bytes) = (Checked { floor: head.first, live: (0, 0) }, 0);
+        for (nth, entry) in chunk.entries.iter().enumerate() {
+            let at = offset + (CHUNK_HEAD + nth * ENTRY) as u64;
+            let wrong = |reason| damaged(at, format!("entry {nth}: {reason}"));
+            let entry = Entry::decode(entry).ok_or_else(|| wrong("it is of no known kind"))?;
+            let object = usize::try_from(entry.bytes()).ok().and_then(|len| {
+                let object = chunk.objects.get(bytes..)?.get(..len)?;
+                bytes += len;
+                Some(object)
+            });
+            let object = object.ok_or_else(|| wrong("the chunk has not so many bytes"))?;
+            self.check_entry(&mut checked, head, entry, object).map_err(wrong)?;
+        }
+        if bytes == chunk.objects.len() {
+            return Ok(());
+        }
+        Err(damaged(offset, "the chunk has bytes that are no entry's"))
+    }
+
+    fn check_entry(
+        &self,
+        checked: &mut Checked,
+        head: &ChunkHead,
+        entry: Entry,
+        object: &[u8],
+    ) -> Result<(), &'static str> {
+        let Entry { slot, kind, priority, live, .. } = entry;
+        let (first, slots) = (slot & !(self.layout.slots() - 1), self.layout.slots());
+        if !checked.admits(slot, head.end, first) {
+            return Err("its slot does not come after the one before");
+        }
+        let algorithm = self.algorithms.get(priority as usize);
+        let is_known = algorithm.is_some_and(Option::is_some) && priority & !PRIORITY == 0;
+        match kind {
+            Kind::Pattern if (priority, live) == (0, 0) => {}
+            Kind::Slot if live == 0 && is_known && is_object(object.len()) => {}
+            Kind::Block if self.layout.has_blocks() && slot == first && is_known => {
+                let stored = Stored::new(object, priority, slots);
+                let stored = stored.filter(|_| object.len() <= self.layout.block_bytes());
+                let (members, live) = (stored.map(|of| of.members), Members::of(live));
+                let has = |nth| members.is_some_and(|members| members.has(nth));
+                let is_there = |nth| slot.checked_add(nth).is_some_and(|slot| slot < head.end);
+                if live == Members::default() || !live.iter().all(|nth| has(nth) && is_there(nth)) {
+                    return Err("the block has not the slots it says");
+                }
+                *checked = Checked { floor: slot, live: (slot, live.bits()) };
+                return Ok(());
+            }
+            _ => return Err("it can't be"),
+        }
+        checked.floor = slot + 1;
+        Ok(())
+    }
+}
+
+/// What entries said so far: the lowest slot that may come, and the live slots of the last block.
+struct Checked {
+    floor: u32,
+    live: (u32, u16),
+}
+
+impl Checked {
+    fn admits(&self, slot: u32, end: u32, first: u32) -> bool {
+        let (block, live) = self.live;
+        let is_live = live != 0 && block == first && Members::of(live).has(slot - first);
+        (self.floor..end).contains(&slot) && !is_live
+    }
+}
+
+/// Whether a slot's object may have so many bytes.
+fn is_object(len: usize) -> bool {
+    (1..=BLOCK).contains(&len) && slot::held(len) != Held::Same
+}
+
+impl<'c> Chunk<'c> {
+    /// Its entries, and the object of each.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Entry, &'c [u8])> {
+        let (entries, objects) = (self.entries.iter(), self.objects);
+        entries.filter_map(Entry::decode).scan(objects, |rest, entry| {
+            let (object, behind) = rest.split_at_checked(entry.bytes() as usize)?;
+            *rest = behind;
+            Some((entry, object))
+        })
+    }
+}
+
+fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), Wrong> {
+    let mut at = at;
+    while !buf.is_empty() {
+        match from.read(buf) {
+            Ok(0) => return Err(damaged(at, "the file ends here, and must not")),
+            Ok(read) => {
+                at += read as u64;
+                buf = &mut buf[read..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Wrong::Io(error)),
+        }
+    }
+    Ok(())
+}
+
+/// The bytes behind the head: dictionaries, their sum, zeros.
+fn read_dictionaries(from: &mut dyn Read, head: &Head) -> Result<Vec<u8>, Wrong> {
+    let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
+    let (bytes, at) = (lens.iter().sum::<usize>(), HEAD as u64);
+    let is_sum = head.bytes as usize == HEAD + bytes + size_of::<u32>();
+    if lens.iter().any(|&bytes| bytes > DICTIONARY_MAX) || !is_sum {
+        return Err(damaged(12, "dictionaries can't have so many bytes"));
+    }
+    // As many as there are, not as many as are said.
+    let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
+    let mut read = Vec::new();
+    from.take(all as u64).read_to_end(&mut read).map_err(Wrong::Io)?;
+    if read.len() < all {
+        return Err(damaged(at + read.len() as u64, "the file ends here, and must not"));
+    }
+    let sum = read[bytes..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
+    let zeros = read.split_off(bytes + size_of::<u32>());
+    read.truncate(bytes);
+    if sum != Some(crc32fast::hash(&read)) || zeros.iter().any(|&byte| byte != 0) {
+        return Err(damaged(at, "the checksum of the dictionaries differs"));
+    }
+    Ok(read)
+}
+
+fn algorithms(head: &Head, mut dictionaries: &[u8]) -> Result<AlgorithmList, Wrong> {
+    let mut list = AlgorithmList::default();
+    for (nth, (name, bytes)) in head.algorithms.iter().enumerate() {
+        let (dictionary, rest) = dictionaries.split_at(*bytes as usize);
+        dictionaries = rest;
+        let at = 36 + (nth * (NAME + 4)) as u64;
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        if name.is_empty() && nth > 0 && dictionary.is_empty() {
+            continue;
+        }
+        let name = String::from_utf8_lossy(name);
+        let codec = zcomp::by_name(&name).map_err(|error| damaged(at, error.to_string()))?;
+        let dictionary = Some(dictionary).filter(|bytes| !bytes.is_empty());
+        let dictionary = dictionary.map(Dictionary::new).transpose();
+        let dictionary = dictionary.map_err(|error| damaged(at, error.to_string()))?;
+        list[nth] = Some(Algorithm { codec, params: Params { level: None, dictionary } });
+    }
+    Ok(list)
+}

@@ -1,0 +1,308 @@
+//! Writes what a device holds as a saved file.
+
+use super::aside::Aside;
+use super::format::{
+    ALGORITHMS, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME, padding,
+};
+use crate::algorithms::Algorithm;
+use crate::blocks::Members;
+use crate::cold::{Away, Fetched, Place};
+use crate::layout::Whose;
+use crate::slot::{self, PRIORITY};
+use crate::stat::Held;
+use crate::table::Table;
+use crate::{BLOCK, Error};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::path::Path;
+use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old, Pin};
+
+/// Room that there must be for a block and all its slots.
+const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
+
+/// What was saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Slots that hold something.
+    pub slots: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// Saves to a file, which takes its place when it is whole.
+pub(crate) fn save_file<E: BesideSlot>(table: &Table<E>, path: &Path) -> Result<Saved, Error> {
+    let job = table.shared.jobs.begin()?;
+    let failed = |error: io::Error| Error::path("save to", path, &error);
+    let mut aside = Aside::new(path).map_err(failed)?;
+    let saved = Saver::new(table, &mut aside).save();
+    drop(job);
+    match saved {
+        Ok(saved) => aside.finish().map(|()| saved).map_err(failed),
+        Err(failure) => {
+            aside.abandon();
+            Err(failure.at(path))
+        }
+    }
+}
+
+/// Saves to wherever.
+pub(crate) fn save_to<E: BesideSlot>(
+    table: &Table<E>,
+    out: &mut dyn Write,
+) -> Result<Saved, Error> {
+    let _job = table.shared.jobs.begin()?;
+    Saver::new(table, out).save().map_err(|failure| failure.at(Path::new("-")))
+}
+
+/// Why nothing was saved.
+enum Failure {
+    Out(io::Error),
+    Device(Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Out(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Device(error)
+    }
+}
+
+impl Failure {
+    fn at(self, path: &Path) -> Error {
+        match self {
+            Failure::Out(error) => Error::path("save to", path, &error),
+            Failure::Device(error) => error,
+        }
+    }
+}
+
+/// Why a block is begun again.
+enum Again {
+    /// A slot has become part of it, where it had no word to be pinned.
+    Moved,
+    /// With this from the backing store.
+    Fetch(Away),
+    /// It can't be read.
+    Never(Error),
+}
+
+/// A save under way.
+struct Saver<'t, E: BesideSlot> {
+    table: &'t Table<E>,
+    out: &'t mut dyn Write,
+    id: u64,
+    saved: Saved,
+    number: u32,
+    /// Where the chunk begins.
+    first: u32,
+    entries: Vec<u8>,
+    objects: Vec<u8>,
+}
+
+impl<'t, E: BesideSlot> Saver<'t, E> {
+    fn new(table: &'t Table<E>, out: &'t mut dyn Write) -> Self {
+        Saver {
+            table,
+            out,
+            id: RandomState::new().build_hasher().finish(),
+            saved: Saved::default(),
+            number: 0,
+            first: 0,
+            entries: Vec::with_capacity(CHUNK_HEAD + CHUNK_MAX / 8),
+            objects: Vec::with_capacity(CHUNK_MAX),
+        }
+    }
+
+    fn save(mut self) -> Result<Saved, Failure> {
+        self.header()?;
+        let layout = self.table.shared.layout;
+        let (mut next, mut blocks) = (Some(0), Vec::new());
+        while let Some(from) = next {
+            next = self.table.pool.look_at_some(from, |word, _, _| {
+                let block = match layout.whose(word) {
+                    Whose::Slot(slot) => layout.block_of(slot),
+                    Whose::Block(block) => block,
+                };
+                if blocks.last() != Some(&block) {
+                    blocks.push(block);
+                }
+            });
+            // Words that are made meanwhile can be shown late.
+            blocks.sort_unstable();
+            blocks.dedup();
+            // A block whose words are in two leaves comes with the second one, too.
+            let last = blocks.pop_if(|_| next.is_some());
+            for (nth, &block) in blocks.iter().enumerate() {
+                // The next one comes from memory while this one is copied.
+                if let Some(&next) = blocks.get(nth + 1) {
+                    self.table.pool.prefetch(layout.first_word(next));
+                }
+                self.block(block)?;
+            }
+            blocks.clear();
+            blocks.extend(last);
+        }
+        for block in blocks {
+            self.block(block)?;
+        }
+        let end = (self.table.shared.disksize / BLOCK as u64) as u32;
+        if !self.entries.is_empty() || self.first < end {
+            self.chunk(end)?;
+        }
+        self.chunk(end)?;
+        self.out.flush()?;
+        Ok(self.saved)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.saved.bytes += bytes.len() as u64;
+        Ok(self.out.write_all(bytes)?)
+    }
+
+    fn header(&mut self) -> Result<(), Failure> {
+        let shared = &self.table.shared;
+        let of = |algorithm: &Option<Algorithm>| {
+            let Some(Algorithm { codec, params }) = algorithm else { return Default::default() };
+            let mut name = [0; NAME];
+            name[..codec.name().len()].copy_from_slice(codec.name().as_bytes());
+            (name, params.dictionary.as_ref().map_or(0, |of| of.bytes().len() as u32))
+        };
+        let algorithms: [_; ALGORITHMS] = shared.algorithms.each_ref().map(of);
+        let mut dictionaries = Vec::new();
+        for Algorithm { params, .. } in shared.algorithms.iter().flatten() {
+            dictionaries.extend(params.dictionary.iter().flat_map(|of| of.bytes()));
+        }
+        let sum = crc32fast::hash(&dictionaries);
+        dictionaries.extend(sum.to_le_bytes());
+        let bytes = HEAD + dictionaries.len();
+        let (disksize, order) = (shared.disksize, shared.layout.order());
+        let head = Head { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
+        dictionaries.resize(dictionaries.len() + padding(bytes), 0);
+        self.write(&head.encode())?;
+        self.write(&dictionaries)
+    }
+
+    /// Adds a block, and its slots.
+    fn block(&mut self, block: u32) -> Result<(), Failure> {
+        let layout = self.table.shared.layout;
+        if self.entries.len() + self.objects.len() + BLOCK_MOST > CHUNK_MAX {
+            self.chunk(layout.first_slot(block))?;
+        }
+        let (entries, objects) = (self.entries.len(), self.objects.len());
+        let mut fetched = Vec::new();
+        while let Err(again) = self.try_block(block, &fetched) {
+            self.entries.truncate(entries);
+            self.objects.truncate(objects);
+            match again {
+                Again::Moved => {}
+                Again::Fetch(away) => fetched.push(away.fetch(layout.first_slot(block))?),
+                Again::Never(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn try_block(&mut self, block: u32, fetched: &[Fetched]) -> Result<(), Again> {
+        let (table, layout) = (self.table, self.table.shared.layout);
+        let (first, mut live) = (layout.first_slot(block), Members::default());
+        let pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
+        if let Some(pin) = &pin
+            && let word = layout.block_word(block)
+            && let Content::Object { bytes, mark } = self.here(word, pin, fetched)?
+        {
+            live = table.live(block);
+            self.add(first, Kind::Block, mark, live.bits(), bytes);
+        }
+        let here = |nth: &u32| !live.has(*nth);
+        for slot in (0..layout.slots()).filter(here).map(|nth| first + nth) {
+            let word = layout.word(slot);
+            // Most of a block's slots hold nothing of their own: no pin for those.
+            if table.pool.look_at(word, |old, _| old).is_none_or(|old| old == Old::Inline(0)) {
+                continue;
+            }
+            let pin = table.pool.pin(word);
+            if slot::is_in_block(pin.content()) {
+                return Err(Again::Moved);
+            }
+            match self.here(word, &pin, fetched)? {
+                Content::Object { bytes, mark } if slot::held(bytes.len()) != Held::Same => {
+                    self.add(slot, Kind::Slot, mark, 0, bytes);
+                }
+                content => {
+                    if let Some(pattern) = slot::pattern(content) {
+                        let entry = Entry {
+                            slot,
+                            kind: Kind::Pattern,
+                            priority: 0,
+                            live: 0,
+                            value: pattern,
+                        };
+                        entry.encode(&mut self.entries);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a word holds that is pinned, or what is to be fetched of it.
+    fn here<'c>(
+        &self,
+        word: u32,
+        pin: &'c Pin<'_, E>,
+        fetched: &'c [Fetched],
+    ) -> Result<Content<'c>, Again> {
+        let content = pin.content();
+        self.table.verify(word, content, pin.beside()).map_err(Again::Never)?;
+        let Some(place) = Place::of_content(content) else { return Ok(content) };
+        let is_it = |of: &&Fetched| (of.away.word, of.away.place) == (word, place);
+        match (fetched.iter().find(is_it), &self.table.shared.store) {
+            (Some(of), _) => Ok(Content::Object { bytes: &of.bytes, mark: place.priority }),
+            (None, Some(store)) => Err(Again::Fetch(store.hold(place, word))),
+            (None, None) => Ok(content),
+        }
+    }
+
+    fn add(&mut self, slot: u32, kind: Kind, mark: u8, live: u16, bytes: &[u8]) {
+        let value = bytes.len() as u64;
+        Entry { slot, kind, priority: mark & PRIORITY, live, value }.encode(&mut self.entries);
+        self.objects.extend_from_slice(bytes);
+    }
+
+    /// Writes what was added as a chunk, which has all up to slot `end`.
+    fn chunk(&mut self, end: u32) -> Result<(), Failure> {
+        let bytes = self.entries.len() + self.objects.len();
+        for entry in self.entries.as_chunks::<ENTRY>().0.iter().filter_map(Entry::decode) {
+            let is_block = entry.kind == Kind::Block;
+            self.saved.slots += if is_block { entry.live.count_ones().into() } else { 1 };
+        }
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&self.entries);
+        sum.update(&self.objects);
+        let head = ChunkHead {
+            id: self.id,
+            number: self.number,
+            entries: (self.entries.len() / ENTRY) as u32,
+            bytes: bytes as u32,
+            sum: sum.finalize(),
+            first: self.first,
+            end,
+        };
+        let (mut entries, mut objects) =
+            (std::mem::take(&mut self.entries), std::mem::take(&mut self.objects));
+        entries.splice(..0, head.encode());
+        objects.resize(objects.len() + padding(CHUNK_HEAD + bytes), 0);
+        self.write(&entries)?;
+        self.write(&objects)?;
+        entries.clear();
+        objects.clear();
+        (self.entries, self.objects) = (entries, objects);
+        (self.number, self.first) = (self.number + 1, end);
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Cold data compressed again: what is chosen, what is kept, and that it all reads as before.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use support::data::data;
+use support::load::seed;
+use support::shadow::Shadow;
+use zram::{Algorithm, BLOCK, Config, Device, Error, Recompress, Recompressed, Selection, Which};
+use zsmalloc::{Geometry, KernelGeometry};
+
+fn config(bytes: u64) -> Config {
+    let codec = |name| Some(Algorithm::new(zcomp::by_name(name).unwrap()));
+    Config { recompression: [codec("lz4hc"), None, codec("zstd")], ..Config::new(bytes).unwrap() }
+}
+
+fn device(bytes: u64) -> Device {
+    Device::new(config(bytes)).unwrap()
+}
+
+fn which(which: Which, priority: usize) -> Recompress {
+    Recompress { selection: Selection::of(which), priority, ..Recompress::default() }
+}
+
+/// A slot that zstd makes much smaller than lz4 does: few symbols, no repetitions.
+fn symbols(rng: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| b"acgt"[rng.usize(..4)]).collect()
+}
+
+fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| rng.u8(..)).collect()
+}
+
+fn letters(device: &Device) -> Vec<String> {
+    device.block_state().map(|state| state.to_string()[33..].to_owned()).collect()
+}
+
+#[test]
+fn what_becomes_smaller_is_kept_and_what_does_not_is_marked() {
+    let mut rng = Rng::with_seed(1);
+    let mut shadow = Shadow::of(device(1 << 20), 0, 1 << 20);
+    shadow.write(0, &symbols(&mut rng, BLOCK)).unwrap();
+    shadow.write(BLOCK, &noise(&mut rng, BLOCK)).unwrap();
+    shadow.write(2 * BLOCK, &[7; BLOCK]).unwrap();
+    let before = shadow.device.mm_stat();
+    assert_eq!(shadow.device.recompress(&which(Which::Idle, 3)), Ok(Recompressed::default()));
+    shadow.device.mark_idle().unwrap();
+    shadow.compare(BLOCK, 1);
+    let done = shadow.device.recompress(&which(Which::Idle, 3)).unwrap();
+    let after = shadow.device.mm_stat();
+    assert_eq!((done.tried, done.smaller, done.touched), (1, 1, 0));
+    assert_eq!(before.compr_data_size - after.compr_data_size, done.saved_bytes);
+    assert_eq!(letters(&shadow.device), ["....r.", "..h...", "s....."]);
+    let done = shadow.device.recompress(&which(Which::Huge, 3)).unwrap();
+    assert_eq!((done.tried, done.smaller), (1, 0));
+    assert_eq!(letters(&shadow.device), ["....r.", "..h..n", "s....."]);
+    // Neither is tried again.
+    assert_eq!(shadow.device.recompress(&which(Which::All, 3)), Ok(Recompressed::default()));
+    shadow.compare(0, 1 << 20);
+    shadow.write(10, &[1; 100]).unwrap();
+    assert_eq!(letters(&shadow.device), ["......", "..h..n", "s....."]);
+    shadow.compare(0, 1 << 20);
+    shadow.device.check();
+}
+
+#[test]
+fn the_largest_come_first_and_only_those_above_a_threshold() {
+    let mut rng = Rng::with_seed(2);
+    let device = device(1 << 20);
+    for (slot, len) in [(0, 500), (1, 4000), (2, 2000), (3, 3000)] {
+        let mut bytes = symbols(&mut rng, BLOCK);
+        bytes[len..].fill(0);
+        device.write(slot * BLOCK as u64, &bytes).unwrap();
+    }
+    let r = |max_pages, threshold| Recompress { max_pages, threshold, ..which(Which::All, 3) };
+    let priorities = || device.block_state().map(|state| state.priority).collect::<Vec<_>>();
+    device.recompress(&r(Some(1), None)).unwrap();
+    assert_eq!(priorities(), [0, 3, 0, 0]);
+    device.recompress(&r(Some(2), Some(1100))).unwrap();
+    assert_eq!(priorities(), [0, 3, 3, 3]);
+    device.recompress(&r(None, Some(1100))).unwrap();
+    assert_eq!(priorities(), [0, 3, 3, 3]);
+    let only = Selection { slots: vec![5..=9, 0..=0], ..Selection::default() };
+    device.recompress(&Recompress { selection: only, priority: 3, ..r(None, None) }).unwrap();
+    assert_eq!(priorities(), [3, 3, 3, 3]);
+    for priority in [0, 2, 4] {
+        assert_eq!(
+            device.recompress(&which(Which::All, priority)),
+            Err(Error::NoAlgorithm { priority })
+        );
+    }
+}
+
+#[test]
+fn random_data_read_as_before_in_every_geometry_and_block() {
+    let geometries = [Geometry::default(), Geometry::Kernel(KernelGeometry::default())];
+    for (nth, geometry) in geometries.into_iter().enumerate() {
+        for block in [BLOCK, 4 * BLOCK, 16 * BLOCK] {
+            let mut rng = Rng::with_seed(seed(3 + nth as u64));
+            let config = Config { geometry, block, ..config(2 << 20) };
+            let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, 2 << 20);
+            for round in 0..400 {
+                let at = rng.usize(..2 << 20);
+                let len = rng.usize(..=(40 * BLOCK).min((2 << 20) - at));
+                let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
+                match rng.u32(..10) {
+                    0..3 => shadow.write(at, &symbols(&mut rng, len)).unwrap(),
+                    3..6 => shadow.write(at, &data(&mut rng, len)).unwrap(),
+                    6 => shadow.discard(at, len),
+                    7 => shadow.device.mark_idle().unwrap(),
+                    8 => drop(shadow.device.compact()),
+                    _ => {
+                        let kind = [Which::All, Which::Idle, Which::Huge][rng.usize(..3)];
+                        let priority = [1, 3][rng.usize(..2)];
+                        shadow.device.recompress(&which(kind, priority)).unwrap();
+                    }
+                }
+                if round % 50 == 0 {
+                    shadow.compare(0, 2 << 20);
+                    shadow.device.check();
+                }
+            }
+            shadow.compare(0, 2 << 20);
+            shadow.device.check();
+            let done = shadow.device.recompress(&which(Which::All, 3)).unwrap();
+            assert!(done.smaller > 0 && done.touched == 0, "{done:?}");
+            shadow.compare(0, 2 << 20);
+            shadow.device.check();
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Cold data written back: that they read as before, that their places are free again, and what happens at faults.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::data::data;
+use support::faulty::Faulty;
+use support::load::child::in_child;
+use support::load::{is_long, seed};
+use support::shadow::Shadow;
+use zram::{BLOCK, Backing, BackingFile, Config, Damage, Device, Error, Selection, Which};
+
+const BYTES: usize = 2 << 20;
+
+fn with(backing: Arc<dyn Backing>, block: usize) -> Config {
+    Config { block, backing: Some(backing), ..Config::new(BYTES as u64).unwrap() }
+}
+
+fn shadow(backing: &Arc<Faulty>, block: usize) -> Shadow<Device> {
+    Shadow::of(Device::new(with(backing.clone(), block)).unwrap(), 0, BYTES)
+}
+
+fn fill(shadow: &mut Shadow<Device>, rng: &mut Rng) {
+    for at in (0..BYTES).step_by(16 * BLOCK) {
+        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, BLOCK)).collect();
+        shadow.write(at, &bytes).unwrap();
+    }
+}
+
+fn all() -> Selection {
+    Selection::default()
+}
+
+#[test]
+fn what_is_written_back_reads_as_before_and_is_freed() {
+    for block in [BLOCK, 4 * BLOCK, 16 * BLOCK] {
+        let mut rng = Rng::with_seed(seed(21));
+        let backing = Arc::new(Faulty::new(2 * BYTES));
+        let mut shadow = shadow(&backing, block);
+        fill(&mut shadow, &mut rng);
+        let before = shadow.device.mm_stat();
+        let done = shadow.device.write_back(&all()).unwrap();
+        let (after, stat) = (shadow.device.mm_stat(), shadow.device.bd_stat());
+        assert_eq!(after.orig_data_size, before.orig_data_size);
+        assert_eq!(done.bytes, before.compr_data_size - after.compr_data_size);
+        assert!(after.compr_data_size <= 8 * after.same_pages, "{after:?}");
+        assert_eq!((stat.bd_count, stat.bd_writes), (done.blocks, done.blocks));
+        assert!(done.blocks * 4096 <= done.bytes * 105 / 100 + 4096, "{done:?} is not packed");
+        shadow.device.check();
+        shadow.compare(0, BYTES);
+        assert!(shadow.device.bd_stat().bd_reads > 0);
+        assert_eq!(shadow.device.bd_stat().bd_count, stat.bd_count, "a read leaves it there");
+        // In part, whole, discarded, zeroed.
+        for round in 0..300 {
+            let (at, len) = (rng.usize(..BYTES - 9000), rng.usize(..9000));
+            let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
+            match rng.u32(..6) {
+                0 => shadow.discard(at, len),
+                1 => shadow.write_zeroes(at, len).unwrap(),
+                2 => drop(shadow.device.write_back(&Selection::of(Which::Idle)).unwrap()),
+                3 => shadow.device.mark_idle().unwrap(),
+                _ => shadow.write(at, &data(&mut rng, len)).unwrap(),
+            }
+            if round % 30 == 0 {
+                shadow.device.check();
+                shadow.compare(0, BYTES);
+            }
+        }
+        shadow.compare(0, BYTES);
+        shadow.device.compact();
+        shadow.device.check();
+
+        let mut file = Vec::new();
+        shadow.device.save_to(&mut file).unwrap();
+        let other = Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
+        other.restore_from(&mut &file[..], Damage::Refuse).unwrap();
+        Shadow { device: other, base: 0, bytes: shadow.bytes.clone() }.compare(0, BYTES);
+
+        shadow.discard(0, BYTES);
+        shadow.device.check();
+        assert_eq!(shadow.device.bd_stat().bd_count, 0);
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_every_nth_operation_fails() {
+    let mut rng = Rng::with_seed(seed(22));
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    for nth in 1..=100 {
+        let block = [BLOCK, 4 * BLOCK][nth as usize % 2];
+        let mut shadow = shadow(&backing, block);
+        fill(&mut shadow, &mut rng);
+        backing.fail_every(nth);
+        for _ in 0..10 {
+            match shadow.device.write_back(&all()) {
+                Ok(_) => {}
+                Err(error) => {
+                    assert!(matches!(error, Error::Backing { .. }) && error.errno() == 5);
+                    assert!(error.to_string().contains("stays in memory"), "{error}");
+                }
+            }
+            for _ in 0..5 {
+                let at = rng.usize(..BYTES - 5000);
+                let bytes = data(&mut rng, 5000);
+                let device = &shadow.device;
+                match device.write(at as u64, &bytes) {
+                    Ok(()) => shadow.bytes[at..at + 5000].copy_from_slice(&bytes),
+                    Err(Error::Backing { .. }) => {
+                        backing.every.store(0, Relaxed);
+                        shadow.adopt(at, &bytes);
+                        backing.fail_every(nth);
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+                let at = rng.usize(..BYTES - 5000);
+                let mut back = vec![0; 5000];
+                match shadow.device.read(at as u64, &mut back) {
+                    Ok(()) => assert!(back == shadow.bytes[at..at + 5000]),
+                    Err(error) => {
+                        assert!(matches!(error, Error::Backing { .. }) && error.errno() == 5);
+                    }
+                }
+            }
+        }
+        let stat = shadow.device.bd_stat();
+        assert!(nth > 50 || stat.failed_reads + stat.failed_writes > 0, "{nth}: {stat:?}");
+        // When the fault ends, all works again.
+        backing.fail_every(0);
+        shadow.compare(0, BYTES);
+        shadow.device.check();
+        shadow.device.write_back(&all()).unwrap();
+        shadow.compare(0, BYTES);
+    }
+}
+
+#[test]
+fn a_full_store_ends_the_job_and_no_data() {
+    let mut rng = Rng::with_seed(seed(23));
+    let backing = Arc::new(Faulty::new(20 * BLOCK));
+    let mut shadow = shadow(&backing, BLOCK);
+    fill(&mut shadow, &mut rng);
+    assert_eq!(shadow.device.write_back(&all()), Err(Error::BackingFull));
+    assert_eq!(Error::BackingFull.errno(), 28);
+    let stat = shadow.device.bd_stat();
+    assert!((17..=20).contains(&stat.bd_count), "{stat:?}");
+    shadow.compare(0, BYTES);
+    shadow.discard(0, BYTES / 2);
+    shadow.device.check();
+    assert_eq!(shadow.device.write_back(&all()), Err(Error::BackingFull));
+    shadow.compare(0, BYTES);
+    shadow.device.check();
+    backing.errno.store(28, Relaxed);
+    shadow.discard(0, BYTES);
+    fill(&mut shadow, &mut rng);
+    backing.fail_every(1);
+    assert_eq!(shadow.device.write_back(&all()).unwrap_err().errno(), 28);
+    backing.fail_every(0);
+    shadow.compare(0, BYTES);
+}
+
+#[test]
+fn a_stuck_store_holds_up_no_one_else() {
+    let mut rng = Rng::with_seed(seed(24));
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let config = Config { streams: Some(1), ..with(backing.clone(), BLOCK) };
+    let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, BYTES);
+    fill(&mut shadow, &mut rng);
+    let half = Selection { slots: vec![0..=255], ..Selection::default() };
+    shadow.device.write_back(&half).unwrap();
+    backing.stick(true);
+    thread::scope(|scope| {
+        let device = &shadow.device;
+        let away: Vec<_> =
+            device.block_state().filter(|of| of.is_written_back && of.index >= 4).collect();
+        let slots: Vec<_> = away.iter().map(|of| of.index).take(20).collect();
+        let expected = &shadow.bytes;
+        for slot in slots {
+            scope.spawn(move || {
+                let mut back = [0; BLOCK];
+                device.read(slot * BLOCK as u64, &mut back).unwrap();
+                assert!(back == expected[slot as usize * BLOCK..][..BLOCK]);
+                device.write(slot * BLOCK as u64 + 7, &[1]).unwrap();
+            });
+        }
+        scope.spawn(|| device.write_back(&all()).unwrap());
+        thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        for slot in 256..500 {
+            let mut back = [0; BLOCK];
+            device.read(slot * BLOCK as u64, &mut back).unwrap();
+            assert!(back == expected[slot as usize * BLOCK..][..BLOCK]);
+            device.write(slot * BLOCK as u64, &back).unwrap();
+        }
+        device.discard(0, 4 * BLOCK as u64).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert_eq!(device.write_back(&all()), Err(Error::Busy));
+        in_child(|| {
+            let away = Error::LeftBehind;
+            let mut back = [0; BLOCK];
+            let found = (4..256).map(|slot| device.read(slot * BLOCK as u64, &mut back));
+            assert!(found.filter_map(Result::err).all(|error| error == away));
+            device.discard(0, BYTES as u64).unwrap();
+        });
+        backing.stick(false);
+    });
+    shadow.device.check();
+}
+
+#[test]
+fn damaged_data_are_not_given_out() {
+    let mut rng = Rng::with_seed(seed(25));
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let mut shadow = shadow(&backing, BLOCK);
+    let bytes = b"something to find ".repeat(300);
+    shadow.write(0, &bytes[..BLOCK]).unwrap();
+    shadow.device.write_back(&all()).unwrap();
+    fill(&mut shadow, &mut rng);
+    shadow.write(0, &bytes[..BLOCK]).unwrap();
+    shadow.device.write_back(&Selection { slots: vec![0..=0], ..all() }).unwrap();
+    backing.damages.store(true, Relaxed);
+    let error = shadow.device.read(0, &mut [0; 10]).unwrap_err();
+    assert_eq!((error.errno(), &error), (5, &Error::Checksum { slot: 0 }));
+    assert!(shadow.device.write(5, &[1]).is_err());
+    // What is read back otherwise than it was written does not leave memory.
+    let done = shadow.device.write_back(&all());
+    assert!(matches!(done, Err(Error::Backing { .. })), "{done:?}");
+    backing.damages.store(false, Relaxed);
+    shadow.compare(0, BYTES);
+    shadow.device.check();
+}
+
+#[test]
+fn a_file_takes_what_the_objects_take() {
+    let path = std::env::temp_dir().join(format!("uzram-writeback-{}", std::process::id()));
+    let file = Arc::new(BackingFile::create(&path, 8 << 20).unwrap());
+    let mut shadow = Shadow::of(Device::new(with(file, BLOCK)).unwrap(), 0, BYTES);
+    let mut rng = Rng::with_seed(seed(26));
+    fill(&mut shadow, &mut rng);
+    let done = shadow.device.write_back(&all()).unwrap();
+    let on_disk = std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&path).unwrap()) * 512;
+    assert!(on_disk <= done.bytes * 105 / 100 + 8192, "{on_disk} for {done:?}");
+    shadow.compare(0, BYTES);
+    assert_eq!(BackingFile::open(&path).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    let rounds = if is_long() { 2000 } else { 100 };
+    for _ in 0..rounds {
+        let at = rng.usize(..BYTES - 9000);
+        shadow.write(at, &data(&mut rng, 9000)).unwrap();
+        shadow.device.write_back(&Selection::of(Which::All)).unwrap();
+    }
+    shadow.compare(0, BYTES);
+    shadow.device.check();
+    std::fs::remove_file(&path).unwrap();
+}

@@ -164,7 +164,14 @@ impl<E: BesideSlot> Table<E> {
         };
         let layout = self.shared.layout;
         let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
-        let ended = Chosen::new(self, takes).try_for_each(|word| work.add(word));
+        let mut chosen = Chosen::new(self, takes).peekable();
+        let ended = std::iter::from_fn(|| {
+            let word = chosen.next()?;
+            // The next one comes from memory while this one is copied.
+            chosen.peek().inspect(|&&next| self.pool.prefetch(next));
+            Some(word)
+        })
+        .try_for_each(|word| work.add(word));
         work.close();
         work.sync_group();
         work.commit_group();

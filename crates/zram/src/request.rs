@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::{BLOCK, Error, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Exclusive, Old, Pin};
+use zsmalloc::{BesideSlot, Content, Exclusive, Old, Pin};
 
 /// Runs of slots that a discard frees before it gives its stream back.
 const RUNS: usize = 128;
@@ -138,8 +138,14 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let pins = self.table.pool.pins(slots(offset, buf.len()));
         for (part, pin) in parts(offset, buf.len()).zip(pins) {
             let (at, buf) = (part.within.start, &mut buf[part.request.clone()]);
-            let content = self.here(part.slot, pin.content(), pin.beside());
-            let content = content.inspect_err(|stop| stop.count(&self.share.failed_reads))?;
+            let content = match pin.content() {
+                // What is here and has no sum, as most have not, is spared the way of an error.
+                object @ Content::Object { .. } if !E::SUMMED => object,
+                other => {
+                    let here = self.here(part.slot, other, pin.beside());
+                    here.inspect_err(|stop| stop.count(&self.share.failed_reads))?
+                }
+            };
             let read = slot::decode(content, at, buf, &mut self.workspace, part.slot);
             read.inspect_err(|_| self.share.failed_reads.add(1))?;
             self.share.of_slots.count_read(part.is_whole());

@@ -49,11 +49,7 @@ impl<E: BesideSlot> Table<E> {
     }
 
     pub(crate) fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
-        let layout = self.shared.layout;
-        let locked = self.pool.lock(layout.block_word(block));
-        let word = locked.map_err(|error| self.shared.full(layout.first_slot(block), error))?;
-        word.beside().stamp(seconds);
-        Ok(word)
+        self.lock_word(self.shared.layout.block_word(block), seconds)
     }
 
     /// The object of a block, if it has one.

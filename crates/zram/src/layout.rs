@@ -6,6 +6,7 @@
 //! ```
 //! A block's word comes before those of its slots, so that all lie in a line of memory or two.
 
+use crate::parts::cut;
 use crate::{BLOCK, Error};
 use std::ops::Range;
 use zsmalloc::ORDER_MAX;
@@ -113,20 +114,8 @@ impl Layout {
 
     /// The blocks that `len` bytes at `offset` touch.
     pub(crate) fn pieces(self, offset: u64, len: usize) -> impl Iterator<Item = Piece> {
-        let bytes = self.block_bytes();
-        let mut done = 0;
-        std::iter::from_fn(move || {
-            let at = offset + done as u64;
-            let start = (at % bytes as u64) as usize;
-            let here = (bytes - start).min(len - done);
-            let piece = Piece {
-                block: (at / bytes as u64) as u32,
-                within: start..start + here,
-                request: done..done + here,
-            };
-            done += here;
-            (here > 0).then_some(piece)
-        })
+        let pieces = cut(offset, len, self.block_bytes());
+        pieces.map(|(block, within, request)| Piece { block, within, request })
     }
 }
 

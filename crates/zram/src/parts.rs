@@ -28,21 +28,29 @@ impl Part {
     }
 }
 
-/// The slots that `len` bytes at `offset` touch.
-pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+/// The units of so many bytes that `len` bytes at `offset` touch: the number of each, the bytes within it, and those
+/// within the request.
+#[inline]
+pub(crate) fn cut(
+    offset: u64,
+    len: usize,
+    unit: usize,
+) -> impl Iterator<Item = (u32, Range<usize>, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = offset + done as u64;
-        let start = (at % BLOCK as u64) as usize;
-        let here = (BLOCK - start).min(len - done);
-        let part = Part {
-            slot: (at / BLOCK as u64) as u32,
-            within: start..start + here,
-            request: done..done + here,
-        };
+        let start = (at % unit as u64) as usize;
+        let here = (unit - start).min(len - done);
+        let request = done..done + here;
         done += here;
-        (here > 0).then_some(part)
+        (here > 0).then(|| ((at / unit as u64) as u32, start..start + here, request))
     })
+}
+
+/// The slots that `len` bytes at `offset` touch.
+#[inline]
+pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+    cut(offset, len, BLOCK).map(|(slot, within, request)| Part { slot, within, request })
 }
 
 /// Their numbers.

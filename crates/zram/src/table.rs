@@ -141,8 +141,14 @@ impl<E: BesideSlot> Table<E> {
 
     /// Locks a slot that is written to.
     pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
-        let locked = self.pool.lock(self.shared.layout.word(slot));
-        let word = locked.map_err(|error| self.shared.full(slot, error))?;
+        self.lock_word(self.shared.layout.word(slot), seconds)
+    }
+
+    /// The same of a word, a slot's or a block's.
+    #[inline]
+    pub(crate) fn lock_word(&self, index: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+        let full = |error| self.shared.full(self.shared.layout.slot_of(index), error);
+        let word = self.pool.lock(index).map_err(full)?;
         word.beside().stamp(seconds);
         Ok(word)
     }

@@ -109,17 +109,15 @@ impl<E: BesideSlot> Request<'_, E> {
     fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
         let table = self.table;
         let live = table.live(block);
-        if live == Members::default() && Place::of_content(word.content()).is_some() {
+        let is_away = Place::of_content(word.content()).is_some();
+        let stored = table.stored(block, word.content());
+        if live == Members::default() && (is_away || matches!(stored, Ok(Some(_)))) {
             replace(table, self.share, (block, word), None);
             return;
         }
         // What is away keeps its dead slots until all are.
-        let Ok(Some(stored)) = table.stored(block, word.content()) else { return };
+        let Ok(Some(stored)) = stored else { return };
         let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
-        if live == Members::default() {
-            replace(table, self.share, (block, word), None);
-            return;
-        }
         let is_worth = || {
             let (all, all_dead) = table.shared.counters.in_objects();
             dead * DEAD_SHARE >= count || all_dead * DEAD_SHARE_OF_ALL > all
@@ -136,11 +134,7 @@ impl<E: BesideSlot> Request<'_, E> {
         for _ in 0..BLOCKS {
             let made = pool.first_made(layout.word(next as u32).into()).unwrap_or(u64::MAX);
             let made = made.min(u32::MAX.into()) as u32;
-            let slot = match layout.whose(made) {
-                Whose::Slot(slot) => slot,
-                Whose::Block(block) => layout.first_slot(block),
-            };
-            let start = u64::from(slot).clamp(next, slots.end);
+            let start = u64::from(layout.slot_of(made)).clamp(next, slots.end);
             if start == slots.end {
                 next = slots.end;
                 break;

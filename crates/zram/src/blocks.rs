@@ -1,21 +1,27 @@
 //! Requests on a device whose blocks are several slots.
 //!
 //! ```text
-//!   block's word   | object: slots 0, 1, 3 |             a block written whole is one object
-//!   slots' words   | in block | in block | 7777... | in block |     same-filled ones are not in it
-//!                  | in block | object   | 7777... | nothing  |     then 1 was written, and 3 discarded
+//!   block's word   | object: slots 0, 1, 3 |           a block written whole is one object
+//!   slots' words   | -      | -      | 7777... | - |   same-filled ones are not in it; the others' words are empty, or not there
+//!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
-//! A slot's word alone says where its data are. B1: it changes from or to *in block* with the block's word locked
-//! exclusively, else with its own lock alone. B2: while a slot is in its block, the block's object has it. B3: the block's
-//! word is locked before those of its slots, and one who has a slot's locked waits for no block's. So who has the block
-//! pinned finds in it whatever slots are in it; a reader who finds a slot in a block that he has not got pinned, as
-//! there was none, begins again.
+//! A slot's word says where its data are; an empty one, as one that was never made, says *as the block has it*. B2: while
+//! a block has an object, all its slots with empty words are in that; those that hold nothing are holes. While it has
+//! none, they hold nothing.
+//!
+//! B1: a slot's word becomes empty, or is empty no more, with its block's word locked exclusively; or with its own lock
+//! alone, if with that the block's word was seen to be vacant. Who locks a block to give it an object then locks the
+//! words of its slots that there are: so of the two, one sees the other. B3: the block's word is locked before those of
+//! its slots, and one who has a slot's locked waits for no block's. So who has a block's word pinned finds in its object
+//! what has an empty word. A reader who could not pin it, as there was none, asks [`Table::holds_nothing`] for empty
+//! words, and begins again if a block was made meanwhile.
 //!
 //! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew without them.
 
 mod cache;
 mod object;
 mod part;
+mod walk;
 mod whole;
 
 pub(crate) use cache::{Cache, Versions};
@@ -25,27 +31,67 @@ use crate::cold::Place;
 use crate::stat::{Held, Share};
 use crate::streams::BlockStream;
 use crate::table::Table;
-use crate::{Error, fill};
+use crate::{Error, slot};
 use cache::Decoded;
+use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{BesideSlot, Content, Exclusive, Old, Room};
 
 impl<E: BesideSlot> Table<E> {
-    /// What a slot's word holds at this moment.
-    fn held_by(&self, slot: u32) -> Old {
-        let held = self.pool.look_at(self.shared.layout.word(slot), |held, _| held);
-        held.unwrap_or(Old::Inline(0))
+    /// Whether a slot's word is empty at this moment, or not there.
+    pub(crate) fn is_empty_word(&self, slot: u32) -> bool {
+        self.pool.look_at(slot, |held, _| held).is_none_or(|held| held == Old::Inline(0))
     }
 
-    /// Whether a slot is in its block: for as long as the block's word is pinned or locked, else at this moment.
-    pub(crate) fn is_in_block(&self, slot: u32) -> bool {
-        self.held_by(slot) == Old::Inline(fill::IN_BLOCK)
-    }
-
-    /// The slots that are in a block whose word is pinned or locked.
+    /// The slots that are in a block which has an object: for as long as its word is pinned or locked, else at this moment.
     pub(crate) fn live(&self, block: u32) -> Members {
+        let slots = (0..).zip(self.shared.layout.slots_of(block));
+        let live = slots.filter(|&(_, slot)| self.is_empty_word(slot));
+        live.fold(Members::default(), |live, (nth, _)| live.with(nth))
+    }
+
+    /// Whether a slot's block has something to say of it, or someone is about to give it that: where the slot's word is
+    /// locked and this says no, it stays so until that is unlocked (B1).
+    pub(crate) fn has_block(&self, slot: u32) -> bool {
+        let layout = self.shared.layout;
+        if !layout.has_blocks() {
+            return false;
+        }
+        // After the slot's word was locked: see `lock_words_of`.
+        fence(SeqCst);
+        !self.pool.is_vacant(layout.block_word(layout.block_of(slot)))
+    }
+
+    /// Whether a slot whose word was found empty holds nothing, though its block's word could not be pinned. If not, it has
+    /// a block by now.
+    pub(crate) fn holds_nothing(&self, slot: u32) -> bool {
+        let (layout, versions) = (self.shared.layout, &self.shared.versions);
+        let block = layout.block_of(slot);
+        let version = versions.now(block);
+        // A block that had the slot in between, and is gone by now, has raised the version (B4).
+        let has_no_word = || self.pool.look_at(layout.block_word(block), |_, _| ()).is_none();
+        has_no_word() && self.is_empty_word(slot) && has_no_word() && versions.now(block) == version
+    }
+
+    /// The slots that are in a block whose word is locked.
+    pub(crate) fn live_in(&self, block: u32, word: &Exclusive<'_, E>) -> Members {
+        match word.content() {
+            Content::Inline(0) => Members::default(),
+            _ => self.live(block),
+        }
+    }
+
+    /// Locks the words that there are of some slots of a block, whose own is locked.
+    pub(crate) fn lock_words_of(
+        &self,
+        block: u32,
+        some: Members,
+    ) -> impl Iterator<Item = (u32, Exclusive<'_, E>)> {
+        // After the block's word was locked: who has a slot's locked by now, and found the block's vacant, is waited
+        // for; who locks one later finds the block's locked.
+        fence(SeqCst);
         let first = self.shared.layout.first_slot(block);
-        let slots = (0..self.shared.layout.slots()).filter(|nth| self.is_in_block(first + nth));
-        slots.fold(Members::default(), Members::with)
+        let slots = some.iter().map(move |nth| first + nth);
+        slots.filter_map(|slot| Some((slot, self.pool.lock_existing(slot)?)))
     }
 
     pub(crate) fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
@@ -89,26 +135,40 @@ fn decoded<'b, E: BesideSlot>(
     Ok((decoded, packer))
 }
 
-/// Gives a block's word what it is to hold, and counts it; what it held.
-pub(crate) fn replace<'t, E: BesideSlot>(
-    table: &Table<E>,
-    share: &Share,
-    (block, word): (u32, Exclusive<'t, E>),
-    new: Option<(Room<'t>, &[u8], u8)>,
-) -> Old {
-    let slots = table.shared.layout.slots();
-    let held_before = held(word.content(), slots);
-    table.shared.versions.raise(block);
-    let (old, held_now) = match new {
-        Some((room, bytes, mark)) => {
-            let now = held(Content::Object { bytes, mark }, slots);
-            (table.commit(word, room, bytes, mark), now)
+/// What is to be changed of a block whose word is locked.
+pub(crate) struct Change<'t, 'b, E: BesideSlot, W> {
+    pub(crate) block: (u32, Exclusive<'t, E>),
+    /// Words of its slots, and what they are to hold.
+    pub(crate) words: W,
+    /// The object, and its mark; none, where nothing is to be in it.
+    pub(crate) new: Option<(Room<'t>, &'b [u8], u8)>,
+    /// How many slots are in it, before and afterwards.
+    pub(crate) live: [u32; 2],
+}
+
+impl<'t, E: BesideSlot, W: IntoIterator<Item = (Exclusive<'t, E>, u64)>> Change<'t, '_, E, W> {
+    /// Changes it, and counts that; what the block's word held.
+    pub(crate) fn make(self, table: &'t Table<E>, share: &Share) -> Old {
+        let (slots, (block, word)) = (table.shared.layout.slots(), self.block);
+        table.shared.versions.raise(block);
+        for (word, payload) in self.words {
+            let old = word.set_inline(payload);
+            share.changed(slot::held_before(old), slot::held_inline(payload));
+            table.gone(old);
         }
-        None => (word.set_inline(0), Held::Nothing),
-    };
-    share.changed(held_before, held_now);
-    table.gone(old);
-    old
+        let held_before = held(word.content(), slots);
+        let (old, held_now) = match self.new {
+            Some((room, bytes, mark)) => {
+                let now = held(Content::Object { bytes, mark }, slots);
+                (table.commit(word, room, bytes, mark), now)
+            }
+            None => (word.set_inline(0), Held::Nothing),
+        };
+        share.changed(held_before, held_now);
+        share.changed_live(self.live);
+        table.gone(old);
+        old
+    }
 }
 
 /// What a block's word holds.

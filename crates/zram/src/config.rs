@@ -112,14 +112,14 @@ impl Config {
         self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
-    /// Slots of the device.
-    pub(crate) fn slots(&self, layout: Layout) -> Result<u64, Error> {
-        let slots = self.disksize.div_ceil(BLOCK as u64);
+    /// The device's words.
+    pub(crate) fn layout(&self) -> Result<Layout, Error> {
+        let layout = Layout::new(self.block, self.disksize.div_ceil(BLOCK as u64))?;
         // Slots and blocks are numbered in 32 bits.
-        if slots == 0 || layout.words(slots) > u32::MAX as u64 {
+        if layout.all_slots() == 0 || layout.words() > u32::MAX as u64 {
             return Err(Error::Disksize { bytes: self.disksize, block: self.block });
         }
-        Ok(slots)
+        Ok(layout)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::blocks::Versions;
 use crate::cold::{BdStat, Jobs, Recompress, Recompressed, Selection, Store, WrittenBack};
-use crate::layout::Layout;
 use crate::save::{Damage, Restored, Saved};
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
@@ -181,8 +180,7 @@ impl Device {
 
     /// The same, from slot `slot` on.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
-        let word = u32::try_from(slot).map(|slot| self.table.shared().layout.word(slot));
-        BlockState::new(&*self.table, word.map_or(u64::MAX, u64::from))
+        BlockState::new(&*self.table, slot)
     }
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
@@ -307,8 +305,7 @@ impl Device {
 
 /// The device's table of slots, with an `E` beside each.
 fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
-    let layout = Layout::new(config.block)?;
-    let slots = config.slots(layout)?;
+    let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
     let store = config.backing.clone().map(|backing| Arc::new(Store::new(backing)));
@@ -321,7 +318,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         ..page::Config::default()
     };
     let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
-    let pool = Arc::new(Core::with_slots_and(pool, layout.words(slots))?);
+    let pool = Arc::new(Core::with_slots_and(pool, layout.words())?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }
@@ -329,7 +326,7 @@ fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error>
         counters: Counters::new(streams.len()),
         streams,
         total: total.clone(),
-        disksize: slots * BLOCK as u64,
+        disksize: layout.all_slots() * BLOCK as u64,
         layout,
         versions: Versions::new(layout.has_blocks()),
         huge_size: pool.table().huge_size(0),
@@ -390,8 +387,10 @@ mod tests {
             let mut back = vec![0; 8 * BLOCK];
             table.read(0, &mut back).unwrap();
             assert_eq!(back[16..], bytes[16..8 * BLOCK]);
-            damage(&table, 5);
-            let slot = u64::from(table.shared.layout.slot_of(5));
+            let layout = table.shared.layout;
+            let word = layout.first_word(layout.block_of(5));
+            damage(&table, word);
+            let slot = u64::from(layout.slot_of(word));
             let damaged = Error::Checksum { slot };
             assert_eq!(table.read(slot * BLOCK as u64, &mut [0; 9]), Err(damaged.clone()));
             assert_eq!(table.write(slot * BLOCK as u64 + 1, &[7]), Err(damaged.clone()));

@@ -4,10 +4,10 @@
 //!
 //! ```text
 //!   58 57   56 ... 0
-//!   | 0 0 |    0     |   nothing is stored: the slot reads as zeros
+//!   | 0 0 |    0     |   the slot is as its block has it, see [`crate::blocks`]: where that has nothing, nothing is stored
 //!   | 0 1 |  value   |   the pattern is the value, its sign extended
 //!   | 1 0 |  value   |   the pattern is the value's low 32 bits, twice
-//!   | 1 1 |    0     |   none: the slot's data are in its block's object
+//!   | 1 1 |    0     |   nothing is stored, whatever the block has: the slot reads as zeros
 //!   | 1 1 | 1  place |   none: they are in the backing store, see [`crate::cold`]
 //! ```
 
@@ -15,8 +15,8 @@ const KIND_SHIFT: u32 = 57;
 const SIGNED: u64 = 1;
 const TWICE: u64 = 2;
 
-/// The payload of a slot whose data are in its block's object.
-pub(crate) const IN_BLOCK: u64 = 3 << KIND_SHIFT;
+/// The payload of a slot that holds nothing, where its block has an object.
+pub(crate) const HOLE: u64 = 3 << KIND_SHIFT;
 /// What payloads have that name a place in the backing store.
 pub(crate) const AWAY: u64 = 7 << (KIND_SHIFT - 1);
 

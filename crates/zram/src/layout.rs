@@ -1,10 +1,10 @@
 //! Which word of the pool is whose.
 //!
 //! ```text
-//!   blocks of one slot:    | slot 0 | slot 1 | slot 2 | ...
-//!   larger ones, here 4:   | block 0 | slot 0 | slot 1 | slot 2 | slot 3 | block 1 | slot 4 | ...
+//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   no blocks' words where a block is one slot
 //! ```
-//! A block's word comes before those of its slots, so that all lie in a line of memory or two.
+//! Words are made as they are used, near others that are: so what is stored by blocks has no words of slots, and what is
+//! stored by slots none of blocks.
 
 use crate::parts::cut;
 use crate::{BLOCK, Error};
@@ -15,6 +15,7 @@ use zsmalloc::ORDER_MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     order: u32,
+    all_slots: u64,
 }
 
 /// Whose a word is.
@@ -35,10 +36,10 @@ pub(crate) struct Piece {
 }
 
 impl Layout {
-    /// For blocks of `bytes` bytes.
-    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
+    /// Of `all_slots` slots, in blocks of `bytes` bytes.
+    pub(crate) fn new(bytes: usize, all_slots: u64) -> Result<Self, Error> {
         let order = (bytes / BLOCK).checked_ilog2().unwrap_or(0);
-        let layout = Layout { order };
+        let layout = Layout { order, all_slots };
         let is_one = order <= ORDER_MAX && layout.block_bytes() == bytes;
         if is_one { Ok(layout) } else { Err(Error::Block { bytes }) }
     }
@@ -61,8 +62,14 @@ impl Layout {
         BLOCK << self.order
     }
 
-    /// Words for so many slots.
-    pub(crate) fn words(self, slots: u64) -> u64 {
+    /// Slots of the device.
+    pub(crate) fn all_slots(self) -> u64 {
+        self.all_slots
+    }
+
+    /// Words of all slots and blocks.
+    pub(crate) fn words(self) -> u64 {
+        let slots = self.all_slots;
         let blocks = if self.has_blocks() { slots.div_ceil(self.slots().into()) } else { 0 };
         slots + blocks
     }
@@ -77,30 +84,26 @@ impl Layout {
         slot >> self.order
     }
 
-    /// The word of a block.
-    pub(crate) fn block_word(self, block: u32) -> u32 {
-        (block << self.order) + block
+    /// The slots of a block that the device has.
+    pub(crate) fn slots_of(self, block: u32) -> Range<u32> {
+        let first = self.first_slot(block);
+        first..(u64::from(first) + u64::from(self.slots())).min(self.all_slots) as u32
     }
 
-    /// The first word of a block: its own, or its only slot's.
+    /// The word of a block. A slot's word has the slot's number.
+    pub(crate) fn block_word(self, block: u32) -> u32 {
+        self.all_slots as u32 + block
+    }
+
+    /// The word in which what is written to a block begins: its own, or its only slot's.
     pub(crate) fn first_word(self, block: u32) -> u32 {
         if self.has_blocks() { self.block_word(block) } else { block }
     }
 
-    /// The word of a slot.
-    #[inline]
-    pub(crate) fn word(self, slot: u32) -> u32 {
-        if self.has_blocks() { slot + self.block_of(slot) + 1 } else { slot }
-    }
-
     pub(crate) fn whose(self, word: u32) -> Whose {
-        if !self.has_blocks() {
-            return Whose::Slot(word);
-        }
-        let stride = self.slots() + 1;
-        match (word / stride, word % stride) {
-            (block, 0) => Whose::Block(block),
-            (block, nth) => Whose::Slot(self.first_slot(block) + nth - 1),
+        match u64::from(word).checked_sub(self.all_slots) {
+            None => Whose::Slot(word),
+            Some(block) => Whose::Block(block as u32),
         }
     }
 
@@ -126,28 +129,31 @@ mod tests {
     #[test]
     fn every_word_is_someones() {
         for order in 0..=ORDER_MAX {
-            let layout = Layout::new(BLOCK << order).unwrap();
-            let mut words = Vec::new();
-            for slot in 0..100 {
-                if layout.has_blocks() && slot % layout.slots() == 0 {
-                    let block = layout.block_of(slot);
-                    words.push((layout.block_word(block), Whose::Block(block)));
-                }
-                words.push((layout.word(slot), Whose::Slot(slot)));
+            let layout = Layout::new(BLOCK << order, 100).unwrap();
+            let mut owners: Vec<_> = (0..100).map(Whose::Slot).collect();
+            if layout.has_blocks() {
+                owners.extend((0..100u32.div_ceil(1 << order)).map(Whose::Block));
             }
-            for (nth, &(word, whose)) in words.iter().enumerate() {
-                assert_eq!((word as usize, layout.whose(word)), (nth, whose), "order {order}");
+            for (word, &owner) in (0..).zip(&owners) {
+                assert_eq!(layout.whose(word), owner, "order {order}");
+                let (of_it, first) = match owner {
+                    Whose::Slot(slot) => (slot, slot),
+                    Whose::Block(block) => (layout.block_word(block), layout.first_slot(block)),
+                };
+                assert_eq!((of_it, layout.slot_of(word)), (word, first));
             }
-            assert_eq!(layout.words(100), words.len() as u64);
+            assert_eq!(layout.words(), owners.len() as u64);
+            let last = layout.block_of(99);
+            assert_eq!(layout.slots_of(last), layout.first_slot(last)..100);
         }
         for bytes in [0, 1, 4095, 4097, 12288, 1 << 17] {
-            assert_eq!(Layout::new(bytes).unwrap_err(), Error::Block { bytes });
+            assert_eq!(Layout::new(bytes, 1).unwrap_err(), Error::Block { bytes });
         }
     }
 
     #[test]
     fn requests_are_cut_at_blocks() {
-        let layout = Layout::new(4 * BLOCK).unwrap();
+        let layout = Layout::new(4 * BLOCK, 100).unwrap();
         let found: Vec<_> = layout.pieces(3 * 4096 + 5, 5 * 4096).collect();
         let expected = [
             Piece { block: 0, within: 3 * 4096 + 5..4 * 4096, request: 0..4091 },

@@ -34,24 +34,30 @@ pub(crate) struct Request<'t, E: BesideSlot> {
     pub(crate) fetched: &'t [Fetched],
 }
 
-/// Frees the slots that `len` bytes at `offset` cover whole.
-pub(crate) fn free_whole<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) {
+/// Frees the slots that `len` bytes at `offset` cover whole. An error says that some were not, of blocks that are covered
+/// in part: each of those needs a word.
+pub(crate) fn free_whole<E: BesideSlot>(
+    table: &Table<E>,
+    offset: u64,
+    len: u64,
+) -> Result<(), Error> {
     let slots = whole_slots(offset, len);
-    let mut next = slots.start;
+    let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
         // The stream, not used otherwise, is given back now and then, for those who wait.
         let mut request = Request::begin(table);
         next = match table.shared.layout.has_blocks() {
             false => request.free_some(next..slots.end),
-            true => request.free_some_in_blocks(next..slots.end),
+            true => request.free_some_in_blocks(next..slots.end, &mut done),
         };
     }
+    done
 }
 
-/// Makes `len` bytes at `offset` zeros. Whole slots are freed first, which needs no memory; those at the ends are
-/// written, which may fail.
+/// Makes `len` bytes at `offset` zeros. Whole slots are freed first; those at the ends are written.
 pub(crate) fn zero<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Result<(), Error> {
-    free_whole(table, offset, len);
+    let freed = free_whole(table, offset, len);
+    freed.inspect_err(|_| Request::begin(table).share.failed_writes.add(1))?;
     let (whole, end) = (whole_slots(offset, len), offset + len);
     let [first, last] = [whole.start, whole.end].map(|slot| (slot * BLOCK as u64).min(end));
     stop::run(table, |request| request.zero_part(offset, first))?;
@@ -113,7 +119,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     fn try_write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<bool, Stop> {
-        if self.layout().has_blocks() && self.table.is_in_block(part.slot) {
+        if self.table.has_block(part.slot) && self.table.is_empty_word(part.slot) {
             return self.write_in_block(part, data);
         }
         match data {
@@ -123,7 +129,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
                 self.rewrite(word, part, data)
             }
             // One that holds nothing is left alone.
-            None => match self.table.pool.lock_existing(self.layout().word(part.slot)) {
+            None => match self.table.pool.lock_existing(part.slot) {
                 Some(word) if slot::held_now(word.content()) != Held::Nothing => {
                     word.beside().stamp(self.seconds);
                     self.rewrite(word, part, None)
@@ -199,12 +205,12 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let Workspace { codecs, scratch, is_alike, .. } = &mut *self.workspace;
         if *is_alike {
             // The place that the slot will go to comes from memory while it is compressed.
-            self.table.pool.prefetch(self.table.shared.layout.word(slot));
+            self.table.pool.prefetch(slot);
         }
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
         let word = self.table.lock(slot, self.seconds)?;
-        if slot::is_in_block(word.content()) {
+        if word.content() == Content::Inline(0) && self.table.has_block(slot) {
             return Ok(false);
         }
         let old = put(self.table, self.share, (slot, word), encoded, ACCESSED)?;
@@ -220,12 +226,11 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         part: &Part,
         data: Option<&[u8]>,
     ) -> Result<bool, Stop> {
-        if slot::is_in_block(word.content()) {
+        if word.content() == Content::Inline(0) && self.table.has_block(part.slot) {
             return Ok(false);
         }
         let mut slot = [0; BLOCK];
-        let content =
-            self.here(self.layout().word(part.slot), word.content(), Some(word.beside()))?;
+        let content = self.here(part.slot, word.content(), Some(word.beside()))?;
         slot::decode(content, 0, &mut slot, &mut self.workspace, part.slot)?;
         part.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;

@@ -1,7 +1,7 @@
 //! A slot's data: what lies in its word and its object, and back.
 
 use crate::cold::Place;
-use crate::fill::{self, IN_BLOCK};
+use crate::fill;
 use crate::stat::Held;
 use crate::streams::Workspace;
 use crate::{BLOCK, Error};
@@ -60,11 +60,6 @@ pub(crate) fn are_alike(old: Old, len: usize) -> bool {
     }
 }
 
-/// Whether a slot's data are in its block's object.
-pub(crate) fn is_in_block(content: Content<'_>) -> bool {
-    content == Content::Inline(IN_BLOCK)
-}
-
 /// Writes the slot's bytes from `at` on into `buf`. `slot` is its number, for the error.
 pub(crate) fn decode(
     content: Content<'_>,
@@ -116,11 +111,10 @@ pub(crate) fn held(len: usize) -> Held {
 }
 
 pub(crate) fn held_inline(payload: u64) -> Held {
-    match payload {
-        IN_BLOCK => Held::InBlock,
-        _ if Place::from_payload(payload).is_some() => Held::Away,
-        _ if fill::from_payload(payload).is_some() => Held::Same,
-        _ => Held::Nothing,
+    match Place::from_payload(payload) {
+        Some(_) => Held::Away,
+        None if fill::from_payload(payload).is_some() => Held::Same,
+        None => Held::Nothing,
     }
 }
 

@@ -115,8 +115,6 @@ pub(crate) enum Held {
     Same,
     Compressed(usize),
     Raw,
-    /// The slot's data are in its block.
-    InBlock,
     /// In the backing store.
     Away,
     /// A block's object.
@@ -132,7 +130,7 @@ pub(crate) enum Held {
 }
 
 impl Held {
-    /// Whether it is a slot's that holds something.
+    /// Whether it is what a slot holds, not its block.
     fn is_slot(self) -> bool {
         !matches!(self, Held::Nothing | Held::Block { .. } | Held::BlockAway { .. })
     }
@@ -142,7 +140,7 @@ impl Held {
         match self {
             Held::Compressed(bytes) | Held::Block { bytes, .. } => bytes,
             Held::Raw => crate::BLOCK,
-            Held::Nothing | Held::Same | Held::InBlock => 0,
+            Held::Nothing | Held::Same => 0,
             Held::Away | Held::BlockAway { .. } => 0,
         }
     }
@@ -231,7 +229,13 @@ impl Share {
         self.raw.add(differs(Held::raw));
         self.raw_ever.add(new.raw());
         self.in_objects.add(differs(Held::in_object));
-        self.in_blocks.add(differs(|held| (held == Held::InBlock).into()));
+    }
+
+    /// Counts the slots that are in a block's object, before and afterwards.
+    pub(crate) fn changed_live(&self, [before, after]: [u32; 2]) {
+        let more = i64::from(after) - i64::from(before);
+        self.slots.add(more);
+        self.in_blocks.add(more);
     }
 }
 

@@ -6,10 +6,13 @@ use crate::layout::Whose;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
 use crate::stat::{Counters, Held, MmStat};
 use crate::table::{AnyTable, Table};
-use crate::{Error, blocks, clock};
+use crate::{Error, blocks, clock, fill};
 use std::fmt;
 use std::vec;
 use zsmalloc::{BesideSlot, Content, Old};
+
+/// Blocks that are looked at together.
+const STATES: usize = 64;
 
 /// A slot that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,27 +102,34 @@ impl Iterator for BlockState<'_> {
 }
 
 impl<E: BesideSlot> Table<E> {
-    /// The states of some slots whose words are at `from` and behind; from where to go on, if there may be more.
+    /// The states of some slots from `from` on, those of some blocks; from where to go on, if there may be more.
     pub(crate) fn states_from(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
         let layout = self.shared.layout;
-        let mut in_blocks = Vec::new();
-        let next = self.pool.look_at_some(from, |word, held, beside| {
-            let Whose::Slot(slot) = layout.whose(word) else { return };
-            let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
-            if kind == Held::InBlock {
-                in_blocks.push(some.len());
-            }
-            some.push(SlotState::new(slot, kind, mark, beside.stamped()));
-        });
-        // What there is to say of a slot in a block is its block's. Where it has left it, it holds something else.
-        for at in in_blocks {
-            let slot = some[at].index as u32;
-            let pin = self.pool.pin(layout.block_word(layout.block_of(slot)));
-            let held = blocks::held(pin.content(), layout.slots());
-            let accessed = pin.beside().and_then(BesideSlot::stamped);
-            some[at] = SlotState::new(slot, held, slot::mark_of(pin.content()), accessed);
+        let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
+        for block in blocks.by_ref().take(STATES) {
+            let slots = layout.slots_of(block).filter(|&slot| u64::from(slot) >= from);
+            let pin = layout.has_blocks().then(|| self.pool.pin(layout.block_word(block)));
+            let pin = pin.filter(|pin| pin.content() != Content::Inline(0));
+            // What there is to say of a slot in a block is its block's.
+            let of_block = |slot| {
+                let content = pin.as_ref()?.content();
+                let accessed = pin.as_ref()?.beside().and_then(BesideSlot::stamped);
+                let held = blocks::held(content, layout.slots());
+                Some(SlotState::new(slot, held, slot::mark_of(content), accessed))
+            };
+            some.extend(slots.filter_map(|slot| {
+                let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
+                match own.filter(|(held, _)| *held != Old::Inline(0)) {
+                    None => of_block(slot),
+                    Some((held, accessed)) => {
+                        let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
+                        let state = SlotState::new(slot, kind, mark, accessed);
+                        (kind != Held::Nothing).then_some(state)
+                    }
+                }
+            }));
         }
-        next
+        blocks.next().map(|block| layout.first_slot(block).into())
     }
 
     /// Marks slots idle, and blocks, those of at least that age or all.
@@ -156,49 +166,44 @@ impl<E: BesideSlot> Table<E> {
     pub(crate) fn check_words(&self) {
         let layout = self.shared.layout;
         let sums = Counters::new(1);
-        let (mut next, mut blocks, mut places) = (Some(0), Vec::new(), Vec::new());
-        while let Some(from) = next {
-            next = self.pool.look_at_some(from, |word, held, _| match layout.whose(word) {
-                Whose::Slot(slot) => {
-                    places.extend(Place::of(held));
-                    let held = slot::held_before(held);
-                    sums.share(0).changed(Held::Nothing, held);
-                    blocks.extend((held == Held::InBlock).then(|| layout.block_of(slot)));
-                }
-                Whose::Block(block) => blocks.push(block),
-            });
-        }
-        blocks.sort_unstable();
-        blocks.dedup();
-        for block in blocks {
-            let pin = self.pool.pin(layout.block_word(block));
-            if let Some(place) = Place::of_content(pin.content()) {
-                places.push(place);
+        let mut places = Vec::new();
+        for block in self.blocks_from(0) {
+            let pin = layout.has_blocks().then(|| self.pool.pin(layout.block_word(block)));
+            let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
+            for slot in layout.slots_of(block) {
+                let held = self.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
+                let is_hole = held == Old::Inline(fill::HOLE);
                 assert!(
-                    self.live(block) != Members::default(),
-                    "block {block} is away for nothing"
+                    !is_hole || content != Content::Inline(0),
+                    "slot {slot}: a hole in nothing"
                 );
-                let held = blocks::held(pin.content(), layout.slots());
-                sums.share(0).changed(Held::Nothing, held);
-                continue;
+                places.extend(Place::of(held));
+                sums.share(0).changed(Held::Nothing, slot::held_before(held));
             }
-            let members =
-                self.stored(block, pin.content()).map(|stored| stored.map(|of| of.members));
-            let (Ok(members), live) = (members, self.live(block)) else {
-                panic!("block {block}: {:?}", pin.content())
-            };
-            let members = members.unwrap_or_default();
-            assert!(
-                live.iter().all(|nth| members.has(nth)),
-                "block {block}: {live:?} in {members:?}"
-            );
-            let is_kept = pin.content() == Content::Inline(0) || live != Members::default();
-            assert!(is_kept, "block {block} has an object, but no slot");
-            sums.share(0).changed(Held::Nothing, blocks::held(pin.content(), layout.slots()));
+            if content != Content::Inline(0) {
+                places.extend(Place::of_content(content));
+                self.check_block(block, content);
+                sums.share(0).changed(Held::Nothing, blocks::held(content, layout.slots()));
+                sums.share(0).changed_live([0, self.live(block).count()]);
+            }
         }
         let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
         assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
         assert_eq!(self.shared.counters.in_objects(), sums.in_objects());
         self.shared.store.iter().for_each(|store| store.check(&places));
+    }
+
+    /// Asserts that a block holds something, and that its object, if it is here, has the slots that are in it.
+    fn check_block(&self, block: u32, content: Content<'_>) {
+        let live = self.live(block);
+        assert!(live != Members::default(), "block {block} has an object, but no slot");
+        if Place::of_content(content).is_none() {
+            let members = match self.stored(block, content) {
+                Ok(Some(stored)) => stored.members,
+                _ => panic!("block {block}: {content:?}"),
+            };
+            let others = live.without(members);
+            assert!(others == Members::default(), "block {block}: {others:?} not in {members:?}");
+        }
     }
 }

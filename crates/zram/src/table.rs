@@ -141,7 +141,7 @@ impl<E: BesideSlot> Table<E> {
 
     /// Locks a slot that is written to.
     pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
-        self.lock_word(self.shared.layout.word(slot), seconds)
+        self.lock_word(slot, seconds)
     }
 
     /// The same of a word, a slot's or a block's.
@@ -221,8 +221,7 @@ impl<E: BesideSlot> AnyTable for Table<E> {
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.shared.admit(offset, len)?;
-        request::free_whole(self, offset, len);
-        Ok(())
+        request::free_whole(self, offset, len)
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {

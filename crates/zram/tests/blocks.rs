@@ -554,3 +554,75 @@ fn impossible_blocks_are_refused() {
     let largest = |block| Device::new(config(block, 16 << 40)).unwrap_err().to_string();
     assert!(largest(BLOCK).contains("16 TiB") && largest(16 * BLOCK).contains("15 TiB"));
 }
+
+/// A slot in a block has no word: of 16 slots written as one, all that is known lies in 8 bytes.
+#[test]
+fn slots_in_blocks_cost_no_words() {
+    const SLOTS: usize = 1 << 15;
+    let block = 16 * BLOCK;
+    let device = device(block, SLOTS * BLOCK);
+    let overhead = || device.mem_total() - device.mm_stat().mem_used_total;
+    let before = overhead();
+    let mut rng = Rng::with_seed(5);
+    for at in (0..SLOTS * BLOCK).step_by(block) {
+        let bytes = noise(&mut rng, 64).repeat(block / 64);
+        device.write(at as u64, &bytes).unwrap();
+    }
+    let of_blocks = overhead() - before;
+    println!("{of_blocks} bytes beside the pool for {SLOTS} slots");
+    // With the maps and descriptors of the pool; words alone would be 8 bytes each.
+    assert!(of_blocks < SLOTS as u64 * 4, "{of_blocks} bytes for {SLOTS} slots");
+    // One that is written alone needs its word, and with all others the words of a leaf at most.
+    device.write(5 * BLOCK as u64, &noise(&mut rng, BLOCK)).unwrap();
+    assert!(overhead() - before < of_blocks + 3 * page_size() as u64);
+    // Nor is one needed to free all of a block.
+    device.discard(0, device.disksize()).unwrap();
+    device.check();
+    assert_eq!(device.mm_stat().orig_data_size, 0);
+}
+
+/// Words come and go while slots change between their blocks and words of their own, in every way there is.
+#[test]
+fn holes_are_kept_as_long_as_the_block() {
+    let block = 4 * BLOCK;
+    let device = device(block, 2 * block);
+    let mut rng = Rng::with_seed(6);
+    let whole = half(&mut rng, block);
+    let held = |expected: [bool; 4]| {
+        device.check();
+        let mut found = vec![0xee; block];
+        device.read(0, &mut found).unwrap();
+        let slots: Vec<u64> = device.block_state().map(|state| state.index).collect();
+        for (nth, is_there) in expected.into_iter().enumerate() {
+            let slot = nth * BLOCK..(nth + 1) * BLOCK;
+            match is_there {
+                true => assert!(found[slot.clone()] == whole[slot], "slot {nth}"),
+                false => assert!(found[slot].iter().all(|&byte| byte == 0), "slot {nth}"),
+            }
+            assert_eq!(slots.contains(&(nth as u64)), is_there, "slot {nth}");
+        }
+    };
+    let slot = |nth: usize| (nth * BLOCK) as u64;
+    device.write(0, &whole).unwrap();
+    held([true; 4]);
+    device.discard(slot(1), BLOCK as u64).unwrap();
+    held([true, false, true, true]);
+    // One with a word of its own becomes a hole, too: what the block has of it is old.
+    device.write(slot(2), &whole[2 * BLOCK..3 * BLOCK]).unwrap();
+    held([true, false, true, true]);
+    device.discard(slot(2), BLOCK as u64).unwrap();
+    held([true, false, false, true]);
+    device.write(slot(1) + 9, &whole[BLOCK + 9..2 * BLOCK]).unwrap();
+    device.write(slot(1), &whole[BLOCK..BLOCK + 9]).unwrap();
+    held([true, true, false, true]);
+    // The last of those in the object takes the object and the holes along.
+    device.discard(slot(0), BLOCK as u64).unwrap();
+    device.discard(slot(3), BLOCK as u64).unwrap();
+    held([false, true, false, false]);
+    device.write(0, &whole).unwrap();
+    held([true; 4]);
+    device.write_zeroes(slot(1), 2 * BLOCK as u64).unwrap();
+    held([true, false, false, true]);
+    device.discard(0, block as u64).unwrap();
+    held([false; 4]);
+}

@@ -212,6 +212,12 @@ impl<E: BesideSlot> Core<Slots<E>> {
         self.owner().words.with(index, |word, beside| look(Old::from(word.peek()), beside))
     }
 
+    /// Whether word `index` holds nothing, and no one has it locked who may be about to change that.
+    pub fn is_vacant(&self, index: u32) -> bool {
+        self.whole();
+        self.owner().words.with(index, |word, _| word.is_vacant()).unwrap_or(true)
+    }
+
     /// Shows `look` words that hold something, some from `index` on, locked or not; from where to go on, if there
     /// may be more. `look` must not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, &E)) -> Option<u64> {

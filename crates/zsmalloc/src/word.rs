@@ -125,6 +125,11 @@ impl Word {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Whether it is empty, and no one has it locked for a change.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.0.load(Ordering::Acquire) & !READERS == 0
+    }
+
     /// Unlocks the word, in a child that lost the threads that had locked it.
     pub(crate) fn unlock_lost(&self) {
         if self.0.load(Ordering::Relaxed) & LOCK != 0 {
@@ -328,9 +333,11 @@ mod tests {
     #[test]
     fn only_an_empty_word_is_claimed() {
         let word = Word::new(Value::EMPTY);
-        assert!(word.try_claim() && !word.try_claim());
+        assert!(word.is_vacant() && word.try_claim() && !word.try_claim() && !word.is_vacant());
         word.unlock_exclusive(Value::inline(1));
-        assert!(!word.try_claim());
+        assert!(!word.try_claim() && !word.is_vacant());
+        let read = Word::new(Value::EMPTY);
+        assert!(read.try_lock_shared().is_ok() && read.is_vacant());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests that a worker takes together: received by one call, answered by one.
 
+use super::buffer::Buffer;
 use super::execute::Executor;
 use super::export::ReplyStyle;
 use super::fault::End;
@@ -10,6 +11,7 @@ use super::reply::{Replies, SHORT_MAX, read_header};
 use super::request::{Command, Request};
 use super::stream::Stream;
 use super::wire::*;
+use std::io;
 use std::ops::Range;
 
 /// The longest read that is answered at once, and write that is received without memory shared with others.
@@ -28,7 +30,7 @@ const HEAVY: usize = 32 << 10;
 /// A worker's requests and its buffer.
 pub(crate) struct Batch<'l> {
     tasks: Vec<Task>,
-    buffer: Box<[u8]>,
+    buffer: Buffer,
     /// Bytes of the buffer that are payloads.
     payloads: usize,
     /// Bytes that replies will take at most.
@@ -47,16 +49,16 @@ struct Task {
 }
 
 impl<'l> Batch<'l> {
-    pub(crate) fn new() -> Self {
-        Batch {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Batch {
             tasks: Vec::with_capacity(REQUESTS),
-            buffer: vec![0; BUFFER].into(),
+            buffer: Buffer::new(BUFFER)?,
             payloads: 0,
             replies: 0,
             large: None,
             weight: 0,
             has_left: false,
-        }
+        })
     }
 
     /// Whether the client said that it would send no more.
@@ -131,7 +133,7 @@ impl<'l> Batch<'l> {
         if command.is_err() {
             input.skip(stream, len)?;
         } else if len > PART {
-            let mut buffer = large.get(len);
+            let mut buffer = large.get(len)?;
             buffer.fill(|payload, is_late| {
                 input.take(stream, payload, Patience::for_rest(len, is_late))
             })?;

@@ -53,7 +53,10 @@ struct Connection<'c, S> {
 
 /// Serves a client until it leaves or is left. `chosen` is called when it has its export.
 pub(crate) fn serve(service: &Service, stream: &impl Stream, chosen: impl FnOnce(&Terms)) -> End {
-    let mut input = Input::new();
+    let mut input = match Input::new() {
+        Ok(input) => input,
+        Err(error) => return End::Broken(error),
+    };
     let terms = match haggle(&service.exports, stream, &mut input) {
         Ok(terms) => terms,
         // Who only looked whether someone listens is not worth a word.
@@ -106,8 +109,9 @@ impl<S: Stream> Connection<'_, S> {
     /// Serves requests until there are no more.
     fn work(&self) {
         let _guard = HangUpOnPanic(self.stream);
-        let mut batch = Batch::new();
-        if let Err(end) = self.serve_all(&mut batch) {
+        let served =
+            Batch::new().map_err(End::from).and_then(|mut batch| self.serve_all(&mut batch));
+        if let Err(end) = served {
             if !matches!(end, End::Left) {
                 // Others may be waiting for the client.
                 self.stream.hang_up();

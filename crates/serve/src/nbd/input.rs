@@ -1,5 +1,6 @@
 //! What a client sent, as far as it was received: many requests at once, or a part of one.
 
+use super::buffer::Buffer;
 use super::fault::{End, Fault};
 use super::request::Request;
 use super::stream::Stream;
@@ -17,7 +18,7 @@ const REST_BYTES_PER_SECOND: u64 = 256 << 10;
 
 /// Received bytes that were not taken yet.
 pub(crate) struct Input {
-    buf: Box<[u8]>,
+    buf: Buffer,
     start: usize,
     end: usize,
 }
@@ -45,8 +46,8 @@ impl<'p> Patience<'p> {
 }
 
 impl Input {
-    pub(crate) fn new() -> Self {
-        Input { buf: vec![0; BUFFER].into(), start: 0, end: 0 }
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Input { buf: Buffer::new(BUFFER)?, start: 0, end: 0 })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -1,7 +1,9 @@
 //! Memory for long writes, which are stored only once they are here whole. All connections share it, and wait for it
 //! in turn: so many clients need no more of it than one.
 
+use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// All there is: one write of the longest.
@@ -29,15 +31,21 @@ struct State {
 /// A long write's memory.
 #[derive(Debug)]
 pub(crate) struct LargeBuffer<'l> {
+    bytes: Buffer,
+    share: Share<'l>,
+}
+
+/// What it takes of what all connections share.
+#[derive(Debug)]
+struct Share<'l> {
     large: &'l Large,
     since: Instant,
     len: usize,
-    bytes: Vec<u8>,
 }
 
 impl Large {
     /// Waits until there is room for `len` bytes.
-    pub(crate) fn get(&self, len: usize) -> LargeBuffer<'_> {
+    pub(crate) fn get(&self, len: usize) -> io::Result<LargeBuffer<'_>> {
         let mut state = self.state.lock();
         let turn = state.next;
         state.next += 1;
@@ -49,7 +57,8 @@ impl Large {
         drop(state);
         // The next in turn may fit beside this one.
         self.freed.notify_all();
-        LargeBuffer { large: self, since: Instant::now(), len, bytes: vec![0; len] }
+        let share = Share { large: self, since: Instant::now(), len };
+        Ok(LargeBuffer { bytes: Buffer::new(len)?, share })
     }
 }
 
@@ -63,12 +72,12 @@ impl LargeBuffer<'_> {
         &mut self,
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        let filled = fill(&mut bytes, &|| self.is_late());
-        self.bytes = bytes;
-        filled
+        let LargeBuffer { bytes, share } = self;
+        fill(bytes, &|| share.is_late())
     }
+}
 
+impl Share<'_> {
     /// Whether it was had for too long, seeing that others wait.
     fn is_late(&self) -> bool {
         let grace = GRACE + Duration::from_secs(self.len as u64 / BYTES_PER_SECOND);
@@ -80,7 +89,7 @@ impl LargeBuffer<'_> {
     }
 }
 
-impl Drop for LargeBuffer<'_> {
+impl Drop for Share<'_> {
     fn drop(&mut self) {
         self.large.state.lock().used -= self.len;
         self.large.freed.notify_all();

@@ -4,6 +4,7 @@
 //! any I/O; what requests do to a disk in `execute`; threads and locks in `connection`.
 
 mod batch;
+mod buffer;
 mod connection;
 mod execute;
 mod export;

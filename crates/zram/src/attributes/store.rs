@@ -62,7 +62,7 @@ pub(super) fn block_size(zram: &Zram, text: &str) -> Stored {
     let bytes = usize::try_from(size(name, text)?).unwrap_or(usize::MAX);
     zram.configure(name, |settings| {
         let refused = |error: Error| bad(name, text, BadValue::Invalid, &error.to_string());
-        Layout::new(bytes).map_err(refused)?;
+        Layout::new(bytes, 1).map_err(refused)?;
         settings.block = bytes;
         Ok(())
     })

@@ -1,10 +1,10 @@
 //! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another decompress once.
 //!
 //! Each is kept with the version of its block. Who changes a block's object raises the version first, with the block's
-//! word locked; who reads looks at it with the word pinned. So what has the version of now is what the object holds.
+//! word locked (B4); who reads looks at it with the word pinned. So what has the version of now is what the object holds.
 
 use super::object::Members;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 /// Bytes of decompressed blocks that a stream keeps, but for the least.
 const BYTES: usize = 64 << 10;
@@ -25,14 +25,15 @@ impl Versions {
         &self.0[block as usize % VERSIONS]
     }
 
-    /// The version in force while the block's word is pinned or locked.
+    /// The version in force while the block's word is pinned or locked. What is read after it, or before it, is there in that
+    /// order.
     pub(crate) fn now(&self, block: u32) -> u64 {
-        self.of(block).load(Relaxed)
+        self.of(block).load(Acquire)
     }
 
-    /// With the block's word locked.
+    /// With the block's word locked, before a word of its slots changes or its own.
     pub(crate) fn raise(&self, block: u32) {
-        self.of(block).fetch_add(1, Relaxed);
+        self.of(block).fetch_add(1, AcqRel);
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -6,7 +6,7 @@
 //!   | all slots of the block, if there are all and the codec gains nothing                    |   a block long
 //! ```
 //! Slots of one pattern are not in it: their words have them. The slots *of* an object stay the same until the block is
-//! stored anew; which of them are still the device's data, the slots' words say.
+//! stored anew; which of them are still the device's data, the slots' words say: those that are empty.
 
 use crate::algorithms::Codecs;
 use crate::slot::PRIORITY;
@@ -36,6 +36,10 @@ impl Members {
 
     pub(crate) fn with(self, nth: u32) -> Self {
         Members(self.0 | 1 << nth)
+    }
+
+    pub(crate) fn without(self, other: Self) -> Self {
+        Members(self.0 & !other.0)
     }
 
     pub(crate) fn has(self, nth: u32) -> bool {

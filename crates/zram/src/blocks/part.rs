@@ -1,17 +1,18 @@
 //! What happens to parts of a block: slots of it are overwritten or freed, and it is stored anew without them.
 
-use super::{Members, OWN, decoded, replace};
+use super::{Change, Members, OWN, decoded};
 use crate::cold::Place;
 use crate::layout::Whose;
 use crate::parts::Part;
 use crate::request::{Request, put};
 use crate::slot::{self, ACCESSED};
+use crate::stat::Held;
 use crate::stop::Stop;
 use crate::streams::Workspace;
 use crate::table::Table;
-use crate::{BLOCK, Error};
+use crate::{BLOCK, Error, fill};
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Exclusive, Old};
+use zsmalloc::{BesideSlot, Content, Exclusive, Old};
 
 /// Blocks that a discard looks at before it gives its stream back.
 const BLOCKS: usize = 1 << 14;
@@ -39,11 +40,12 @@ impl<E: BesideSlot> Request<'_, E> {
         let (table, layout) = (self.table, self.layout());
         let block = layout.block_of(part.slot);
         let block_word = layout.block_word(block);
-        let Some(word) = table.pool.lock_existing(block_word) else {
+        let word = table.pool.lock_existing(block_word);
+        let Some(word) = word.filter(|word| word.content() != Content::Inline(0)) else {
             return Ok(false);
         };
         let slot_word = table.lock(part.slot, self.seconds)?;
-        if !slot::is_in_block(slot_word.content()) {
+        if slot_word.content() != Content::Inline(0) {
             return Ok(false);
         }
         let nth = part.slot - layout.first_slot(block);
@@ -60,6 +62,7 @@ impl<E: BesideSlot> Request<'_, E> {
         self.share.of_blocks.count_write(false);
         match put(table, self.share, (part.slot, slot_word), encoded, ACCESSED) {
             Ok(_) => {
+                self.share.changed_live([1, 0]);
                 self.settle(block, word, Settle::IfWorth);
                 Ok(true)
             }
@@ -99,7 +102,8 @@ impl<E: BesideSlot> Request<'_, E> {
         let object = packer.pack(members, priority, slot)?;
         let first = self.table.shared.layout.first_slot(block);
         let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
-        replace(table, self.share, (block, word), Some((room, object, priority)));
+        let new = Some((room, object, priority));
+        Change { block: (block, word), words: [], new, live: [0; 2] }.make(table, self.share);
         self.share.of_blocks.rewrites.add(1);
         Ok(())
     }
@@ -108,11 +112,11 @@ impl<E: BesideSlot> Request<'_, E> {
     /// dead ones. Where there is no room for that they stay.
     fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
         let table = self.table;
-        let live = table.live(block);
+        let live = table.live_in(block, &word);
         let is_away = Place::of_content(word.content()).is_some();
         let stored = table.stored(block, word.content());
         if live == Members::default() && (is_away || matches!(stored, Ok(Some(_)))) {
-            replace(table, self.share, (block, word), None);
+            self.free_object(block, word, Members::default());
             return;
         }
         // What is away keeps its dead slots until all are.
@@ -127,41 +131,79 @@ impl<E: BesideSlot> Request<'_, E> {
         }
     }
 
-    /// Frees the first of some slots; from where to go on.
-    pub(crate) fn free_some_in_blocks(&mut self, slots: Range<u64>) -> u64 {
-        let (pool, layout) = (&self.table.pool, self.layout());
+    /// Frees the object of a block that is locked, and `slots` of it. No others are in it, so there are no holes then.
+    fn free_object(&self, block: u32, word: Exclusive<'_, E>, slots: Members) {
+        let (table, layout) = (self.table, self.layout());
+        let live = [table.live_in(block, &word).count(), 0];
+        let first = layout.first_slot(block);
+        let words = table.lock_words_of(block, Members::all(layout.slots()));
+        let words = words.filter_map(|(slot, word)| {
+            let is_hole = word.content() == Content::Inline(fill::HOLE);
+            (is_hole || slots.has(slot - first)).then_some((word, 0))
+        });
+        let words: Vec<_> = words.collect();
+        Change { block: (block, word), words, new: None, live }.make(table, self.share);
+    }
+
+    /// Frees the first of some slots; from where to go on. An error is noted, and the others go on.
+    pub(crate) fn free_some_in_blocks(
+        &mut self,
+        slots: Range<u64>,
+        done: &mut Result<(), Error>,
+    ) -> u64 {
+        let layout = self.layout();
         let mut next = slots.start;
+        let mut blocks = self.table.blocks_from(next / u64::from(layout.slots()));
         for _ in 0..BLOCKS {
-            let made = pool.first_made(layout.word(next as u32).into()).unwrap_or(u64::MAX);
-            let made = made.min(u32::MAX.into()) as u32;
-            let start = u64::from(layout.slot_of(made)).clamp(next, slots.end);
-            if start == slots.end {
+            let block =
+                blocks.next().filter(|&block| u64::from(layout.first_slot(block)) < slots.end);
+            let Some(block) = block else {
                 next = slots.end;
                 break;
+            };
+            let Range { start, end } = layout.slots_of(block);
+            let of_it = u64::from(start).max(slots.start)..u64::from(end).min(slots.end);
+            next = of_it.end;
+            let of_it = of_it.start as u32..of_it.end as u32;
+            let mut freed = std::iter::repeat_with(|| self.free_in_block(block, of_it.clone()));
+            if let Some(Err(error)) = freed.find(|freed| *freed != Ok(false)) {
+                *done = Err(error);
             }
-            let block = layout.block_of(start as u32);
-            next = (u64::from(layout.first_slot(block)) + u64::from(layout.slots())).min(slots.end);
-            while !self.free_in_block(block, start as u32..next as u32) {}
         }
         self.share.notify_free.add((next - slots.start) as i64);
         next
     }
 
-    /// Frees some slots of a block; false if one of them has become part of it meanwhile.
-    fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> bool {
-        let (table, pool, layout) = (self.table, &self.table.pool, self.layout());
-        let block_word = pool.lock_existing(layout.block_word(block));
-        for slot in slots {
-            let Some(word) = pool.lock_existing(layout.word(slot)) else { continue };
-            if block_word.is_none() && slot::is_in_block(word.content()) {
-                return false;
+    /// Frees some slots of a block; false if it was made meanwhile.
+    fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> Result<bool, Error> {
+        let (table, layout) = (self.table, self.layout());
+        let first = layout.first_slot(block);
+        let some = slots.map(|slot| slot - first).fold(Members::default(), Members::with);
+        let block_word = table.pool.lock_existing(layout.block_word(block));
+        let Some(word) = block_word.filter(|word| word.content() != Content::Inline(0)) else {
+            for (slot, word) in table.lock_words_of(block, some) {
+                if table.has_block(slot) {
+                    return Ok(false);
+                }
+                table.empty(self.share, word);
             }
-            table.empty(self.share, word);
+            return Ok(true);
+        };
+        let live = table.live_in(block, &word);
+        if live.without(some) == Members::default() {
+            self.free_object(block, word, some);
+            return Ok(true);
         }
-        if let Some(word) = block_word {
-            self.settle(block, word, Settle::IfWorth);
+        for nth in some.iter() {
+            // One that is in the block needs a word, to say that it no longer is.
+            let slot = table.lock(first + nth, self.seconds)?;
+            let old = slot.set_inline(fill::HOLE);
+            self.share.changed(slot::held_before(old), Held::Nothing);
+            self.share.changed_live([live.has(nth).into(), 0]);
+            table.gone(old);
         }
-        true
+        self.settle(block, word, Settle::IfWorth);
+        Ok(true)
     }
 }
 

@@ -1,27 +1,27 @@
 //! Requests that cover blocks whole, and reads of any part of them.
 
-use super::{Members, OWN, Stored, decoded, replace};
+use super::{Change, Members, OWN, Stored, decoded};
 use crate::layout::Piece;
 use crate::parts::{Part, parts};
 use crate::request::Request;
 use crate::slot::{self, ACCESSED};
 use crate::stop::Stop;
 use crate::{BLOCK, Error, fill};
-use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old, Pin};
+use zsmalloc::{BesideSlot, Content, ORDER_MAX, Pin};
 
 /// Most slots of a block.
 const SLOTS_MAX: usize = 1 << ORDER_MAX;
 
 /// What the slots of a block that is written whole are to hold.
 struct Sorted {
-    /// Those that its object is to have.
+    /// Those that its object is to have: their words are to be empty.
     members: Members,
     payloads: [u64; SLOTS_MAX],
 }
 
 impl Sorted {
     fn new(block: &[u8]) -> Self {
-        let mut sorted = Sorted { members: Members::default(), payloads: [fill::IN_BLOCK; _] };
+        let mut sorted = Sorted { members: Members::default(), payloads: [0; _] };
         for (nth, slot) in block.chunks_exact(BLOCK).enumerate() {
             match fill::pattern_of(slot).and_then(fill::to_payload) {
                 Some(payload) => sorted.payloads[nth] = payload,
@@ -70,22 +70,20 @@ impl<E: BesideSlot> Request<'_, E> {
             Some(Err(_)) => return Ok(false),
             room => room.and_then(Result::ok),
         };
-        let mut changed = [const { None }; SLOTS_MAX];
-        for nth in 0..layout.slots() {
-            let slot = layout.first_slot(block) + nth;
-            let payload = sorted.payloads[nth as usize];
-            if table.held_by(slot) != Old::Inline(payload) {
-                changed[nth as usize] = Some((table.lock(slot, self.seconds)?, payload));
-            }
+        let live = [table.live_in(block, &word).count(), sorted.members.count()];
+        // Patterns need words; of the others those that there are have to be empty.
+        let mut words = [const { None }; SLOTS_MAX];
+        for (slot, payload) in layout.slots_of(block).zip(sorted.payloads).filter(|of| of.1 != 0) {
+            words[(slot - layout.first_slot(block)) as usize] =
+                Some((table.lock(slot, self.seconds)?, payload));
+        }
+        for (slot, word) in table.lock_words_of(block, sorted.members) {
+            words[(slot - layout.first_slot(block)) as usize] = Some((word, 0));
         }
         // From here on nothing fails.
-        for (word, payload) in changed.into_iter().flatten() {
-            let old = word.set_inline(payload);
-            self.share.changed(slot::held_before(old), slot::held_inline(payload));
-            table.gone(old);
-        }
         let new = room.zip(object).map(|(room, object)| (room, object, ACCESSED));
-        let old = replace(table, self.share, (block, word), new);
+        let words = words.into_iter().flatten();
+        let old = Change { block: (block, word), words, new, live }.make(table, self.share);
         self.workspace.is_alike = object_len.is_some_and(|len| slot::are_alike(old, len));
         self.share.of_blocks.count_write(true);
         Ok(true)
@@ -99,8 +97,8 @@ impl<E: BesideSlot> Request<'_, E> {
         Ok(())
     }
 
-    /// Reads from the start; how many bytes it came to. It can't go on where a slot has become part of a block that had
-    /// no word to be pinned, and begins again there: with no other pin, as they are waited for in ascending order.
+    /// Reads from the start; how many bytes it came to. It can't go on where a block was made that had no word to be
+    /// pinned, and begins again there: with no other pin, as they are waited for in ascending order.
     fn read_some_blocks(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize, Stop> {
         let layout = self.layout();
         let pieces = layout.pieces(offset, buf.len());
@@ -120,7 +118,7 @@ impl<E: BesideSlot> Request<'_, E> {
         Ok(done)
     }
 
-    /// Reads what lies in one block; false if a slot is in it by now, and what is pinned is not it.
+    /// Reads what lies in one block; false if it was made meanwhile, so what is pinned is not it.
     fn read_piece(
         &mut self,
         pin: &Pin<'_, E>,
@@ -149,45 +147,61 @@ impl<E: BesideSlot> Request<'_, E> {
         let mut parts = parts(piece.within.start as u64, piece.within.len()).peekable();
         while let Some(part) = parts.next() {
             // A slot that is not in the block comes from memory while the one before it is decompressed.
-            let next = parts.peek().map(|next| layout.word(first + next.slot));
+            let next = parts.peek().map(|next| first + next.slot);
             next.inspect(|&next| self.table.pool.prefetch(next));
+            let slot = first + part.slot;
+            let part = Part { slot, ..part };
             let buf = &mut buf[part.request.clone()];
-            if !self.read_in_block(piece.block, stored.as_ref(), &part, buf)? {
-                return Ok(false);
+            if !self.table.is_empty_word(slot) {
+                if !self.read_beside(&part, buf)? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            match &stored {
+                Some(stored) => self.read_in_block(piece.block, stored, &part, buf)?,
+                None if pin.beside().is_none() && !self.table.holds_nothing(slot) => {
+                    return Ok(false);
+                }
+                None => {
+                    fill::fill(buf, 0, 0);
+                    self.share.of_slots.count_read(part.is_whole());
+                }
             }
         }
         Ok(true)
     }
 
-    /// Reads from slot `part.slot` of a block; false as [`read_piece`](Self::read_piece).
+    /// Reads from a slot with a word of its own; false if that is empty by now.
+    fn read_beside(&mut self, part: &Part, buf: &mut [u8]) -> Result<bool, Stop> {
+        let pin = self.table.pool.pin(part.slot);
+        if pin.content() == Content::Inline(0) {
+            return Ok(false);
+        }
+        let content = self.here(part.slot, pin.content(), pin.beside())?;
+        slot::decode(content, part.within.start, buf, &mut self.workspace, part.slot)?;
+        self.share.of_slots.count_read(part.is_whole());
+        self.note_access(&pin);
+        Ok(true)
+    }
+
+    /// Reads from a slot that is in its block, which is pinned.
     fn read_in_block(
         &mut self,
         block: u32,
-        stored: Option<&Stored<'_>>,
+        stored: &Stored<'_>,
         part: &Part,
         buf: &mut [u8],
-    ) -> Result<bool, Stop> {
-        let slot = self.layout().first_slot(block) + part.slot;
-        if !self.table.is_in_block(slot) {
-            let pin = self.table.pool.pin(self.layout().word(slot));
-            if !slot::is_in_block(pin.content()) {
-                let content = self.here(self.layout().word(slot), pin.content(), pin.beside())?;
-                let (at, workspace) = (part.within.start, &mut *self.workspace);
-                slot::decode(content, at, buf, workspace, slot)?;
-                self.share.of_slots.count_read(part.is_whole());
-                self.note_access(&pin);
-                return Ok(true);
-            }
-        }
-        let Some(stored) = stored else { return Ok(false) };
-        let bytes = match stored.raw_slot(part.slot) {
+    ) -> Result<(), Stop> {
+        let nth = part.slot - self.layout().first_slot(block);
+        let bytes = match stored.raw_slot(nth) {
             Some(bytes) => bytes,
             None => {
                 let decoded = decoded(self.table, self.workspace.blocks(), block, stored)?.0;
-                decoded.slot(part.slot).ok_or_else(|| self.table.damaged(block))?
+                decoded.slot(nth).ok_or_else(|| self.table.damaged(block))?
             }
         };
         buf.copy_from_slice(&bytes[part.within.clone()]);
-        Ok(true)
+        Ok(())
     }
 }

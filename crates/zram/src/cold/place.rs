@@ -5,7 +5,7 @@
 //!   | 1 1 | 1  | priority | slots - 1 | length - 1 | unit |
 //! ```
 
-use crate::fill::{AWAY, IN_BLOCK};
+use crate::fill::{AWAY, HOLE};
 use zsmalloc::{Content, Old};
 
 /// Objects begin at multiples of this.
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-const _: () = assert!(IN_BLOCK & AWAY != AWAY);
+const _: () = assert!(HOLE & AWAY != AWAY);
 
 #[cfg(test)]
 mod tests {
@@ -86,7 +86,7 @@ mod tests {
                 assert!(payload >> 59 == 0 && fill::from_payload(payload).is_none());
             }
         }
-        for payload in [0, IN_BLOCK].into_iter().chain(fill::to_payload(u64::MAX)) {
+        for payload in [0, HOLE].into_iter().chain(fill::to_payload(u64::MAX)) {
             assert_eq!(Place::from_payload(payload), None);
         }
     }

@@ -3,8 +3,7 @@
 use super::selection::Chosen;
 use super::{Seen, Selection, is_untouched};
 use crate::algorithms::SECONDARY_MAX;
-use crate::blocks::Members;
-use crate::blocks::replace;
+use crate::blocks::{Change, Members};
 use crate::layout::Whose;
 use crate::request::Request;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
@@ -207,7 +206,7 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
         decoded.map_err(|source| table.corrupt(block, source))?;
         let all = stored.members;
-        let members = self.live_of(block, all);
+        let members = all.without(all.without(table.live(block)));
         if members == Members::default() {
             return Ok(Tried::Left);
         }
@@ -216,22 +215,17 @@ impl<'t, E: BesideSlot> Work<'t, E> {
             packer.pack(members, priority, |nth| &slots[all.before(nth) * BLOCK..][..BLOCK])?;
         let is_worth = self.is_worth(self.seen.bytes.len(), new.len());
         let Some(locked) = self.lock_untouched(word) else { return Ok(Tried::Touched) };
-        if table.live(block).iter().any(|nth| !members.has(nth)) {
+        if table.live(block).without(members) != Members::default() {
             return Ok(Tried::Touched);
         }
         let Some(room) = Some(()).filter(|()| is_worth).and_then(|()| locked.reserve(new).ok())
         else {
             return Ok(self.leave(locked, !is_worth));
         };
-        replace(table, request.share, (block, locked), Some((room, new, priority)));
-        Ok(Tried::Smaller(self.seen.bytes.len() - new.len()))
-    }
-
-    /// Those of a block's slots that are live at this moment.
-    fn live_of(&self, block: u32, all: Members) -> Members {
-        let first = self.table.shared.layout.first_slot(block);
-        let live = all.iter().filter(|nth| self.table.is_in_block(first + nth));
-        live.fold(Members::default(), Members::with)
+        let (block, smaller) = ((block, locked), self.seen.bytes.len() - new.len());
+        let new = Some((room, new, priority));
+        Change { block, words: [], new, live: [0; 2] }.make(table, request.share);
+        Ok(Tried::Smaller(smaller))
     }
 
     /// The word, if what it holds is what was seen.

@@ -113,12 +113,12 @@ impl<'r> Reader<'r> {
         let head = Head::decode(&bytes).map_err(|(at, reason)| damaged(at, reason))?;
         let dictionaries = read_dictionaries(from, &head)?;
         let algorithms = algorithms(&head, &dictionaries)?;
-        let layout = Some(head.order).filter(|&order| order <= zsmalloc::ORDER_MAX);
-        let layout = layout.and_then(|order| Layout::new(BLOCK << order).ok());
-        let layout = layout.ok_or_else(|| damaged(32, "there are no blocks of this order"))?;
         let slots = head.disksize / BLOCK as u64;
+        let layout = Some(head.order).filter(|&order| order <= zsmalloc::ORDER_MAX);
+        let layout = layout.and_then(|order| Layout::new(BLOCK << order, slots).ok());
+        let layout = layout.ok_or_else(|| damaged(32, "there are no blocks of this order"))?;
         let is_size = slots > 0 && head.disksize.is_multiple_of(BLOCK as u64);
-        if !is_size || layout.words(slots) > u32::MAX.into() {
+        if !is_size || layout.words() > u32::MAX.into() {
             return Err(damaged(24, "there is no device of this size"));
         }
         let at = u64::from(head.bytes) + padding(head.bytes as usize) as u64;

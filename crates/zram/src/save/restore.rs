@@ -3,11 +3,9 @@
 use super::format::{Entry, Kind};
 use super::read::{Chunk, Reader, Wrong};
 use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
-use crate::blocks::replace;
-use crate::blocks::{Members, Stored};
+use crate::blocks::{Change, Members, Stored};
 use crate::request::{Request, put};
 use crate::slot::{ACCESSED, Encoded};
-use crate::stat::Held;
 use crate::table::{AnyTable, Table};
 use crate::{BLOCK, Error, fill};
 use std::io::Read;
@@ -226,7 +224,11 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
         let own = request.is_none().then(|| Request::for_job(self.table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let word = self.table.lock(slot, request.seconds)?;
-        if word.content() != Content::Inline(0) {
+        let is_free = match word.content() {
+            Content::Inline(0) => !self.table.has_block(slot),
+            content => content == Content::Inline(fill::HOLE),
+        };
+        if !is_free {
             return Err(Error::NotEmpty);
         }
         put(self.table, request.share, (slot, word), encoded, mark).map(drop)
@@ -249,19 +251,17 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
             return Err(Error::NotEmpty);
         }
         let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
+        // What is not live is a hole until it is come to.
         let mut words = Vec::with_capacity(self.slots as usize);
-        for nth in live.iter() {
-            let slot = table.lock(first + nth, request.seconds)?;
-            if slot.content() != Content::Inline(0) {
-                return Err(Error::NotEmpty);
-            }
-            words.push(slot);
+        for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
+            words.push((table.lock(slot, request.seconds)?, fill::HOLE));
         }
-        for word in words {
-            word.set_inline(fill::IN_BLOCK);
-            request.share.changed(Held::Nothing, Held::InBlock);
+        words.extend(table.lock_words_of(block, live).map(|(_, word)| (word, 0)));
+        if words.iter().any(|(word, _)| word.content() != Content::Inline(0)) {
+            return Err(Error::NotEmpty);
         }
-        replace(table, request.share, (block, word), Some((room, object, mark)));
+        let (block, new) = ((block, word), Some((room, object, mark)));
+        Change { block, words, new, live: [0, live.count()] }.make(table, request.share);
         Ok(())
     }
 

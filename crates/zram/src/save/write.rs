@@ -7,7 +7,6 @@ use super::format::{
 use crate::algorithms::Algorithm;
 use crate::blocks::Members;
 use crate::cold::{Away, Fetched, Place};
-use crate::layout::Whose;
 use crate::slot::{self, PRIORITY};
 use crate::stat::Held;
 use crate::table::Table;
@@ -15,7 +14,7 @@ use crate::{BLOCK, Error};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use zsmalloc::{BesideSlot, Content, ORDER_MAX, Old, Pin};
+use zsmalloc::{BesideSlot, Content, ORDER_MAX, Pin};
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
@@ -83,8 +82,8 @@ impl Failure {
 
 /// Why a block is begun again.
 enum Again {
-    /// A slot has become part of it, where it had no word to be pinned.
-    Moved,
+    /// It was made meanwhile, and so not pinned.
+    Made,
     /// With this from the backing store.
     Fetch(Away),
     /// It can't be read.
@@ -120,34 +119,11 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
 
     fn save(mut self) -> Result<Saved, Failure> {
         self.header()?;
-        let layout = self.table.shared.layout;
-        let (mut next, mut blocks) = (Some(0), Vec::new());
-        while let Some(from) = next {
-            next = self.table.pool.look_at_some(from, |word, _, _| {
-                let block = match layout.whose(word) {
-                    Whose::Slot(slot) => layout.block_of(slot),
-                    Whose::Block(block) => block,
-                };
-                if blocks.last() != Some(&block) {
-                    blocks.push(block);
-                }
-            });
-            // Words that are made meanwhile can be shown late.
-            blocks.sort_unstable();
-            blocks.dedup();
-            // A block whose words are in two leaves comes with the second one, too.
-            let last = blocks.pop_if(|_| next.is_some());
-            for (nth, &block) in blocks.iter().enumerate() {
-                // The next one comes from memory while this one is copied.
-                if let Some(&next) = blocks.get(nth + 1) {
-                    self.table.pool.prefetch(layout.first_word(next));
-                }
-                self.block(block)?;
-            }
-            blocks.clear();
-            blocks.extend(last);
-        }
-        for block in blocks {
+        let (table, layout) = (self.table, self.table.shared.layout);
+        let mut blocks = table.blocks_from(0).peekable();
+        while let Some(block) = blocks.next() {
+            // The next one comes from memory while this one is copied.
+            blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_word(next)));
             self.block(block)?;
         }
         let end = (self.table.shared.disksize / BLOCK as u64) as u32;
@@ -199,7 +175,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             self.entries.truncate(entries);
             self.objects.truncate(objects);
             match again {
-                Again::Moved => {}
+                Again::Made => {}
                 Again::Fetch(away) => fetched.push(away.fetch(layout.first_slot(block))?),
                 Again::Never(error) => return Err(error.into()),
             }
@@ -210,26 +186,26 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     fn try_block(&mut self, block: u32, fetched: &[Fetched]) -> Result<(), Again> {
         let (table, layout) = (self.table, self.table.shared.layout);
         let (first, mut live) = (layout.first_slot(block), Members::default());
-        let pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
-        if let Some(pin) = &pin
+        let block_pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
+        if let Some(pin) = &block_pin
             && let word = layout.block_word(block)
             && let Content::Object { bytes, mark } = self.here(word, pin, fetched)?
         {
             live = table.live(block);
             self.add(first, Kind::Block, mark, live.bits(), bytes);
         }
-        let here = |nth: &u32| !live.has(*nth);
-        for slot in (0..layout.slots()).filter(here).map(|nth| first + nth) {
-            let word = layout.word(slot);
+        let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.beside().is_none());
+        let slots = layout.slots_of(block).filter(|slot| !live.has(slot - first));
+        for slot in slots {
             // Most of a block's slots hold nothing of their own: no pin for those.
-            if table.pool.look_at(word, |old, _| old).is_none_or(|old| old == Old::Inline(0)) {
+            let pin = (!table.is_empty_word(slot)).then(|| table.pool.pin(slot));
+            let Some(pin) = pin.filter(|pin| pin.content() != Content::Inline(0)) else {
+                if is_unpinned && !table.holds_nothing(slot) {
+                    return Err(Again::Made);
+                }
                 continue;
-            }
-            let pin = table.pool.pin(word);
-            if slot::is_in_block(pin.content()) {
-                return Err(Again::Moved);
-            }
-            match self.here(word, &pin, fetched)? {
+            };
+            match self.here(slot, &pin, fetched)? {
                 Content::Object { bytes, mark } if slot::held(bytes.len()) != Held::Same => {
                     self.add(slot, Kind::Slot, mark, 0, bytes);
                 }

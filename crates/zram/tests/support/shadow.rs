@@ -38,13 +38,19 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, &vec![0; len], written)
     }
 
-    /// Always works, and leaves slots alone that the range covers in part.
+    /// Leaves slots alone that the range covers in part. Only part of a block can be refused, for want of memory.
     pub fn discard(&mut self, at: usize, len: usize) {
-        self.device.borrow().discard(self.offset(at), len as u64).unwrap();
+        let discarded = self.device.borrow().discard(self.offset(at), len as u64);
         let (start, end) = (self.base + at, self.base + at + len);
         let whole = start.next_multiple_of(BLOCK)..end / BLOCK * BLOCK;
-        if !whole.is_empty() {
-            self.bytes[whole.start - self.base..whole.end - self.base].fill(0);
+        if whole.is_empty() {
+            return discarded.unwrap();
+        }
+        let zeroes = vec![0; whole.len()];
+        match self.settle(whole.start - self.base, &zeroes, discarded) {
+            Ok(()) => {}
+            Err(Error::OutOfMemory { .. }) if self.device.borrow().block() > BLOCK => {}
+            Err(error) => panic!("{error}"),
         }
     }
 

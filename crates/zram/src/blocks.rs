@@ -67,9 +67,10 @@ impl<E: BesideSlot> Table<E> {
         let (layout, versions) = (self.shared.layout, &self.shared.versions);
         let block = layout.block_of(slot);
         let version = versions.now(block);
-        // A block that had the slot in between, and is gone by now, has raised the version (B4).
-        let has_no_word = || self.pool.look_at(layout.block_word(block), |_, _| ()).is_none();
-        has_no_word() && self.is_empty_word(slot) && has_no_word() && versions.now(block) == version
+        // Who emptied the slot's word to make a block has made and locked the block's, then raised the version (B4): the
+        // first is seen if the version was read after that, else the second.
+        let has_word = self.pool.look_at(layout.block_word(block), |_, _| ()).is_some();
+        !has_word && self.is_empty_word(slot) && versions.now(block) == version
     }
 
     /// The slots that are in a block whose word is locked.

@@ -83,7 +83,11 @@ impl Device {
     }
 
     /// Frees the slots that `len` bytes at `offset` cover whole: they read as zeros. Those they cover in part stay as
-    /// they are. Within the device it never fails.
+    /// they are.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each slot that goes needs 8
+    /// bytes that there are not; it stays, and the rest is freed.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.table.discard(offset, len)
     }

@@ -8,6 +8,7 @@ use page::{RefuseNth, page_size};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Instant;
 use support::data::data;
 use support::load::is_long;
 use support::shadow::Shadow;
@@ -387,6 +388,57 @@ fn stress_a_block_and_all_its_slots_are_written() {
             device.check();
         },
     );
+}
+
+/// One thread writes a block, the other one of its slots, in whole or in part, or discards it: at every moment of the
+/// first's work, as what must not come in between takes but a microsecond of it.
+#[test]
+fn stress_a_slot_changes_amid_the_making_of_its_block() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(12));
+    let mut whole = half(&mut rng, block);
+    // The one that is discarded has a word of its own afterwards.
+    whole[2 * BLOCK..3 * BLOCK].fill(0x55);
+    let slot = half(&mut rng, BLOCK);
+    let device = device(block, 3 * place(rounds()) as usize);
+    let place = |round: usize, kind: usize| place(3 * round + kind);
+    let begun = Instant::now();
+    (0..50).for_each(|_| device.write(place(0, 0), &whole).unwrap());
+    let takes = begun.elapsed() / 50;
+    let turns: Vec<_> = (0..rounds()).map(|_| takes.mul_f64(1.5 * rng.f64())).collect();
+    for kind in 0..3 {
+        meet(
+            rounds(),
+            2,
+            |round, thread| {
+                let (begun, at) = (Instant::now(), place(round, kind));
+                if thread == 0 {
+                    return device.write(at, &whole).unwrap();
+                }
+                while begun.elapsed() < turns[round] {
+                    std::hint::spin_loop();
+                }
+                match kind {
+                    0 => device.write(at + BLOCK as u64, &slot).unwrap(),
+                    1 => device.write(at + BLOCK as u64, &slot[..9]).unwrap(),
+                    _ => device.discard(at + 2 * BLOCK as u64, BLOCK as u64).unwrap(),
+                }
+            },
+            |round| {
+                let mut found = vec![0; block];
+                device.read(place(round, kind), &mut found).unwrap();
+                for (nth, found) in found.chunks(BLOCK).enumerate() {
+                    let of_block = &whole[nth * BLOCK..][..BLOCK];
+                    let is_slots = (kind, nth) == (0, 1) && found == slot
+                        || (kind, nth) == (1, 1) && found[..9] == slot[..9]
+                        || (kind, nth) == (2, 2) && found.iter().all(|&byte| byte == 0);
+                    assert!(found == of_block || is_slots, "round {round}, {kind}, slot {nth}");
+                }
+                // All of it, without what earlier rounds left.
+                device.check();
+                device.discard(place(round, kind), block as u64).unwrap();
+            },
+        );
+    }
 }
 
 /// Slots become a block, which had no word before, while they are read.

@@ -9,9 +9,10 @@
 //! A [`Region`] holds its memory as a raw pointer made once, and makes no reference to it again: the C
 //! contexts inside keep pointers of their own, which a second `&mut` or a moved `Box` would invalidate.
 //! It has the memory to itself: a `Box` is taken apart at the start and put together again in `drop`, a
-//! slice given stays borrowed for `'m`.
+//! slice given stays borrowed for `'m`. [`Memory::owned`] makes a `Box` of memory that the heap gives out as zeros.
 #![allow(unsafe_code)]
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -35,16 +36,22 @@ pub enum Memory<'m> {
 }
 
 impl Memory<'static> {
-    /// At least `bytes` bytes from the heap, all zero.
+    /// At least `bytes` bytes from the heap, all zero. Pages that the stream does not come to stay untouched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the heap has not as much.
     pub fn owned(bytes: usize) -> Result<Self, Error> {
+        let refused = Error::NoMemory { bytes };
         let count = bytes.div_ceil(WORD_BYTES);
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).map_err(|_| Error::NoMemory { bytes })?;
-        words.resize(count, 0);
-        Ok(Memory::Owned(words.into_boxed_slice()))
+        if count == 0 {
+            return Ok(Memory::Owned(Box::default()));
+        }
+        let layout = Layout::array::<u64>(count).map_err(|_| refused.clone())?;
+        // SAFETY: of one word or more, its size is not 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
+        let words = NonNull::slice_from_raw_parts(start.cast(), count);
+        // SAFETY: it was just allocated with the layout of `count` words, which a `Box` of them has; zeros are words.
+        Ok(Memory::Owned(unsafe { Box::from_raw(words.as_ptr()) }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The second half of write-back: what was written leaves memory once it is durable and was read back.
 //!
-//! A thread of its own does it beside the one that copies and writes: each of both takes about as long.
+//! Each group of writes has a thread for that, beside the one that copies and writes: so one is synced while the one
+//! before leaves memory, and both halves have a processor.
 
 use super::is_untouched;
 use super::place::Place;
@@ -15,7 +16,6 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{self, JoinHandle};
 use zsmalloc::{BesideSlot, Content};
 
 /// An object on its way.
@@ -23,6 +23,8 @@ pub(super) struct Pending {
     pub(super) word: u32,
     pub(super) mark: u8,
     pub(super) place: Place,
+    /// What was written behind it.
+    pub(super) sum: u32,
 }
 
 /// Blocks that are written to.
@@ -39,23 +41,22 @@ pub(super) struct Group {
     pub(super) pending: Vec<Pending>,
 }
 
-/// A group that is being made durable.
-pub(super) struct Syncing {
-    group: Group,
-    thread: io::Result<JoinHandle<io::Result<()>>>,
-}
-
 impl Group {
-    /// Has what was written be made durable while more is.
-    pub(super) fn sync(self, store: &Arc<Store>) -> Syncing {
-        let store = store.clone();
-        Syncing { group: self, thread: thread::Builder::new().spawn(move || store.backing.sync()) }
-    }
-
     /// The objects of each run.
     fn by_run(&self) -> impl Iterator<Item = (&Run, &[Pending])> {
         let ends = self.runs.iter().skip(1).map(|run| run.first).chain([self.pending.len()]);
         self.runs.iter().zip(ends).map(|(run, end)| (run, &self.pending[run.first..end]))
+    }
+}
+
+/// Has the system bring runs to disk, or drop from its cache what it has brought there. Once for some of them: it may
+/// wait for every processor.
+pub(super) fn forget(store: &Store, runs: &[Run]) {
+    let (start, end) =
+        (runs.iter().map(|run| run.blocks.start), runs.iter().map(|run| run.blocks.end));
+    if let (Some(start), Some(end)) = (start.min(), end.max()) {
+        let bytes = |blocks: usize| (blocks * BLOCK) as u64;
+        store.backing.forget(bytes(start), bytes(end - start));
     }
 }
 
@@ -91,31 +92,17 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
-    /// Waits until what was written is durable, and has it leave memory.
-    pub(super) fn commit(&self, syncing: Syncing) {
-        let Syncing { group, thread } = syncing;
-        let synced = match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Err(Errno::IO.into())),
-            // There can be no thread now.
-            Err(_) => self.store.backing.sync(),
-        };
-        match (synced, group.pending.first()) {
-            (Ok(()), _) => self.commit_durable(&group),
+    /// Has what was written be durable, and then leave memory.
+    pub(super) fn commit(&self, group: &Group) {
+        match (self.store.backing.sync(), group.pending.first()) {
+            (Ok(()), _) => self.commit_durable(group),
             (Err(error), Some(first)) => self.note(first.word, &error),
             (Err(_), None) => {}
         }
         for run in &group.runs {
             self.store.give_back(run.blocks.clone());
         }
-        // Once for all: it may wait for every processor.
-        let (start, end) = (
-            group.runs.iter().map(|run| run.blocks.start).min(),
-            group.runs.iter().map(|run| run.blocks.end).max(),
-        );
-        if let (Some(start), Some(end)) = (start, end) {
-            let bytes = |blocks: usize| (blocks * BLOCK) as u64;
-            self.store.backing.forget(bytes(start), bytes(end - start));
-        }
+        forget(self.store, &group.runs);
     }
 
     /// Reads back what is durable, and has it leave memory.
@@ -145,18 +132,20 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
 
     /// Has an object leave memory, if it is what lies in the store (X1, X4).
     fn commit_object(&self, pending: &Pending, read: &[u8], offset: u64, done: &mut WrittenBack) {
-        let Pending { word, mark, place } = *pending;
+        let Pending { word, mark, place, sum: written } = *pending;
         let at = (place.offset() - offset) as usize;
         let (bytes, there) = read[at..].split_at(place.len);
-        if there[..SUM] != sum(word, place.priority, bytes).to_le_bytes() {
-            return self.note(word, &Errno::IO.into());
-        }
-        let request = Request::for_job(self.table);
+        let request = Request::begin(self.table);
         let locked = self.table.pool.lock_existing(word);
         let untouched =
             locked.filter(|locked| is_untouched(locked.content(), bytes, mark, self.which));
-        let Some(locked) = untouched else {
-            done.touched += 1;
+        // The sum was made of what was copied: of bytes that are the same it need not be made again.
+        let is_sum = there[..SUM] == written.to_le_bytes();
+        let Some(locked) = untouched.filter(|_| is_sum) else {
+            match is_sum && sum(word, place.priority, bytes) == written {
+                true => done.touched += 1,
+                false => self.note(word, &Errno::IO.into()),
+            }
             return;
         };
         self.store.put(place);

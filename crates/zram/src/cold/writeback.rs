@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   chosen -> pinned, copied behind one another into a run of free blocks -> run written (1 MiB)
-//!     -> ... a group of runs -> sync                         | while the next group is copied and written
-//!     -> each run read back -> word locked, compared, swung  | by another thread, while the ones after are
+//!     -> ... a group of runs -> sync                         | by a thread of the group,
+//!     -> each run read back -> word locked, compared, swung  | while the two after it are written
 //! ```
 
 use super::Selection;
-use super::commit::{Committer, Group, Pending, Run, Syncing};
+use super::commit::{Committer, Group, Pending, Run, forget};
 use super::limit::WritebackLimit;
 use super::place::{Place, UNIT};
 use super::selection::Chosen;
@@ -18,15 +18,20 @@ use crate::slot::PRIORITY;
 use crate::table::Table;
 use crate::{BLOCK, Error};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::{BesideSlot, Content};
 
 /// Most blocks that are written at once.
 const RUN: usize = 256;
+/// Writes that are brought to disk while others are copied, so that the sync has little to wait for.
+const STARTED: usize = 8;
+/// Most groups of writes that are made durable, or leave memory, while one more is written.
+const BEFORE: usize = 2;
 
 /// What was written back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +46,7 @@ pub struct WrittenBack {
     pub touched: u64,
 }
 
-struct Work<'t, E: BesideSlot> {
+struct Work<'s, 't: 's, E: BesideSlot> {
     table: &'t Table<E>,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
@@ -52,9 +57,10 @@ struct Work<'t, E: BesideSlot> {
     /// Where `buffer` is to be written, once there is something in it.
     open: Option<Range<usize>>,
     group: Group,
-    committer: &'t Committer<'t, E>,
-    /// Where its thread takes what is written; `None` if there can be no thread.
-    thread: Option<SyncSender<Syncing>>,
+    committer: &'s Committer<'t, E>,
+    scope: &'s Scope<'s, 't>,
+    /// The threads of the groups that were written before.
+    before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
 impl<E: BesideSlot> Table<E> {
@@ -68,24 +74,21 @@ impl<E: BesideSlot> Table<E> {
         store.is_here()?;
         let _job = self.shared.jobs.begin()?;
         let committer = &Committer::new(self, store, selection.which);
-        let work = Work {
-            table: self,
-            store,
-            limit,
-            selection,
-            blocks: 0,
-            buffer: Vec::with_capacity(RUN * BLOCK),
-            open: None,
-            group: Group::default(),
-            committer,
-            thread: None,
-        };
         let (blocks, ended) = thread::scope(|scope| {
-            // One is committed, one waits for it, one is written.
-            let (sender, written) = sync_channel(1);
-            let commit = move || written.iter().for_each(|group| committer.commit(group));
-            let thread = thread::Builder::new().spawn_scoped(scope, commit);
-            Work { thread: thread.ok().map(|_| sender), ..work }.all()
+            let work = Work {
+                table: self,
+                store,
+                limit,
+                selection,
+                blocks: 0,
+                buffer: Vec::with_capacity(RUN * BLOCK),
+                open: None,
+                group: Group::default(),
+                committer,
+                scope,
+                before: VecDeque::with_capacity(BEFORE),
+            };
+            work.all()
         });
         match committer.fault().or(ended.err()) {
             Some(error) => Err(error),
@@ -94,7 +97,7 @@ impl<E: BesideSlot> Table<E> {
     }
 }
 
-impl<E: BesideSlot> Work<'_, E> {
+impl<E: BesideSlot> Work<'_, '_, E> {
     /// Writes all; the blocks that it took, and what ended it early.
     fn all(mut self) -> (u64, Result<(), Error>) {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
@@ -143,9 +146,10 @@ impl<E: BesideSlot> Work<'_, E> {
         let place = Place { unit: unit as u64, len: bytes.len(), slots, priority };
         let end = self.buffer.len() + room;
         self.buffer.extend_from_slice(bytes);
-        self.buffer.extend(sum(word, priority, bytes).to_le_bytes());
+        let sum = sum(word, priority, bytes);
+        self.buffer.extend(sum.to_le_bytes());
         self.buffer.resize(end, 0);
-        self.group.pending.push(Pending { word, mark, place });
+        self.group.pending.push(Pending { word, mark, place, sum });
         Ok(())
     }
 
@@ -189,6 +193,9 @@ impl<E: BesideSlot> Work<'_, E> {
                 let blocks = (self.buffer.len() / BLOCK) as u64;
                 self.store.counts.writes.fetch_add(blocks, Relaxed);
                 self.blocks += blocks;
+                if self.group.runs.len().is_multiple_of(STARTED) {
+                    forget(self.store, &self.group.runs[self.group.runs.len() - STARTED..]);
+                }
             }
             Err(error) => {
                 self.limit.give_back((self.buffer.len() / BLOCK) as u64);
@@ -209,11 +216,19 @@ impl<E: BesideSlot> Work<'_, E> {
         if self.group.runs.is_empty() {
             return;
         }
-        let group = std::mem::take(&mut self.group).sync(self.store);
-        match &self.thread {
-            // It takes them as long as there is this sender.
-            Some(thread) => drop(thread.send(group)),
-            None => self.committer.commit(group),
+        if self.before.len() == BEFORE
+            && let Some(first) = self.before.pop_front()
+        {
+            first.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        let (group, committer) = (Arc::new(std::mem::take(&mut self.group)), self.committer);
+        let its = group.clone();
+        let thread =
+            thread::Builder::new().spawn_scoped(self.scope, move || committer.commit(&its));
+        match thread {
+            Ok(thread) => self.before.push_back(thread),
+            // There can be no more threads now.
+            Err(_) => committer.commit(&group),
         }
     }
 }

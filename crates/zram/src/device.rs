@@ -172,7 +172,11 @@ impl Device {
     ///
     /// # Errors
     /// As [`restore`](Self::restore).
-    pub fn restore_from(&self, from: &mut dyn Read, damage: Damage) -> Result<Restored, Error> {
+    pub fn restore_from(
+        &self,
+        from: &mut (dyn Read + Send),
+        damage: Damage,
+    ) -> Result<Restored, Error> {
         self.table.restore(from, Path::new("-"), damage)
     }
 

@@ -190,7 +190,12 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error>;
     fn save(&self, path: &Path) -> Result<Saved, Error>;
     fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error>;
-    fn restore(&self, from: &mut dyn Read, path: &Path, damage: Damage) -> Result<Restored, Error>;
+    fn restore(
+        &self,
+        from: &mut (dyn Read + Send),
+        path: &Path,
+        damage: Damage,
+    ) -> Result<Restored, Error>;
     fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
     fn pages(&self) -> &Budget;
     fn pool_bytes(&self) -> usize;
@@ -254,7 +259,12 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         save::save_to(self, out)
     }
 
-    fn restore(&self, from: &mut dyn Read, path: &Path, damage: Damage) -> Result<Restored, Error> {
+    fn restore(
+        &self,
+        from: &mut (dyn Read + Send),
+        path: &Path,
+        damage: Damage,
+    ) -> Result<Restored, Error> {
         self.shared.is_here()?;
         save::restore(self, from, path, damage)
     }

@@ -3,6 +3,8 @@
 //! Lock order: job, stream, slots' and blocks' words, the store's own.
 
 mod backing;
+mod commit;
+mod limit;
 mod place;
 mod recompress;
 mod selection;
@@ -10,10 +12,11 @@ mod store;
 mod writeback;
 
 pub use backing::{Backing, BackingFile};
+pub use limit::WritebackLimit;
 pub use recompress::{Recompress, Recompressed};
 pub use selection::{Selection, Which};
 pub use store::BdStat;
-pub use writeback::{WritebackLimit, WrittenBack};
+pub use writeback::WrittenBack;
 
 pub(crate) use backing::start_writing;
 pub(crate) use place::Place;

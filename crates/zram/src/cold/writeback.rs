@@ -2,93 +2,36 @@
 //!
 //! ```text
 //!   chosen -> pinned, copied behind one another into a run of free blocks -> run written (1 MiB)
-//!     -> ... a group of runs -> sync, while the next group is copied and written -> each run read back
-//!     -> word locked, compared with it, swung
+//!     -> ... a group of runs -> sync                         | by a thread of the group,
+//!     -> each run read back -> word locked, compared, swung  | while the two after it are written
 //! ```
 
+use super::Selection;
+use super::commit::{Committer, Group, Pending, Run, forget};
+use super::limit::WritebackLimit;
 use super::place::{Place, UNIT};
 use super::selection::Chosen;
-use super::store::{SUM, Store, room_for, sum};
-use super::{Selection, is_untouched};
+use super::store::{Store, room_for, sum};
 use crate::blocks::Stored;
 use crate::layout::Whose;
-use crate::request::Request;
 use crate::slot::PRIORITY;
 use crate::table::Table;
 use crate::{BLOCK, Error};
 use rustix::io::Errno;
-use std::io;
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::{BesideSlot, Content};
 
 /// Most blocks that are written at once.
 const RUN: usize = 256;
-
-/// How much may be written back, and how: may change while it is.
-#[derive(Debug)]
-pub struct WritebackLimit {
-    is_enabled: AtomicBool,
-    /// Blocks of 4 KiB that may still be written.
-    left: AtomicU64,
-    batch: AtomicU32,
-}
-
-impl Default for WritebackLimit {
-    fn default() -> Self {
-        let (is_enabled, left) = (AtomicBool::new(false), AtomicU64::new(0));
-        WritebackLimit { is_enabled, left, batch: AtomicU32::new(32) }
-    }
-}
-
-impl WritebackLimit {
-    /// Whether the limit holds.
-    pub fn is_enabled(&self) -> bool {
-        self.is_enabled.load(Relaxed)
-    }
-
-    /// Has the limit hold, or not.
-    pub fn enable(&self, is_enabled: bool) {
-        self.is_enabled.store(is_enabled, Relaxed);
-    }
-
-    /// Blocks of 4 KiB that may still be written.
-    pub fn left(&self) -> u64 {
-        self.left.load(Relaxed)
-    }
-
-    /// Sets what [`left`](Self::left) tells.
-    pub fn set_left(&self, blocks: u64) {
-        self.left.store(blocks, Relaxed);
-    }
-
-    /// Writes of 1 MiB that are made durable together.
-    pub fn batch(&self) -> u32 {
-        self.batch.load(Relaxed)
-    }
-
-    /// Sets what [`batch`](Self::batch) tells, 1 at least.
-    pub fn set_batch(&self, writes: u32) {
-        self.batch.store(writes.max(1), Relaxed);
-    }
-
-    /// Takes up to `most` blocks of what is left.
-    fn charge(&self, most: u64) -> u64 {
-        if !self.is_enabled() {
-            return most;
-        }
-        let take = |left: u64| Some(left - left.min(most));
-        self.left.fetch_update(Relaxed, Relaxed, take).map_or(0, |left| left.min(most))
-    }
-
-    fn give_back(&self, blocks: u64) {
-        if self.is_enabled() {
-            self.left.fetch_add(blocks, Relaxed);
-        }
-    }
-}
+/// Writes that are brought to disk while others are copied, so that the sync has little to wait for.
+const STARTED: usize = 8;
+/// Most groups of writes that are made durable, or leave memory, while one more is written.
+const BEFORE: usize = 2;
 
 /// What was written back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,41 +46,21 @@ pub struct WrittenBack {
     pub touched: u64,
 }
 
-/// An object on its way.
-struct Pending {
-    word: u32,
-    mark: u8,
-    place: Place,
-}
-
-/// Blocks that are written to.
-struct Run {
-    blocks: Range<usize>,
-    /// How many of the pending objects come before those here.
-    first: usize,
-}
-
-/// What is made durable together.
-#[derive(Default)]
-struct Group {
-    runs: Vec<Run>,
-    pending: Vec<Pending>,
-}
-
-struct Work<'t, E: BesideSlot> {
+struct Work<'s, 't: 's, E: BesideSlot> {
     table: &'t Table<E>,
-    store: Arc<Store>,
+    store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
     selection: &'t Selection,
-    done: WrittenBack,
+    /// Blocks that were written.
+    blocks: u64,
     buffer: Vec<u8>,
     /// Where `buffer` is to be written, once there is something in it.
     open: Option<Range<usize>>,
     group: Group,
-    /// What was written before that, while it is made durable.
-    syncing: Option<(Group, io::Result<JoinHandle<io::Result<()>>>)>,
-    /// The last fault; it does not end the job.
-    fault: Option<Error>,
+    committer: &'s Committer<'t, E>,
+    scope: &'s Scope<'s, 't>,
+    /// The threads of the groups that were written before.
+    before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
 impl<E: BesideSlot> Table<E> {
@@ -147,42 +70,51 @@ impl<E: BesideSlot> Table<E> {
         selection: &Selection,
         limit: &WritebackLimit,
     ) -> Result<WrittenBack, Error> {
-        let store = self.shared.store.clone().ok_or(Error::NoBacking)?;
+        let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
         store.is_here()?;
         let _job = self.shared.jobs.begin()?;
-        let mut work = Work {
-            table: self,
-            store,
-            limit,
-            selection,
-            done: WrittenBack::default(),
-            buffer: Vec::with_capacity(RUN * BLOCK),
-            open: None,
-            group: Group::default(),
-            syncing: None,
-            fault: None,
-        };
-        let layout = self.shared.layout;
-        let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
-        let mut chosen = Chosen::new(self, takes).peekable();
-        let ended = std::iter::from_fn(|| {
-            let word = chosen.next()?;
-            // The next one comes from memory while this one is copied.
-            chosen.peek().inspect(|&&next| self.pool.prefetch(next));
-            Some(word)
-        })
-        .try_for_each(|word| work.add(word));
-        work.close();
-        work.sync_group();
-        work.commit_group();
-        match work.fault.or(ended.err()) {
+        let committer = &Committer::new(self, store, selection.which);
+        let (blocks, ended) = thread::scope(|scope| {
+            let work = Work {
+                table: self,
+                store,
+                limit,
+                selection,
+                blocks: 0,
+                buffer: Vec::with_capacity(RUN * BLOCK),
+                open: None,
+                group: Group::default(),
+                committer,
+                scope,
+                before: VecDeque::with_capacity(BEFORE),
+            };
+            work.all()
+        });
+        match committer.fault().or(ended.err()) {
             Some(error) => Err(error),
-            None => Ok(work.done),
+            None => Ok(WrittenBack { blocks, ..committer.done() }),
         }
     }
 }
 
-impl<E: BesideSlot> Work<'_, E> {
+impl<E: BesideSlot> Work<'_, '_, E> {
+    /// Writes all; the blocks that it took, and what ended it early.
+    fn all(mut self) -> (u64, Result<(), Error>) {
+        let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
+        let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
+        let mut chosen = Chosen::new(table, takes).peekable();
+        let ended = std::iter::from_fn(|| {
+            let word = chosen.next()?;
+            // The next one comes from memory while this one is copied.
+            chosen.peek().inspect(|&&next| table.pool.prefetch(next));
+            Some(word)
+        })
+        .try_for_each(|word| self.add(word));
+        self.close();
+        self.hand_over();
+        (self.blocks, ended)
+    }
+
     /// Copies the object of a word to the others that are to be written. An error ends the job.
     fn add(&mut self, word: u32) -> Result<(), Error> {
         let layout = self.table.shared.layout;
@@ -214,19 +146,20 @@ impl<E: BesideSlot> Work<'_, E> {
         let place = Place { unit: unit as u64, len: bytes.len(), slots, priority };
         let end = self.buffer.len() + room;
         self.buffer.extend_from_slice(bytes);
-        self.buffer.extend(sum(word, priority, bytes).to_le_bytes());
+        let sum = sum(word, priority, bytes);
+        self.buffer.extend(sum.to_le_bytes());
         self.buffer.resize(end, 0);
-        self.group.pending.push(Pending { word, mark, place });
+        self.group.pending.push(Pending { word, mark, place, sum });
         Ok(())
     }
 
     /// Finds free blocks, for `least` bytes at least, as far as the limit goes.
     fn next_run(&mut self, least: usize) -> Result<(), Error> {
         if self.group.runs.len() >= self.limit.batch() as usize {
-            self.sync_group();
+            self.hand_over();
         }
-        if let Some(Error::Backing { errno, .. }) = &self.fault
-            && *errno == Errno::NOSPC.raw_os_error()
+        if let Some(Error::Backing { errno, .. }) = self.committer.fault()
+            && errno == Errno::NOSPC.raw_os_error()
         {
             return Err(Error::BackingFull);
         }
@@ -259,11 +192,17 @@ impl<E: BesideSlot> Work<'_, E> {
             Ok(()) => {
                 let blocks = (self.buffer.len() / BLOCK) as u64;
                 self.store.counts.writes.fetch_add(blocks, Relaxed);
-                self.done.blocks += blocks;
+                self.blocks += blocks;
+                if self.group.runs.len().is_multiple_of(STARTED) {
+                    forget(self.store, &self.group.runs[self.group.runs.len() - STARTED..]);
+                }
             }
             Err(error) => {
                 self.limit.give_back((self.buffer.len() / BLOCK) as u64);
-                self.fail(run, &error);
+                if let Some(&Pending { word, .. }) = self.group.pending.get(run) {
+                    self.committer.note(word, &error);
+                }
+                self.group.pending.truncate(run);
                 if let Some(Run { blocks, .. }) = self.group.runs.pop() {
                     self.store.give_back(blocks);
                 }
@@ -272,91 +211,24 @@ impl<E: BesideSlot> Work<'_, E> {
         self.buffer.clear();
     }
 
-    /// A fault of the store: what is pending from `first` on stays in memory.
-    fn fail(&mut self, first: usize, error: &io::Error) {
-        if let Some(&Pending { word, .. }) = self.group.pending.get(first) {
-            self.note(word, error);
-        }
-        self.group.pending.truncate(first);
-    }
-
-    fn note(&mut self, word: u32, error: &io::Error) {
-        self.store.counts.failed_writes.fetch_add(1, Relaxed);
-        self.fault = Some(Error::backing("write", self.table.shared.layout.slot_of(word), error));
-    }
-
-    /// Has what was written be made durable while more is; what was before that leaves memory.
-    fn sync_group(&mut self) {
-        self.commit_group();
+    /// Has what was written be made durable, and leave memory, while more is written.
+    fn hand_over(&mut self) {
         if self.group.runs.is_empty() {
             return;
         }
-        let (group, store) = (std::mem::take(&mut self.group), self.store.clone());
-        let syncing = thread::Builder::new().spawn(move || store.backing.sync());
-        self.syncing = Some((group, syncing));
-    }
-
-    /// Waits until what was written is durable, and has it leave memory.
-    fn commit_group(&mut self) {
-        let Some((Group { runs, mut pending }, syncing)) = self.syncing.take() else { return };
-        let synced = match syncing {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Err(Errno::IO.into())),
-            // There can be no thread now.
-            Err(_) => self.store.backing.sync(),
-        };
-        if let (Err(error), Some(first)) = (&synced, pending.first()) {
-            self.note(first.word, error);
-            pending.clear();
+        if self.before.len() == BEFORE
+            && let Some(first) = self.before.pop_front()
+        {
+            first.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
-        let mut read = std::mem::take(&mut self.buffer);
-        let ends: Vec<_> =
-            runs.iter().skip(1).map(|run| run.first).chain([pending.len()]).collect();
-        for (run, end) in runs.iter().zip(ends) {
-            // None, where the sync failed.
-            if let Some(here) = pending.get(run.first..end).filter(|here| !here.is_empty()) {
-                read.resize(run.blocks.len() * BLOCK, 0);
-                let offset = (run.blocks.start * BLOCK) as u64;
-                match self.store.backing.read_at(&mut read, offset) {
-                    Ok(()) => here.iter().for_each(|pending| self.commit(pending, &read, offset)),
-                    Err(error) => self.note(here[0].word, &error),
-                }
-            }
-            self.store.give_back(run.blocks.clone());
+        let (group, committer) = (Arc::new(std::mem::take(&mut self.group)), self.committer);
+        let its = group.clone();
+        let thread =
+            thread::Builder::new().spawn_scoped(self.scope, move || committer.commit(&its));
+        match thread {
+            Ok(thread) => self.before.push_back(thread),
+            // There can be no more threads now.
+            Err(_) => committer.commit(&group),
         }
-        // Once for all: it may wait for every processor.
-        let (start, end) =
-            (runs.iter().map(|run| run.blocks.start), runs.iter().map(|run| run.blocks.end));
-        if let (Some(start), Some(end)) = (start.min(), end.max()) {
-            let bytes = |blocks: usize| (blocks * BLOCK) as u64;
-            self.store.backing.forget(bytes(start), bytes(end - start));
-        }
-        read.clear();
-        self.buffer = read;
-    }
-
-    /// Has an object leave memory, if it is what lies in the store (X1, X4).
-    fn commit(&mut self, pending: &Pending, read: &[u8], offset: u64) {
-        let Pending { word, mark, place } = *pending;
-        let at = (place.offset() - offset) as usize;
-        let (bytes, there) = read[at..].split_at(place.len);
-        if there[..SUM] != sum(word, place.priority, bytes).to_le_bytes() {
-            return self.note(word, &Errno::IO.into());
-        }
-        let request = Request::for_job(self.table);
-        let locked = self.table.pool.lock_existing(word);
-        let untouched = locked
-            .filter(|locked| is_untouched(locked.content(), bytes, mark, self.selection.which));
-        let Some(locked) = untouched else {
-            self.done.touched += 1;
-            return;
-        };
-        self.store.put(place);
-        let whose = self.table.shared.layout.whose(word);
-        let before = self.table.held(whose, locked.content());
-        let payload = place.to_payload();
-        locked.set_inline(payload);
-        request.share.changed(before, self.table.held(whose, Content::Inline(payload)));
-        self.done.bytes += place.len as u64;
-        self.done.slots += u64::from(place.slots);
     }
 }

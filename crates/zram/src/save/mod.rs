@@ -2,6 +2,7 @@
 
 mod aside;
 mod format;
+mod put;
 mod read;
 mod restore;
 mod write;

@@ -1,5 +1,5 @@
 //! Reads saved files: what a chunk says is believed when its sums, its place among the others and all its entries are
-//! right. Memory is bounded by a chunk, whatever a file says.
+//! right. Memory is bounded by a chunk for each who reads, whatever a file says.
 
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD, ChunkHead, DICTIONARY_MAX, ENTRY, Entry, HEAD, Head, Kind, NAME,
@@ -82,7 +82,7 @@ impl SavedHeader {
 
 /// A saved file that is read chunk by chunk.
 pub(crate) struct Reader<'r> {
-    from: &'r mut dyn Read,
+    from: &'r mut (dyn Read + Send),
     /// Bytes that were read.
     at: u64,
     pub(crate) head: Head,
@@ -91,8 +91,6 @@ pub(crate) struct Reader<'r> {
     /// Chunks that were read, and where the next one begins.
     number: u32,
     slot: u32,
-    /// What the last chunk has.
-    chunk: Vec<u8>,
 }
 
 /// A chunk that is right.
@@ -107,7 +105,7 @@ pub(crate) struct Chunk<'c> {
 
 impl<'r> Reader<'r> {
     /// Reads the header.
-    pub(crate) fn new(from: &'r mut dyn Read) -> Result<Self, Wrong> {
+    pub(crate) fn new(from: &'r mut (dyn Read + Send)) -> Result<Self, Wrong> {
         let mut bytes = [0; HEAD];
         read_all(from, 0, &mut bytes)?;
         let head = Head::decode(&bytes).map_err(|(at, reason)| damaged(at, reason))?;
@@ -122,8 +120,7 @@ impl<'r> Reader<'r> {
             return Err(damaged(24, "there is no device of this size"));
         }
         let at = u64::from(head.bytes) + padding(head.bytes as usize) as u64;
-        let (number, slot, chunk) = (0, 0, vec![0; ALIGN]);
-        Ok(Reader { from, at, head, algorithms, layout, number, slot, chunk })
+        Ok(Reader { from, at, head, algorithms, layout, number: 0, slot: 0 })
     }
 
     /// The slots of the device, and those before which all chunks have been read.
@@ -131,10 +128,10 @@ impl<'r> Reader<'r> {
         ((self.head.disksize / BLOCK as u64) as u32, self.slot)
     }
 
-    /// The next chunk; `None` at the end, if that is right.
-    pub(crate) fn next(&mut self) -> Result<Option<Chunk<'_>>, Wrong> {
+    /// The next chunk, in `bytes`; `None` at the end, if that is right.
+    pub(crate) fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Result<Option<Chunk<'b>>, Wrong> {
         let offset = self.at;
-        let head = self.read_chunk()?;
+        let head = self.read_chunk(bytes)?;
         if head.number != self.number {
             let reason =
                 format!("chunk {} is here, and chunk {} must be", head.number, self.number);
@@ -149,16 +146,19 @@ impl<'r> Reader<'r> {
             let is_end = if behind == 0 { Ok(None) } else { Err("bytes follow the end") };
             return is_end.map_err(|reason| damaged(self.at, reason));
         }
-        self.check(offset, &head)?;
+        self.check(offset, &head, bytes)?;
         (self.number, self.slot) = (head.number.saturating_add(1), head.end);
-        Ok(Some(self.chunk_of(offset, &head)))
+        Ok(Some(Chunk::new(offset, &head, bytes)))
     }
 
     /// The next chunk that is right, whatever comes before it; `None` where there is no more.
-    pub(crate) fn next_intact(&mut self) -> Result<Option<Chunk<'_>>, Wrong> {
+    pub(crate) fn next_intact<'b>(
+        &mut self,
+        bytes: &'b mut Vec<u8>,
+    ) -> Result<Option<Chunk<'b>>, Wrong> {
         loop {
             let offset = self.at;
-            let head = match self.read_chunk() {
+            let head = match self.read_chunk(bytes) {
                 Ok(head) => head,
                 Err(Wrong::Damaged { .. }) if self.at > offset => continue,
                 Err(Wrong::Damaged { .. }) => return Ok(None),
@@ -171,31 +171,31 @@ impl<'r> Reader<'r> {
             if self.is_trailer(&head) {
                 return Ok(None);
             }
-            if self.check(offset, &head).is_ok() {
+            if self.check(offset, &head, bytes).is_ok() {
                 (self.number, self.slot) = (head.number.saturating_add(1), head.end);
-                return Ok(Some(self.chunk_of(offset, &head)));
+                return Ok(Some(Chunk::new(offset, &head, bytes)));
             }
         }
     }
 
     /// Reads a chunk's head and what it has, whatever it is.
-    fn read_chunk(&mut self) -> Result<ChunkHead, Wrong> {
+    fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, Wrong> {
         let offset = self.at;
-        self.chunk.resize(ALIGN, 0);
-        read_all(self.from, self.at, &mut self.chunk)?;
+        bytes.resize(ALIGN, 0);
+        read_all(self.from, self.at, bytes)?;
         self.at += ALIGN as u64;
-        let head = self.chunk.first_chunk::<CHUNK_HEAD>();
+        let head = bytes.first_chunk::<CHUNK_HEAD>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let head = head.map_err(|reason| damaged(offset, reason))?;
         let end = CHUNK_HEAD + head.bytes as usize;
-        self.chunk.resize(end + padding(end), 0);
-        let rest = &mut self.chunk[ALIGN..];
+        bytes.resize(end + padding(end), 0);
+        let rest = &mut bytes[ALIGN..];
         read_all(self.from, self.at, rest)?;
         self.at += rest.len() as u64;
-        if crc32fast::hash(&self.chunk[CHUNK_HEAD..end]) != head.sum {
+        if crc32fast::hash(&bytes[CHUNK_HEAD..end]) != head.sum {
             return Err(damaged(offset, "the checksum of the chunk differs"));
         }
-        if self.chunk[end..].iter().any(|&byte| byte != 0) {
+        if bytes[end..].iter().any(|&byte| byte != 0) {
             return Err(damaged(offset + end as u64, "behind the chunk are not zeros"));
         }
         Ok(head)
@@ -207,20 +207,14 @@ impl<'r> Reader<'r> {
         (head.first, head.end, head.entries, head.bytes) == (slots, slots, 0, 0)
     }
 
-    fn chunk_of(&self, offset: u64, head: &ChunkHead) -> Chunk<'_> {
-        let all = &self.chunk[CHUNK_HEAD..CHUNK_HEAD + head.bytes as usize];
-        let (entries, objects) = all.split_at(head.entries as usize * ENTRY);
-        Chunk { offset, slots: head.first..head.end, entries: entries.as_chunks().0, objects }
-    }
-
     /// Whether a chunk is what it can be, entry by entry.
-    fn check(&self, offset: u64, head: &ChunkHead) -> Result<(), Wrong> {
+    fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), Wrong> {
         let (slots, _) = self.slots();
         let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
         if head.first > head.end || head.end > slots || !is_border(head.end) {
             return Err(damaged(offset, "the chunk ends where none can"));
         }
-        let chunk = self.chunk_of(offset, head);
+        let chunk = Chunk::new(offset, head, bytes);
         let (mut checked, mut bytes) = (Checked { floor: head.first, live: (0, 0) }, 0);
         for (nth, entry) in chunk.entries.iter().enumerate() {
             let at = offset + (CHUNK_HEAD + nth * ENTRY) as u64;
@@ -296,6 +290,13 @@ fn is_object(len: usize) -> bool {
 }
 
 impl<'c> Chunk<'c> {
+    /// The one of `head`, which has been read.
+    fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
+        let all = &bytes[CHUNK_HEAD..CHUNK_HEAD + head.bytes as usize];
+        let (entries, objects) = all.split_at(head.entries as usize * ENTRY);
+        Chunk { offset, slots: head.first..head.end, entries: entries.as_chunks().0, objects }
+    }
+
     /// Its entries, and the object of each.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Entry, &'c [u8])> {
         let (entries, objects) = (self.entries.iter(), self.objects);

@@ -1,20 +1,21 @@
-//! Puts what a saved file has on a device.
+//! Restores a device from a saved file: some threads take chunks in turn, and each puts its own there. Most of the
+//! time goes to memory that is touched for the first time, which threads can do beside each other.
 
-use super::format::{Entry, Kind};
+use super::put::Placer;
 use super::read::{Chunk, Reader, Wrong};
-use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
-use crate::blocks::{Change, Members, Stored};
-use crate::request::{Request, put};
-use crate::slot::{ACCESSED, Encoded};
 use crate::table::{AnyTable, Table};
-use crate::{BLOCK, Error, fill};
+use crate::{BLOCK, Error};
+use rustix_futex_sync::Mutex;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use zsmalloc::{BesideSlot, Content};
+use std::thread;
+use zsmalloc::BesideSlot;
 
 /// Where dictionaries are in a file.
 const DICTIONARIES: u64 = super::format::HEAD as u64;
+/// Chunks that are in memory at a time, at most.
+const THREADS_MAX: usize = 4;
 
 /// What is done about a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Restored {
 /// Restores from `from`, which is called `path` in errors.
 pub(crate) fn restore<E: BesideSlot>(
     table: &Table<E>,
-    from: &mut dyn Read,
+    from: &mut (dyn Read + Send),
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
@@ -46,20 +47,31 @@ pub(crate) fn restore<E: BesideSlot>(
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
-    let mut reader = Reader::new(from).map_err(|wrong| wrong.at(path))?;
+    let reader = Reader::new(from).map_err(|wrong| wrong.at(path))?;
     let (disksize, needed) = (table.shared.disksize, reader.head.disksize);
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
     }
-    let mut restorer = Restorer::new(table, &reader).map_err(|error| match error {
+    let (order, algorithms) = (reader.head.order, reader.algorithms.clone());
+    let placer = || Placer::new(table, order, &algorithms);
+    let first = placer().map_err(|error| match error {
         // A dictionary that is none.
         Error::Codec(source) => {
             Wrong::Damaged { offset: DICTIONARIES, reason: source.to_string() }.at(path)
         }
         error => error,
     })?;
-    let done = restorer.all(&mut reader, damage);
-    done.map(|()| restorer.restored).map_err(|failure| {
+    let restore = Mutex::new(Restore::new(reader, damage));
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, |count| count.get());
+        for _ in 1..processors.min(THREADS_MAX) {
+            // Where there can be no more threads, or no memory for what they need, there are fewer.
+            let other = || placer().into_iter().for_each(|placer| take_turns(&restore, placer));
+            let _ = thread::Builder::new().spawn_scoped(scope, other);
+        }
+        take_turns(&restore, first);
+    });
+    restore.into_inner().end().map_err(|failure| {
         // It was empty before.
         let _ = table.discard(0, disksize);
         match failure {
@@ -74,261 +86,112 @@ enum Failure {
     Device(Error),
 }
 
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
-        Failure::File(wrong)
+/// What the threads share.
+struct Restore<'r> {
+    reader: Reader<'r>,
+    damage: Damage,
+    /// Whether there are no more chunks.
+    is_at_end: bool,
+    slots: u64,
+    /// The slots that were lost, in any order.
+    lost: Vec<Range<u32>>,
+    /// The failure that comes first in the file, and where that is.
+    failure: Option<(u64, Failure)>,
+}
+
+/// Puts chunks there until there are no more.
+fn take_turns<E: BesideSlot>(restore: &Mutex<Restore<'_>>, mut placer: Placer<'_, E>) {
+    let mut bytes = Vec::new();
+    loop {
+        let mut turn = restore.lock();
+        let Some(chunk) = turn.next(&mut bytes) else { return };
+        drop(turn);
+        let done = placer.chunk(&chunk);
+        if done.is_err() {
+            placer.take_away(&chunk);
+        }
+        restore.lock().note(&chunk, done);
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Device(error)
-    }
-}
-
-struct Restorer<'t, E: BesideSlot> {
-    table: &'t Table<E>,
-    restored: Restored,
-    /// Of which priorities objects can be stored as they lie.
-    as_they_lie: [bool; 4],
-    /// Whether that is all there are.
-    is_all_alike: bool,
-    slots: u32,
-    of_slots: Codecs,
-    of_blocks: Option<Codecs>,
-    /// Consecutive slots that were decompressed, and the first of them.
-    run: (u64, Vec<u8>),
-    /// A block's slots.
-    block: Vec<u8>,
-}
-
-impl<'t, E: BesideSlot> Restorer<'t, E> {
-    fn new(table: &'t Table<E>, reader: &Reader<'_>) -> Result<Self, Error> {
-        let (order, layout) = (reader.head.order, table.shared.layout);
-        let codecs = |bytes| PreparedSet::of(&reader.algorithms, bytes)?.codecs();
-        let is_same_order = order == layout.order();
-        let alike = alike(&reader.algorithms, &table.shared.algorithms);
-        let as_they_lie = alike.map(|alike| alike && is_same_order);
-        let mut each = reader.algorithms.iter().zip(as_they_lie);
-        Ok(Restorer {
-            table,
-            restored: Restored::default(),
-            as_they_lie,
-            is_all_alike: each.all(|(algorithm, lies)| lies || algorithm.is_none()),
-            slots: 1 << order,
-            of_slots: codecs(BLOCK)?,
-            of_blocks: (order > 0).then(|| codecs(BLOCK << order)).transpose()?,
-            run: (0, Vec::with_capacity(layout.block_bytes())),
-            block: vec![0; BLOCK << order],
-        })
+impl<'r> Restore<'r> {
+    fn new(reader: Reader<'r>, damage: Damage) -> Self {
+        Restore { reader, damage, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
     }
 
-    fn all(&mut self, reader: &mut Reader<'_>, damage: Damage) -> Result<(), Failure> {
-        let (slots, mut reached) = reader.slots();
-        loop {
-            let chunk = match damage {
-                Damage::Refuse => reader.next()?,
-                Damage::Salvage => reader.next_intact()?,
-            };
-            let Some(chunk) = chunk else { break };
-            self.lose(reached..chunk.slots.start);
-            reached = chunk.slots.end;
-            if let Err(error) = self.chunk(&chunk) {
-                let is_of_file = matches!(error, Error::Corrupt { .. });
-                match damage {
-                    Damage::Salvage if is_of_file => {
-                        let Range { start, end } = bytes_of(&chunk.slots);
-                        let _ = self.table.discard(start, end - start);
-                        self.run.1.clear();
-                        self.lose(chunk.slots.clone());
-                    }
-                    Damage::Refuse if is_of_file => {
-                        let reason = format!("of the chunk here {error}");
-                        return Err(Wrong::Damaged { offset: chunk.offset, reason }.into());
-                    }
-                    _ => return Err(error.into()),
-                }
+    /// The next chunk, in `bytes`.
+    fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Option<Chunk<'b>> {
+        if self.is_at_end || self.failure.is_some() {
+            return None;
+        }
+        let (slots, reached) = self.reader.slots();
+        let next = match self.damage {
+            Damage::Refuse => self.reader.next(bytes),
+            Damage::Salvage => self.reader.next_intact(bytes),
+        };
+        match next {
+            Ok(Some(chunk)) => {
+                self.lose(reached..chunk.slots.start);
+                Some(chunk)
+            }
+            Ok(None) => {
+                self.is_at_end = true;
+                // Without salvage it is known to be nothing.
+                self.lose(reached..slots);
+                None
+            }
+            Err(wrong) => {
+                // All chunks that are under way come before.
+                self.fail(u64::MAX, Failure::File(wrong));
+                None
             }
         }
-        if damage == Damage::Salvage {
-            self.lose(reached..slots);
+    }
+
+    /// What became of a chunk.
+    fn note(&mut self, chunk: &Chunk<'_>, done: Result<u64, Error>) {
+        match done {
+            Ok(slots) => self.slots += slots,
+            Err(error @ Error::Corrupt { .. }) => match self.damage {
+                Damage::Salvage => self.lose(chunk.slots.clone()),
+                Damage::Refuse => {
+                    let reason = format!("of the chunk here {error}");
+                    let wrong = Wrong::Damaged { offset: chunk.offset, reason };
+                    self.fail(chunk.offset, Failure::File(wrong));
+                }
+            },
+            Err(error) => self.fail(chunk.offset, Failure::Device(error)),
         }
-        Ok(())
     }
 
     fn lose(&mut self, slots: Range<u32>) {
-        if slots.is_empty() {
-            return;
-        }
-        let bytes = bytes_of(&slots);
-        match self.restored.lost.last_mut() {
-            Some(last) if last.end == bytes.start => last.end = bytes.end,
-            _ => self.restored.lost.push(bytes),
+        if !slots.is_empty() {
+            self.lost.push(slots);
         }
     }
 
-    fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), Error> {
-        let before = self.restored.slots;
-        // Not where something is written as a request would: that needs a stream itself.
-        let share = self.is_all_alike.then(|| Request::for_job(self.table));
-        let share = share.as_ref();
-        let done = chunk.entries().try_for_each(|(entry, object)| self.entry(entry, object, share));
-        let done = done.and_then(|()| self.flush());
-        done.inspect_err(|_| self.restored.slots = before)
+    fn fail(&mut self, offset: u64, failure: Failure) {
+        if self.failure.as_ref().is_none_or(|(first, _)| offset < *first) {
+            self.failure = Some((offset, failure));
+        }
     }
 
-    fn entry(
-        &mut self,
-        entry: Entry,
-        object: &[u8],
-        request: Option<&Request<'_, E>>,
-    ) -> Result<(), Error> {
-        let Entry { slot, kind, priority, live, value } = entry;
-        let live = if kind == Kind::Block { Members::of(live) } else { Members::default() };
-        self.restored.slots += u64::from(live.count().max(1));
-        let lies = self.as_they_lie[usize::from(priority)];
-        match kind {
-            Kind::Slot if lies => self.put_slot(request, slot, Encoded::Object(object), priority),
-            Kind::Block if lies => self.put_block(request, slot, live, object, priority),
-            // Patterns are the same everywhere; but what is written with what is beside it may be one block.
-            Kind::Pattern if self.as_they_lie[0] => match fill::to_payload(value) {
-                Some(payload) => self.put_slot(request, slot, Encoded::Inline(payload), ACCESSED),
-                None => {
-                    let bytes = value.to_ne_bytes();
-                    self.put_slot(request, slot, Encoded::Object(&bytes), ACCESSED)
-                }
-            },
-            Kind::Pattern => {
-                let mut block = [0; BLOCK];
-                fill::fill(&mut block, value, 0);
-                self.write(slot, &block)
+    fn end(mut self) -> Result<Restored, Failure> {
+        if let Some((_, failure)) = self.failure {
+            return Err(failure);
+        }
+        self.lost.sort_unstable_by_key(|slots| slots.start);
+        let mut lost: Vec<Range<u64>> = Vec::new();
+        for bytes in self.lost.iter().map(bytes_of) {
+            match lost.last_mut() {
+                Some(last) if last.end == bytes.start => last.end = bytes.end,
+                _ => lost.push(bytes),
             }
-            Kind::Slot if object.len() == BLOCK => self.write(slot, object),
-            Kind::Slot => {
-                let mut block = [0; BLOCK];
-                let decoded = self.of_slots.of(priority).decompress(object, &mut block);
-                decoded.map_err(|source| Error::Corrupt { slot: slot.into(), source })?;
-                self.write(slot, &block)
-            }
-            Kind::Block => self.write_block(slot, live, object, priority),
         }
-    }
-
-    fn put_slot(
-        &self,
-        request: Option<&Request<'_, E>>,
-        slot: u32,
-        encoded: Encoded<'_>,
-        mark: u8,
-    ) -> Result<(), Error> {
-        let own = request.is_none().then(|| Request::for_job(self.table));
-        let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
-        let word = self.table.lock(slot, request.seconds)?;
-        let is_free = match word.content() {
-            Content::Inline(0) => !self.table.has_block(slot),
-            content => content == Content::Inline(fill::HOLE),
-        };
-        if !is_free {
-            return Err(Error::NotEmpty);
-        }
-        put(self.table, request.share, (slot, word), encoded, mark).map(drop)
-    }
-
-    fn put_block(
-        &self,
-        request: Option<&Request<'_, E>>,
-        first: u32,
-        live: Members,
-        object: &[u8],
-        mark: u8,
-    ) -> Result<(), Error> {
-        let (table, layout) = (self.table, self.table.shared.layout);
-        let own = request.is_none().then(|| Request::for_job(table));
-        let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
-        let block = layout.block_of(first);
-        let word = table.lock_block(block, request.seconds)?;
-        if word.content() != Content::Inline(0) {
-            return Err(Error::NotEmpty);
-        }
-        let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
-        // What is not live is a hole until it is come to.
-        let mut words = Vec::with_capacity(self.slots as usize);
-        for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
-            words.push((table.lock(slot, request.seconds)?, fill::HOLE));
-        }
-        words.extend(table.lock_words_of(block, live).map(|(_, word)| (word, 0)));
-        if words.iter().any(|(word, _)| word.content() != Content::Inline(0)) {
-            return Err(Error::NotEmpty);
-        }
-        let (block, new) = ((block, word), Some((room, object, mark)));
-        Change { block, words, new, live: [0, live.count()] }.make(table, request.share);
-        Ok(())
-    }
-
-    fn write_block(
-        &mut self,
-        first: u32,
-        live: Members,
-        object: &[u8],
-        priority: u8,
-    ) -> Result<(), Error> {
-        let mut block = std::mem::take(&mut self.block);
-        let written = self.decode_block(first, object, priority, &mut block).and_then(|members| {
-            live.iter().try_for_each(|nth| {
-                let at = members.before(nth) * BLOCK;
-                self.write(first + nth, &block[at..at + BLOCK])
-            })
-        });
-        self.block = block;
-        written
-    }
-
-    fn decode_block(
-        &mut self,
-        first: u32,
-        object: &[u8],
-        priority: u8,
-        block: &mut [u8],
-    ) -> Result<Members, Error> {
-        let damaged = Error::Damaged { slot: first.into() };
-        let stored = Stored::new(object, priority, self.slots).ok_or(damaged)?;
-        let codecs = self.of_blocks.as_mut().unwrap_or(&mut self.of_slots);
-        let decoded = stored.decode(codecs, block);
-        decoded.map_err(|source| Error::Corrupt { slot: first.into(), source })?;
-        Ok(stored.members)
-    }
-
-    /// Writes a slot together with those before it, up to a block of the device's.
-    fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
-        let (first, run) = (self.run.0, self.run.1.len() / BLOCK);
-        let is_next = first + run as u64 == u64::from(slot);
-        let begins = slot.is_multiple_of(self.table.shared.layout.slots());
-        if !is_next || begins || run == 0 {
-            self.flush()?;
-            self.run.0 = slot.into();
-        }
-        self.run.1.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        let written = self.table.write(self.run.0 * BLOCK as u64, &self.run.1);
-        self.run.1.clear();
-        written
+        Ok(Restored { slots: self.slots, lost })
     }
 }
 
-/// Which algorithms of a file are the device's of the same priority.
-fn alike(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
-    std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
-        (Some(Algorithm { codec, params }), Some(of_device)) => {
-            codec.name() == of_device.codec.name()
-                && params.dictionary == of_device.params.dictionary
-        }
-        _ => false,
-    })
-}
-
-fn bytes_of(slots: &Range<u32>) -> Range<u64> {
+pub(super) fn bytes_of(slots: &Range<u32>) -> Range<u64> {
     u64::from(slots.start) * BLOCK as u64..u64::from(slots.end) * BLOCK as u64
 }

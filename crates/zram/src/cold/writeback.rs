@@ -9,7 +9,7 @@
 use super::place::{Place, UNIT};
 use super::selection::Chosen;
 use super::store::{SUM, Store, room_for, sum};
-use super::{Selection, is_untouched};
+use super::{Job, JobKind, Selection, is_untouched};
 use crate::blocks::Stored;
 use crate::layout::Whose;
 use crate::request::Request;
@@ -18,7 +18,7 @@ use crate::table::Table;
 use crate::{BLOCK, Error};
 use rustix::io::Errno;
 use std::io;
-use std::ops::Range;
+use std::ops::{Add, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -103,6 +103,19 @@ pub struct WrittenBack {
     pub touched: u64,
 }
 
+impl Add for WrittenBack {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        WrittenBack {
+            slots: self.slots + other.slots,
+            bytes: self.bytes + other.bytes,
+            blocks: self.blocks + other.blocks,
+            touched: self.touched + other.touched,
+        }
+    }
+}
+
 /// An object on its way.
 struct Pending {
     word: u32,
@@ -126,6 +139,9 @@ struct Group {
 
 struct Work<'t, E: BesideSlot> {
     table: &'t Table<E>,
+    job: Job<'t>,
+    /// Objects that were looked at.
+    looked_at: u64,
     store: Arc<Store>,
     limit: &'t WritebackLimit,
     selection: &'t Selection,
@@ -149,12 +165,13 @@ impl<E: BesideSlot> Table<E> {
     ) -> Result<WrittenBack, Error> {
         let store = self.shared.store.clone().ok_or(Error::NoBacking)?;
         store.is_here()?;
-        let _job = self.shared.jobs.begin()?;
         let mut work = Work {
             table: self,
+            job: self.shared.jobs.begin(JobKind::WriteBack, 0)?,
             store,
             limit,
             selection,
+            looked_at: 0,
             done: WrittenBack::default(),
             buffer: Vec::with_capacity(RUN * BLOCK),
             open: None,
@@ -185,6 +202,8 @@ impl<E: BesideSlot> Table<E> {
 impl<E: BesideSlot> Work<'_, E> {
     /// Copies the object of a word to the others that are to be written. An error ends the job.
     fn add(&mut self, word: u32) -> Result<(), Error> {
+        self.looked_at += 1;
+        self.job.reached(self.looked_at)?;
         let layout = self.table.shared.layout;
         let whose = layout.whose(word);
         let pin = self.table.pool.pin(word);

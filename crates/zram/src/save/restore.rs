@@ -5,6 +5,7 @@ use super::read::{Chunk, Reader, Wrong};
 use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
 use crate::blocks::replace;
 use crate::blocks::{Members, Stored};
+use crate::cold::{Job, JobKind};
 use crate::request::{Request, put};
 use crate::slot::{ACCESSED, Encoded};
 use crate::stat::Held;
@@ -44,7 +45,7 @@ pub(crate) fn restore<E: BesideSlot>(
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
-    let _job = table.shared.jobs.begin()?;
+    let job = table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / BLOCK as u64)?;
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
@@ -60,7 +61,7 @@ pub(crate) fn restore<E: BesideSlot>(
         }
         error => error,
     })?;
-    let done = restorer.all(&mut reader, damage);
+    let done = restorer.all(&mut reader, damage, &job);
     done.map(|()| restorer.restored).map_err(|failure| {
         // It was empty before.
         let _ = table.discard(0, disksize);
@@ -125,9 +126,15 @@ impl<'t, E: BesideSlot> Restorer<'t, E> {
         })
     }
 
-    fn all(&mut self, reader: &mut Reader<'_>, damage: Damage) -> Result<(), Failure> {
+    fn all(
+        &mut self,
+        reader: &mut Reader<'_>,
+        damage: Damage,
+        job: &Job<'_>,
+    ) -> Result<(), Failure> {
         let (slots, mut reached) = reader.slots();
         loop {
+            job.reached(reached.into())?;
             let chunk = match damage {
                 Damage::Refuse => reader.next()?,
                 Damage::Salvage => reader.next_intact()?,

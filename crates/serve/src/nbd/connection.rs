@@ -51,8 +51,12 @@ struct Connection<'c, S> {
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until it leaves or is left. `chosen` is called when it has its export.
-pub(crate) fn serve(service: &Service, stream: &impl Stream, chosen: impl FnOnce(&Terms)) -> End {
+/// Serves a client until it leaves or is left. `chosen` is called when it has its export, and says whether it is let in.
+pub(crate) fn serve(
+    service: &Service,
+    stream: &impl Stream,
+    chosen: impl FnOnce(&Terms) -> bool,
+) -> End {
     let mut input = Input::new();
     let terms = match haggle(&service.exports, stream, &mut input) {
         Ok(terms) => terms,
@@ -60,7 +64,10 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, chosen: impl FnOnce
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
-    chosen(&terms);
+    // What lies in the input already is not served then.
+    if !chosen(&terms) {
+        return End::Left;
+    }
     let connection = Connection {
         service,
         stream,

@@ -34,7 +34,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
     args.save_on_exit.as_deref().map(OutFile::new).transpose()?;
     // Threads have it of who starts them.
-    is_io_flusher();
+    if !is_io_flusher() && args.mount.is_some() {
+        eprintln!(
+            "uzram: without CAP_SYS_RESOURCE the kernel may have this server wait for its own disk when memory is \
+             short; give it a memory cgroup apart from those who write to the disk"
+        );
+    }
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = signals()?;
@@ -164,7 +169,7 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
     address.listen().map_err(Error::Address)
 }
 
-/// Has the kernel not wait for our own disk when it needs memory for us. Takes a right that not everyone has.
-fn is_io_flusher() {
-    let _ = rustix::process::configure_io_flusher_behavior(true);
+/// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right to that.
+fn is_io_flusher() -> bool {
+    rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

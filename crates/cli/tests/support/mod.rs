@@ -1,6 +1,8 @@
 //! What the tests of the command share: running it, and data to give it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod cgroup;
+pub mod host;
 pub mod nbd;
 
 use serde_json::Value;
@@ -112,6 +114,16 @@ impl Server {
         command.args(["--nbd", "unix:nbd.sock", "--restore"]).arg(file).args(args);
         let child = command.spawn().unwrap();
         Server::announced(child, dir)
+    }
+
+    /// One under a line of shell that ends in `exec "$@"`, on sockets of its own.
+    pub fn within(line: &str, args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", line, "sh", UZRAM, "serve", "--nbd", "unix:nbd.sock"]).args(args);
+        command.arg("--control").arg(dir.path().join("control.sock")).current_dir(dir.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Server::announced(command.spawn().unwrap(), dir)
     }
 
     pub fn announced(mut child: Child, dir: tempfile::TempDir) -> Self {

@@ -5,10 +5,12 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use support::host::Unmounted;
 use support::{Server, UZRAM, end, noise, serve, serve_unsized, text};
 
 const MIB: usize = 1 << 20;
@@ -262,4 +264,38 @@ fn cold_data_are_compressed_again_and_leave_memory() {
     let there = end(serve(dir.path()).args(["--nbd", "unix:n.sock", "--backing", "there"]));
     assert!(there.code == Some(2) && there.err.contains("not there yet"), "{there:?}");
     assert_eq!(fs::read(dir.path().join("there")).unwrap(), b"precious");
+}
+
+#[test]
+fn a_mount_that_is_in_use_acknowledges_nothing_that_is_not_saved() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("left out, as it takes root and /dev/fuse");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (file, mount) = (dir.path().join("saved"), dir.path().join("m"));
+    fs::create_dir(&mount).unwrap();
+    let _unmounted = Unmounted(mount.clone());
+    let saved = file.to_str().unwrap();
+    let mut server = Server::new(&["--mount", mount.to_str().unwrap(), "--save-on-exit", saved]);
+    let disk = fs::File::options().read(true).write(true).open(mount.join("disk")).unwrap();
+    let refused = server.ask("restore", &["--served", saved]);
+    assert!(refused.code == Some(1) && refused.err.contains("is mounted"), "{refused:?}");
+    let by_file = fs::write(mount.join("attr/restore"), saved).unwrap_err();
+    assert_eq!(by_file.raw_os_error(), Some(16), "{by_file}");
+    let writes = thread::spawn(move || {
+        let write = |nth: &u64| disk.write_all_at(&text(*nth, 4096), nth % 512 * 4096).is_ok();
+        (0..).take_while(write).count() as u64
+    });
+    thread::sleep(Duration::from_millis(300));
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    let acknowledged = writes.join().unwrap();
+    let again = Server::restored(&file, &[]);
+    let mut client = again.client();
+    assert!(acknowledged > 512, "{acknowledged}");
+    // The one that was refused may be there in place of that before it.
+    for nth in acknowledged - 511..acknowledged {
+        assert!(client.read(nth % 512 * 4096, 4096) == text(nth, 4096), "write {nth}");
+    }
 }

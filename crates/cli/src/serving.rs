@@ -94,12 +94,18 @@ impl Serving {
         let steered = steered(served, zram.clone(), nbd.clone(), disk.clone());
         let control = Control::start(control, steered, log).map_err(Error::Serving)?;
 
-        let mounted = args.mount.as_ref().map(|dir| {
-            let threads = args.options.workers;
-            let started = Mounted::start(dir, zram.clone(), disk.clone(), args.mode, threads);
-            started.map_err(|source| Error::Mount { path: dir.clone(), source })
-        });
-        Ok(Serving { disk, nbd, control, mounted: mounted.transpose()?, announcement })
+        let mut serving = Serving { disk, nbd, control, mounted: None, announcement };
+        if let Some(dir) = &args.mount {
+            match Mounted::start(dir, zram, serving.disk.clone(), args.mode, args.options.workers) {
+                Ok(mounted) => serving.mounted = Some(mounted),
+                Err(source) => {
+                    // With it its sockets go.
+                    serving.stop();
+                    return Err(Error::Mount { path: dir.clone(), source });
+                }
+            }
+        }
+        Ok(serving)
     }
 
     /// Ends all who use it, and the job that is under way; the disk, of which no one is told any more that something is

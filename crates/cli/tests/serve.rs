@@ -104,6 +104,7 @@ fn wrong_use_is_told_of() {
         (&["--nbd", "unix:no/such/dir/sock"], 1, "can't listen on 'no/such/dir/sock'"),
         (&["--set", "disksize=1G"], 2, "is what --size says"),
         (&["--connections", "0"], 2, "--connections"),
+        (&["--mount", "no/such"], 1, "can't mount at 'no/such'"),
     ] {
         let mut command = std::process::Command::new(support::UZRAM);
         command.args(["serve", "--control", "c.sock"]).current_dir(dir.path()).args(args);
@@ -116,6 +117,7 @@ fn wrong_use_is_told_of() {
         let ended = end(&mut command);
         assert_eq!(ended.code, Some(code), "{args:?} {ended:?}");
         assert!(ended.err.contains(part), "{args:?} {ended:?}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{args:?}: a socket was left");
     }
     let nobody =
         end(std::process::Command::new(support::UZRAM).args(["stat", "--control", "/no/such"]));

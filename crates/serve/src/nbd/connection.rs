@@ -115,11 +115,13 @@ impl<S: Stream> Connection<'_, S> {
         let _guard = HangUpOnPanic(self.stream);
         let mut batch = Batch::new();
         if let Err(end) = self.serve_all(&mut batch) {
-            if !matches!(end, End::Left) {
-                // Others may be waiting for the client.
+            let has_left = matches!(end, End::Left);
+            // Before others find that the connection has ended, which would be told in its place.
+            self.end.lock().get_or_insert(end);
+            if !has_left {
+                // They may be waiting for the client.
                 self.stream.hang_up();
             }
-            self.end.lock().get_or_insert(end);
         }
     }
 

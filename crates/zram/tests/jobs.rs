@@ -18,9 +18,8 @@ fn config() -> Config {
     Config { recompression: [Some(zstd), None, None], ..Config::new(BYTES as u64).unwrap() }
 }
 
-/// A device that is full of what compresses a little.
-fn full(config: Config) -> Device {
-    let device = Device::new(config).unwrap();
+/// What compresses a little.
+fn contents() -> Vec<u8> {
     let mut bytes = vec![b'.'; BYTES];
     for (nth, piece) in bytes.chunks_mut(64).enumerate() {
         let seed = (nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -29,7 +28,13 @@ fn full(config: Config) -> Device {
             piece[word as usize * 8..][..8].copy_from_slice(&noise.to_le_bytes());
         });
     }
-    device.write(0, &bytes).unwrap();
+    bytes
+}
+
+/// A device that is full of it.
+fn full(config: Config) -> Device {
+    let device = Device::new(config).unwrap();
+    device.write(0, &contents()).unwrap();
     device
 }
 
@@ -94,33 +99,61 @@ fn saves_and_restores_are_watched_and_cancelled() {
     other.check();
 }
 
-#[test]
-fn what_was_done_when_a_job_is_cancelled_stays() {
-    let backing = Arc::new(Faulty::new(2 * BYTES));
-    let device = full(Config { backing: Some(backing.clone()), ..config() });
-    let mut before = vec![0; BYTES];
-    device.read(0, &mut before).unwrap();
-    let cancelled = |kind: JobKind, release: &dyn Fn()| {
-        while device.job().is_none_or(|job| (job.kind, job.of) != (kind, 0) || job.done == 0) {
+/// Cancels a job as soon as it has done something, if it is not over by then, and does what is to be done `then`; whether
+/// it was cancelled.
+fn cancelled<T>(
+    device: &Device,
+    kind: JobKind,
+    job: impl FnOnce() -> Result<T, Error> + Send,
+    then: impl FnOnce(),
+) -> bool
+where
+    T: Send + std::fmt::Debug,
+{
+    thread::scope(|scope| {
+        let job = scope.spawn(job);
+        let has_begun = || device.job().is_some_and(|job| job.kind == kind && job.done > 0);
+        while !has_begun() && !job.is_finished() {
             thread::sleep(Duration::from_micros(50));
         }
+        assert!(device.job().is_none_or(|job| job.of == 0));
         device.cancel_job();
-        release();
-    };
-    thread::scope(|scope| {
-        let job = scope.spawn(|| device.recompress(&Recompress::default()));
-        cancelled(JobKind::Recompress, &|| {});
-        assert_eq!(job.join().unwrap(), Err(Error::Cancelled));
-        backing.stick(true);
-        let job = scope.spawn(|| device.write_back(&Selection::default()));
-        cancelled(JobKind::WriteBack, &|| backing.stick(false));
-        assert_eq!(job.join().unwrap(), Err(Error::Cancelled));
+        then();
+        match job.join().unwrap() {
+            Err(error) => error == Error::Cancelled,
+            Ok(_) => false,
+        }
+    })
+}
+
+#[test]
+fn what_was_recompressed_when_it_is_cancelled_stays() {
+    // One that is done before it is cancelled shows nothing.
+    let device = (0..20).map(|_| full(config())).find(|device| {
+        cancelled(device, JobKind::Recompress, || device.recompress(&Recompress::default()), || {})
     });
+    let device = device.unwrap();
+    same_as_before(&device);
+    assert!(device.recompress(&Recompress::default()).unwrap().tried > 0, "it was all done");
+}
+
+#[test]
+fn what_was_written_back_when_it_is_cancelled_stays() {
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let device = full(Config { backing: Some(backing.clone()), ..config() });
+    backing.stick(true);
+    // It is stuck until it is cancelled, and not before it has something to write.
+    let write_back = || device.write_back(&Selection::default());
+    assert!(cancelled(&device, JobKind::WriteBack, write_back, || backing.stick(false)));
     let away = device.block_state().filter(|slot| slot.is_written_back).count() as u64;
     assert!(away > 0 && away < SLOTS, "{away}");
+    same_as_before(&device);
+}
+
+fn same_as_before(device: &Device) {
     let mut back = vec![0; BYTES];
     device.read(0, &mut back).unwrap();
-    assert!(back == before);
+    assert!(back == contents());
     device.check();
 }
 

@@ -22,5 +22,6 @@ pub mod stores;
 pub mod summary;
 pub mod threads;
 pub mod turns;
+pub mod undo;
 
 pub use error::Error;

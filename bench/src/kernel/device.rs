@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
-use super::made::{self, Made, Refused};
+use super::made::{Made, Refused};
 use super::{MmStat, Rival};
 use crate::Error;
 use crate::aligned::AlignedBuf;
 use crate::page::first_difference;
+use crate::undo::Undo;
 
 const REQUEST_MIN: usize = 4096;
 const RIGHTS: &str = "run as root on a machine whose kernel has zram";
@@ -21,19 +22,20 @@ const RIGHTS: &str = "run as root on a machine whose kernel has zram";
 #[derive(Debug)]
 pub struct KernelZram {
     made: Arc<Made>,
+    undo: Undo,
     disksize: u64,
 }
 
 impl KernelZram {
     /// A fresh device of `disksize` bytes with the compression `algorithm`, or the reason why there is none.
     pub fn acquire(algorithm: &str, disksize: u64) -> Result<Rival<KernelZram>, Error> {
-        let made = match Made::new() {
+        let (made, undo) = match Made::new() {
             Ok(made) => made,
             Err(Refused::Absent(reason)) => return Ok(Rival::Absent(reason)),
             Err(Refused::Failed(error)) => return Err(error),
         };
         // From here on every way out removes the device.
-        let device = KernelZram { made, disksize };
+        let device = KernelZram { made, undo, disksize };
         if device.number() == 0 {
             return Ok(Rival::Absent(
                 "the kernel's first device, zram0, is left to the system".into(),
@@ -148,7 +150,7 @@ impl KernelZram {
 
     /// Removes it now, and tells whether that worked. Dropping it only prints what went wrong.
     pub fn remove(self) -> Result<(), Error> {
-        made::remove(&self.made)
+        self.undo.now()
     }
 
     fn with_file<T>(
@@ -164,14 +166,6 @@ impl KernelZram {
         let remedy =
             "direct I/O wants whole, aligned pages inside the device, and the machine free memory";
         work(file).map_err(Error::file(action, &node, remedy))
-    }
-}
-
-impl Drop for KernelZram {
-    fn drop(&mut self) {
-        if let Err(error) = made::remove(&self.made) {
-            eprintln!("bench: {error}");
-        }
     }
 }
 

@@ -1,27 +1,18 @@
-//! The devices that this process has made, so that each of them is removed: by its owner, or by a signal.
-//!
-//! Lock order: the list, then a device's file. The list is held while a device is made, so none is missed; a signal
-//! takes it for good, so none is made after.
+//! The devices that this process has made, so that each of them is removed.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
 use crate::Error;
+use crate::undo::{Action, Undo};
 
 const CONTROL: &str = "/sys/class/zram-control";
-const SIGNALLED: i32 = 130;
 const BUSY_WAITS: u32 = 100;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
-
-static LIST: Mutex<Vec<Arc<Made>>> = Mutex::new(Vec::new());
 
 /// A device of this process.
 #[derive(Debug)]
@@ -40,27 +31,14 @@ pub(super) enum Refused {
 }
 
 impl Made {
-    /// Has the kernel make a device, to be given to [`remove`] at the end.
-    pub(super) fn new() -> Result<Arc<Made>, Refused> {
-        catch_signals().map_err(Refused::Failed)?;
-        let path = Path::new(CONTROL).join("hot_add");
-        let mut list = list();
-        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                Refused::Absent(format!("this kernel has no zram ({CONTROL} is missing)"))
-            }
-            io::ErrorKind::PermissionDenied => {
-                Refused::Absent(format!("no right to read {}", path.display()))
-            }
-            _ => Refused::Failed(Error::file("read", &path, "see the kernel's log")(error)),
-        })?;
-        let number = text.trim().parse::<u32>().map_err(|_| {
-            let expected = "the number of the device it made";
-            Refused::Failed(Error::Malformed { thing: path.display().to_string(), text, expected })
-        })?;
-        let made = Arc::new(Made { number, file: RwLock::new(None) });
-        list.push(Arc::clone(&made));
-        Ok(made)
+    /// Has the kernel make a device, which is closed, reset and removed in the end.
+    pub(super) fn new() -> Result<(Arc<Made>, Undo), Refused> {
+        Undo::of(|| {
+            let made = Arc::new(Made { number: hot_add()?, file: RwLock::new(None) });
+            let gone = made.clone();
+            let remove: Action = Box::new(move || gone.close_and_remove());
+            Ok((made, remove))
+        })
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -84,16 +62,28 @@ impl Made {
     }
 }
 
-/// Closes, resets and removes a device, once.
-pub(super) fn remove(made: &Arc<Made>) -> Result<(), Error> {
-    let mut list = list();
-    let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, made)) else { return Ok(()) };
-    // Off the list first: the number may soon be another process's.
-    list.swap_remove(place).close_and_remove()
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Refused::Failed(error)
+    }
 }
 
-fn list() -> MutexGuard<'static, Vec<Arc<Made>>> {
-    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+/// The number of a new device.
+fn hot_add() -> Result<u32, Refused> {
+    let path = Path::new(CONTROL).join("hot_add");
+    let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Refused::Absent(format!("this kernel has no zram ({CONTROL} is missing)"))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Refused::Absent(format!("no right to read {}", path.display()))
+        }
+        _ => Refused::Failed(Error::file("read", &path, "see the kernel's log")(error)),
+    })?;
+    text.trim().parse().map_err(|_| {
+        let expected = "the number of the device it made";
+        Refused::Failed(Error::Malformed { thing: path.display().to_string(), text, expected })
+    })
 }
 
 // Something else, such as udev, may look at a device for a moment.
@@ -111,35 +101,4 @@ fn write_patiently(path: &Path, text: &str) -> Result<(), Error> {
             }
         }
     }
-}
-
-// One thread waits for the signals that end a run, and removes what the run has made.
-fn catch_signals() -> Result<(), Error> {
-    static CAUGHT: OnceLock<bool> = OnceLock::new();
-    let caught = CAUGHT.get_or_init(|| {
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
-        let waiting = signals.and_then(|mut signals| {
-            thread::Builder::new().name("signals".into()).spawn(move || {
-                if signals.forever().next().is_some() {
-                    remove_all_and_exit();
-                }
-            })
-        });
-        waiting.is_ok()
-    });
-    if *caught {
-        return Ok(());
-    }
-    let reason = "the signals that end a run could not be caught".to_string();
-    Err(Error::Setup { reason, remedy: "let this process have a thread more (ulimit -u)" })
-}
-
-fn remove_all_and_exit() -> ! {
-    let list = list();
-    for made in list.iter() {
-        if let Err(error) = made.close_and_remove() {
-            eprintln!("bench: {error}");
-        }
-    }
-    process::exit(SIGNALLED)
 }

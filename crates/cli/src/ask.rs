@@ -1,8 +1,9 @@
 //! Asking a server: its device's attributes, and how full it is.
 
-use crate::args::Form;
+mod job;
+
+use crate::args::{Ask, AskArgs, Form};
 use crate::error::Error;
-use crate::serve_args::{Ask, AskArgs};
 use crate::served::Stat;
 use crate::units::human;
 use serve::control::Request;
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
             text(control, &Request::Store(name.clone(), value.clone())).map(|_| ())
         }
         Ask::All(form) => crate::print(&all(control, *form)?),
+        Ask::Job(kind, text, form) => crate::print(&job::run(control, *kind, text, *form)?),
         Ask::Stat(form) => {
             let stat = text(control, &Request::Stat)?;
             match form {

@@ -18,8 +18,8 @@ pub(crate) struct ColdArgs {
     /// Save the device to FILE when all is read back; a file that is there is replaced when the new one is whole
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Write idle pages back to FILE when all is stored, so that they leave memory: a file that is not there yet, and
-    /// goes when all is done, or a block device, whose contents are lost
+    /// Write idle pages back to FILE when all is stored, so that they leave memory: a file that is not there yet, of which
+    /// nothing stays, or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
     /// With --backing, only pages that were stored more than SECONDS before that [default: all]
@@ -41,32 +41,30 @@ pub(crate) struct ColdReport {
     pub(crate) saved_bytes: Option<u64>,
 }
 
-/// The backing file, which goes when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Backed(PathBuf);
-
-impl Drop for Backed {
-    fn drop(&mut self) {
-        // Nothing can be done about one that stays.
-        let _ = fs::remove_file(&self.0);
+/// A backing store for a device of `bytes` bytes: a block device, or a new file. That loses its name at once, so that
+/// its space comes back whatever ends this process.
+pub(crate) fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
+    let failed = |source| Error::Backing { path: path.to_owned(), source };
+    let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
+    let most = bytes + bytes / 8 + BACKING_SPARE;
+    let store = BackingFile::create(path, most).map_err(failed)?;
+    if !is_device {
+        fs::remove_file(path).map_err(failed)?;
     }
+    Ok(Arc::new(store))
 }
 
 impl ColdArgs {
     /// Gives the device to be a backing store for `bytes` bytes.
-    pub(crate) fn prepare(&self, zram: &Zram, bytes: u64) -> Result<Option<Backed>, Error> {
-        let Some(path) = &self.backing else { return Ok(None) };
-        let failed = |source| Error::Backing { path: path.clone(), source };
-        let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
-        let most = bytes + bytes / 8 + BACKING_SPARE;
-        let file = Arc::new(BackingFile::create(path, most).map_err(failed)?);
-        let backed = (!is_device).then(|| Backed(path.clone()));
+    pub(crate) fn prepare(&self, zram: &Zram, bytes: u64) -> Result<(), Error> {
+        let Some(path) = &self.backing else { return Ok(()) };
+        let store = backing_store(path, bytes)?;
         zram.configure("backing_dev", |settings: &mut Config| {
-            settings.backing = Some(file);
+            settings.backing = Some(store);
             settings.track_access |= self.idle_after.is_some();
             Ok(())
         })?;
-        Ok(backed)
+        Ok(())
     }
 
     /// Writes back what is idle when all is stored.

@@ -67,6 +67,37 @@ pub(crate) enum Error {
     /// No device has this size.
     #[error("--size: {0}")]
     Size(zram::Error),
+    /// What is saved does not fit.
+    #[error(
+        "--size: {size} bytes are too few for what is saved, which needs {needed}; give as many, or leave out --size"
+    )]
+    SizeOfSaved {
+        /// Bytes asked for.
+        size: u64,
+        /// Bytes it must have.
+        needed: u64,
+    },
+    /// The disk is lost.
+    #[error(
+        "the disk could not be saved to '{}', and is lost: {source}; what was there before is left; make room, or \
+         give another path, and try it with 'uzram save' before the next end",
+        escaped(path)
+    )]
+    SaveOnExit {
+        /// Where it was to go.
+        path: PathBuf,
+        /// Why it did not.
+        source: zram::Error,
+    },
+    /// A second signal came.
+    #[error(
+        "the disk was not saved to '{}', and is lost, as another signal came; what was there before is left",
+        escaped(path)
+    )]
+    SaveGivenUp {
+        /// Where it was to go.
+        path: PathBuf,
+    },
     /// There can be no server there.
     #[error(transparent)]
     Address(serve::AddressError),
@@ -276,7 +307,7 @@ impl Error {
             Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
             Error::Setting(_) | Error::Backing { .. } => USAGE,
-            Error::Size(zram::Error::Disksize { .. }) => USAGE,
+            Error::Size(zram::Error::Disksize { .. }) | Error::SizeOfSaved { .. } => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,
         })

@@ -120,8 +120,7 @@ fn beside(codecs: &Codecs, plan: &Plan, threads: usize) -> u64 {
 fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<Filled, Error> {
     let bytes = u64::from(job.source.plan.pages()) * PAGE as u64;
     warm_up(zram.settings())?;
-    // It goes when the device is gone or no one reads it any more.
-    let _backed = args.cold.prepare(zram, bytes)?;
+    args.cold.prepare(zram, bytes)?;
     let mut cold = ColdReport::default();
     let before = ProcessMemory::now();
     zram.set_disksize(bytes.max(PAGE as u64))?;

@@ -37,7 +37,6 @@ mod report;
 mod restore;
 mod runtime;
 mod samples;
-mod serve_args;
 mod served;
 mod serving;
 mod source;

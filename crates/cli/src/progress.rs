@@ -37,6 +37,17 @@ impl Progress {
         progress
     }
 
+    /// Whether anyone sees it.
+    pub(crate) fn is_seen(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
+    /// `done` bytes are done, of so many if that is known.
+    pub(crate) fn reach(&self, done: u64, of: Option<u64>) {
+        of.inspect(|&of| self.0.set_length(of));
+        self.0.set_position(done);
+    }
+
     /// `bytes` more are done.
     pub(crate) fn advance(&self, bytes: u64) {
         self.0.inc(bytes);

@@ -1,13 +1,14 @@
 //! What a server tells of itself.
 
-use crate::serve_args::ServeArgs;
+use crate::args::ServeArgs;
 use crate::units::human;
 use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
 use serve::{Address, Listening};
 use std::fmt::Write;
 use std::path::PathBuf;
-use zram::Zram;
+use zcomp::Codec;
+use zram::{Device, Zram};
 
 /// What stays the same while it serves.
 #[derive(Debug)]
@@ -37,20 +38,40 @@ pub(crate) struct Stat {
     pub(crate) huge_pages: u64,
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
+    /// The job that is under way.
+    pub(crate) job: Option<Job>,
     pub(crate) nbd: String,
 }
 
+/// A job, and how far it is: slots that are done, of so many if that is known, and 0 if not.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) kind: String,
+    pub(crate) done: u64,
+    pub(crate) of: u64,
+}
+
 impl Served {
-    pub(crate) fn new(args: &ServeArgs, nbd: &Listening, control: &Listening) -> Self {
+    pub(crate) fn new(
+        args: &ServeArgs,
+        device: &Device,
+        algorithm: &'static dyn Codec,
+        nbd: &Listening,
+        control: &Listening,
+    ) -> Self {
         Served {
             name: args.export.clone(),
-            size: args.size,
-            algorithm: args.algorithm.name(),
+            size: device.disksize(),
+            algorithm: algorithm.name(),
             mode: args.mode,
             nbd: nbd.address().clone(),
             mount: args.mount.clone(),
             control: control.address().clone(),
         }
+    }
+
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.mount.is_some()
     }
 
     /// As of now, in JSON.
@@ -71,6 +92,11 @@ impl Served {
             huge_pages: stat.huge_pages,
             read_only: self.mode == Mode::ReadOnly,
             connections,
+            job: device.job().map(|job| Job {
+                kind: job.kind.to_string(),
+                done: job.done,
+                of: job.of,
+            }),
             nbd: self.uri(),
         };
         // Numbers and strings: nothing can fail.

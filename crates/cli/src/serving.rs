@@ -1,119 +1,170 @@
 //! `uzram serve`: a device as a disk for others, until a signal ends it.
 
-use crate::args::MemLimit;
+mod device;
+mod saving;
+
+use crate::args::ServeArgs;
 use crate::error::Error;
-use crate::memory;
+use crate::outfile::OutFile;
 use crate::runtime;
-use crate::serve_args::ServeArgs;
 use crate::served::Served;
-use serve::control::{Control, Steered};
+use crate::units::counted;
+use rustix::io::Errno;
+use serve::control::{Control, Refusal, Steered};
 use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
 use serve::{Address, Listening, Log};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use std::ffi::c_int;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-use zram::Zram;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+use zram::{Damage, Open, Zram};
 
 /// Clients have so long to notice that the server ends. It ends then, whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
-const SLOT_BYTES: u64 = 22;
-const BUFFERS: u64 = 64 << 20;
-
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
-    // Before anything that a signal must not end half done.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::Signal)?;
+    // Better now than after the work.
+    args.save_on_exit.as_deref().map(OutFile::new).transpose()?;
     // Threads have it of who starts them.
-    is_io_flusher();
-    let zram = Arc::new(device(args)?);
-    let disk = Arc::new(zram.open().map_err(Error::Device)?);
-    let nbd = listening(args.nbd.clone(), runtime::NBD)?;
-    let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
-    let served = Arc::new(Served::new(args, &nbd, &control));
+    if !is_io_flusher() && args.mount.is_some() {
+        eprintln!(
+            "uzram: without CAP_SYS_RESOURCE the kernel may have this server wait for its own disk when memory is \
+             short; give it a memory cgroup apart from those who write to the disk"
+        );
+    }
+    // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
+    let zram = Arc::new(device::make(args)?);
+    let signals = signals()?;
+    let serving = Serving::start(args, zram)?;
 
-    let log = Log::new(|line| eprintln!("uzram: {line}"));
-    let export = Export {
-        name: args.export.clone(),
-        description: "uzram, compressed memory".to_owned(),
-        disk: disk.clone(),
-        mode: args.mode,
-    };
-    let exports = Exports::new([export]);
-    let server =
-        Arc::new(Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?);
-    let stat = {
-        let (served, zram, server) = (served.clone(), zram.clone(), server.clone());
-        Box::new(move || served.stat(&zram, server.connections()))
-    };
-    let steered = Steered { zram: zram.clone(), stat };
-    let control = Control::start(control, steered, log).map_err(Error::Serving)?;
-
-    let mounted = args.mount.as_ref().map(|dir| {
-        let threads = args.options.workers;
-        let started = Mounted::start(dir, zram.clone(), disk, args.mode, threads);
-        started.map_err(|source| Error::Mount { path: dir.clone(), source })
-    });
-    let mounted = mounted.transpose()?;
-
-    crate::print(&served.announcement())?;
+    crate::print(&serving.announcement)?;
     // Nobody may be waiting for it.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let signal = signals.forever().next();
+    let signal = signals.recv().map_err(|_| Error::Worker)?;
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    eprintln!(
-        "uzram: ending, as {} came",
-        if signal == Some(SIGINT) { "SIGINT" } else { "SIGTERM" }
-    );
-    end_on_another(signals)?;
-    let unmounted = mounted.is_none_or(|mounted| mounted.stop(GOODBYE));
-    let all_left = unmounted & server.stop(GOODBYE) & control.stop(GOODBYE);
-    if !all_left {
-        // What is left of them ends with the process.
-        eprintln!("uzram: some who use it did not leave in time; they get errors from now on");
+    eprintln!("uzram: ending, as {} came", if signal == SIGINT { "SIGINT" } else { "SIGTERM" });
+    match &args.save_on_exit {
+        None => {
+            end_on_another()?;
+            serving.stop();
+            Ok(())
+        }
+        Some(path) => {
+            let disk = serving.stop();
+            saving::save(&disk, path, &signals)
+        }
     }
-    Ok(())
+}
+
+/// Who serves.
+struct Serving {
+    disk: Arc<Open>,
+    nbd: Arc<Server>,
+    control: Control,
+    mounted: Option<Mounted>,
+    announcement: String,
+}
+
+impl Serving {
+    fn start(args: &ServeArgs, zram: Arc<Zram>) -> Result<Self, Error> {
+        let disk = Arc::new(zram.open().map_err(Error::Device)?);
+        let nbd = listening(args.nbd.clone(), runtime::NBD)?;
+        let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
+        let served = Served::new(args, &disk, zram.settings().algorithm, &nbd, &control);
+        let announcement = served.announcement();
+
+        let log = Log::new(|line| eprintln!("uzram: {line}"));
+        let export = Export {
+            name: args.export.clone(),
+            description: "uzram, compressed memory".to_owned(),
+            disk: disk.clone(),
+            mode: args.mode,
+        };
+        let exports = Exports::new([export]);
+        let nbd = Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?;
+        let nbd = Arc::new(nbd);
+        let steered = steered(served, zram.clone(), nbd.clone(), disk.clone());
+        let control = Control::start(control, steered, log).map_err(Error::Serving)?;
+
+        let mut serving = Serving { disk, nbd, control, mounted: None, announcement };
+        if let Some(dir) = &args.mount {
+            match Mounted::start(dir, zram, serving.disk.clone(), args.mode, args.options.workers) {
+                Ok(mounted) => serving.mounted = Some(mounted),
+                Err(source) => {
+                    // With it its sockets go.
+                    serving.stop();
+                    return Err(Error::Mount { path: dir.clone(), source });
+                }
+            }
+        }
+        Ok(serving)
+    }
+
+    /// Ends all who use it, and the job that is under way; the disk, of which no one is told any more that something is
+    /// stored.
+    fn stop(self) -> Arc<Open> {
+        let until = Instant::now() + GOODBYE;
+        let left = || until.saturating_duration_since(Instant::now());
+        self.disk.cancel_job();
+        let have_left = self.nbd.stop(left()) & self.control.stop(left());
+        let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
+        if !(have_left && is_unmounted) {
+            // What is left of them ends with the process.
+            eprintln!("uzram: some who use it did not leave in time; they get errors from now on");
+        }
+        self.disk
+    }
+}
+
+/// What the control socket gives.
+fn steered(served: Served, zram: Arc<Zram>, nbd: Arc<Server>, disk: Arc<Open>) -> Steered {
+    let is_mounted = served.is_mounted();
+    let stat = {
+        let (zram, nbd) = (zram.clone(), nbd.clone());
+        Box::new(move || served.stat(&zram, nbd.connections()))
+    };
+    let restore = Box::new(move |path: &Path| {
+        let in_use = |message: String| Refusal { errno: Errno::BUSY.raw_os_error(), message };
+        if is_mounted {
+            let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
+            return Err(in_use(format!("the disk is mounted, and would change; {remedy}")));
+        }
+        let restored = nbd.alone(|| disk.restore(path, Damage::Refuse)).map_err(|clients| {
+            let clients = counted(clients as u64, "client");
+            in_use(format!("the disk is in use by {clients}, and would change; disconnect first"))
+        })?;
+        Ok(restored?)
+    });
+    Steered { zram, stat, restore }
+}
+
+/// The signals that come from now on.
+fn signals() -> Result<Receiver<c_int>, Error> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::Signal)?;
+    let (tell, told) = mpsc::channel();
+    let forward = move || signals.forever().try_for_each(|signal| tell.send(signal));
+    let named = thread::Builder::new().name("signals".to_owned());
+    named.spawn(forward).map_err(Error::Serving)?;
+    Ok(told)
 }
 
 /// Has a second signal end the process at once.
-fn end_on_another(signals: Signals) -> Result<(), Error> {
+fn end_on_another() -> Result<(), Error> {
     let came = Arc::new(AtomicBool::new(true));
     [SIGTERM, SIGINT]
         .iter()
         .try_for_each(|signal| {
             flag::register_conditional_shutdown(*signal, 1, came.clone()).map(|_| ())
         })
-        .map_err(Error::Signal)?;
-    drop(signals);
-    Ok(())
-}
-
-/// The device that the arguments ask for.
-fn device(args: &ServeArgs) -> Result<Zram, Error> {
-    args.algorithm.check(&args.params).map_err(Error::Level)?;
-    let zram = Zram::new();
-    zram.configure("settings", |settings| {
-        settings.algorithm = args.algorithm;
-        settings.params = args.params.clone();
-        settings.block = args.block;
-        settings.mem_limit = match args.mem_limit {
-            MemLimit::Bytes(bytes) => Some(bytes),
-            MemLimit::None => None,
-            MemLimit::Default => {
-                let beside = (args.size / zram::BLOCK as u64).saturating_mul(SLOT_BYTES);
-                memory::room().map(|room| memory::limit_of(room, beside.min(room / 4) + BUFFERS))
-            }
-        };
-        Ok(())
-    })?;
-    args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
-    zram.set_disksize(args.size).map_err(Error::Size)?;
-    Ok(zram)
+        .map_err(Error::Signal)
 }
 
 fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
@@ -124,7 +175,7 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
     address.listen().map_err(Error::Address)
 }
 
-/// Has the kernel not wait for our own disk when it needs memory for us. Takes a right that not everyone has.
-fn is_io_flusher() {
-    let _ = rustix::process::configure_io_flusher_behavior(true);
+/// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right to that.
+fn is_io_flusher() -> bool {
+    rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

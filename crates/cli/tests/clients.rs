@@ -11,28 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
+use support::host::{Looped, Unmounted, has, run};
 use support::{Server, noise, text};
 
 const MIB: usize = 1 << 20;
-
-/// Whether all programs are here. They must be where `make setup` can install them.
-fn has(programs: &[&str]) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let is_here = |name: &str| path.split(':').any(|dir| Path::new(dir).join(name).exists());
-    let Some(missing) = programs.iter().find(|name| !is_here(name)) else { return true };
-    assert!(!rustix::process::geteuid().is_root(), "{missing} is missing: run make setup");
-    eprintln!("left out, as {missing} is missing: run make setup as root");
-    false
-}
-
-/// Runs a program of which no failure is expected; what it printed.
-fn run(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let [out, err] =
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
-    out
-}
 
 fn shell(script: &str, server: &Server) -> String {
     let script =
@@ -48,7 +30,10 @@ fn image(dir: &Path) -> PathBuf {
     path
 }
 
-/// Compacts and swings the limit while `work` is done.
+/// Has cold data compressed again, where `meddled` is at work.
+const AGAIN: [&str; 2] = ["--set", "recomp_algorithm=algo=zstd"];
+
+/// Compacts, compresses again, and swings the limit while `work` is done.
 fn meddled<T>(server: &Server, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -59,6 +44,8 @@ fn meddled<T>(server: &Server, work: impl FnOnce() -> T) -> T {
                 {
                     assert_eq!(server.ask("attr", &[name, value]).code, Some(0));
                 }
+                let again = server.ask("recompress", &["idle", "max_pages=2000"]);
+                assert_eq!(again.code, Some(0), "{again:?}");
                 thread::sleep(Duration::from_millis(20));
             }
         });
@@ -73,7 +60,7 @@ fn nbdinfo_and_nbdcopy() {
     if !has(&["nbdinfo", "nbdcopy"]) {
         return;
     }
-    let server = Server::new(&["--export", "d"]);
+    let server = Server::new(&[&["--export", "d"][..], &AGAIN].concat());
     image(server.dir.path());
     let told =
         shell("nbdinfo \"$U\"; nbdinfo --list \"$U\" >/dev/null; nbdinfo --size \"$U\"", &server);
@@ -145,7 +132,7 @@ fn qemu_img_and_qemu_io() {
     if !has(&["qemu-img", "qemu-io"]) {
         return;
     }
-    let server = Server::new(&["--algorithm", "zstd"]);
+    let server = Server::new(&[&["--algorithm", "lz4hc"][..], &AGAIN].concat());
     image(server.dir.path());
     meddled(&server, || {
         shell(
@@ -168,7 +155,7 @@ fn fio_verifies() {
     if !has(&["fio"]) {
         return;
     }
-    let server = Server::new(&[]);
+    let server = Server::new(&AGAIN);
     meddled(&server, || {
         for how in
             ["--bs=4k --iodepth=32", "--bsrange=512-128k --iodepth=16", "--bs=1M --iodepth=4"]
@@ -216,7 +203,7 @@ fn a_file_system_lives_on_it() {
     if !has(&["nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "fusermount3"]) {
         return;
     }
-    let server = Server::new(&[]);
+    let server = Server::new(&AGAIN);
     let dir = server.dir.path().to_owned();
     ["fuse", "mnt"].iter().for_each(|name| fs::create_dir(dir.join(name)).unwrap());
     let disk = dir.join("fuse/disk");
@@ -243,15 +230,6 @@ fn a_file_system_lives_on_it() {
     });
     let sums = fs::read_to_string(mounted.dir.join("sums")).unwrap();
     assert!(sums.lines().count() > 20, "too little was copied");
-}
-
-/// Unmounts where a server did not.
-struct Unmounted(PathBuf);
-
-impl Drop for Unmounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
-    }
 }
 
 #[test]
@@ -344,19 +322,6 @@ fn files_of_a_mount() {
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(names(&mount).is_empty(), "it is mounted still");
-}
-
-/// A loop device and where it is mounted.
-struct Looped(String, PathBuf);
-
-impl Drop for Looped {
-    fn drop(&mut self) {
-        let quiet = |command: &mut Command| {
-            drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status())
-        };
-        quiet(Command::new("umount").arg(&self.1));
-        quiet(Command::new("/usr/sbin/losetup").args(["-d", &self.0]));
-    }
 }
 
 #[test]

@@ -4,11 +4,11 @@
 
 mod support;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use support::cgroup::Group;
 use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
 
 const MIB: usize = 1 << 20;
@@ -100,55 +100,14 @@ fn what_the_system_refuses_is_not_laid_to_the_limit() {
     assert!(!ended.err.contains("--mem-limit"), "{ended:?}");
 }
 
-/// A memory cgroup of the test's own, gone when dropped.
-struct Group(PathBuf);
-
-impl Group {
-    /// With this limit; `None` where none may be made.
-    fn new(limit: usize) -> Option<Self> {
-        let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let own = |controller: &str| {
-            let named = |line: &&str| line.split(':').nth(1) == Some(controller);
-            let line = membership.lines().find(named)?;
-            Some(line.splitn(3, ':').nth(2)?.trim_start_matches('/').to_owned())
-        };
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (mount, own, file) = match own("memory").filter(|_| v1.is_dir()) {
-            Some(own) => (v1, own, "memory.limit_in_bytes"),
-            None => (Path::new("/sys/fs/cgroup"), own("")?, "memory.max"),
-        };
-        let parent = Some(mount.join(own)).filter(|dir| dir.is_dir()).unwrap_or(mount.to_owned());
-        let group = Group(parent.join(format!("uzram-test-{}", std::process::id())));
-        fs::create_dir(&group.0).ok()?;
-        // Dropped, and so removed, if the controller is missing here.
-        fs::write(group.0.join(file), limit.to_string()).ok()?;
-        Some(group)
-    }
-
-    /// The command as a process of the group.
-    fn fill(&self, args: &[&str], path: &Path) -> Ended {
-        let procs = self.0.join("cgroup.procs");
-        let line = format!("echo $$ > '{}' && exec \"$@\"", procs.display());
-        fill_under(&line, args, path)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // The last process may take a moment to leave it.
-        for _ in 0..50 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            sleep(Duration::from_millis(20));
-        }
-        eprintln!("{} could not be removed", self.0.display());
-    }
+/// The command as a process of the group.
+fn fill_in(group: &Group, args: &[&str], path: &Path) -> Ended {
+    fill_under(&group.enter(), args, path)
 }
 
 #[test]
 fn it_works_in_a_memory_cgroup_of_64_mib() {
-    let Some(group) = Group::new(64 * MIB) else {
+    let Some(group) = Group::new("fill", 64 * MIB) else {
         eprintln!(
             "it_works_in_a_memory_cgroup_of_64_mib: skipped, no memory cgroup may be made here"
         );
@@ -156,7 +115,7 @@ fn it_works_in_a_memory_cgroup_of_64_mib() {
     };
     let dir = tempfile::tempdir().unwrap();
     write_all(dir.path(), &[("a", text(1, 60 * MIB)), ("b", noise(2, 20 * MIB))]);
-    let ended = group.fill(&["--json"], dir.path());
+    let ended = fill_in(&group, &["--json"], dir.path());
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let json = ended.json();
     assert_eq!((&json["mismatches"], &json["orig_data_size"]), (&0.into(), &(80 * MIB).into()));
@@ -166,7 +125,7 @@ fn it_works_in_a_memory_cgroup_of_64_mib() {
     // More than fits: told, and not killed.
     write_all(dir.path(), &[("c", noise(3, 80 * MIB))]);
     for args in [&["--json"][..], &["--json", "--threads", "12", "--algorithm", "zstd"]] {
-        let ended = group.fill(args, dir.path());
+        let ended = fill_in(&group, args, dir.path());
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains("all of them read back as written"), "{ended:?}");
         assert_eq!(ended.json()["mismatches"], 0);

@@ -9,26 +9,18 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
-use support::{Server, end, serve};
+use support::{Server, end, nbd, serve};
 
 fn connect(server: &Server) -> UnixStream {
-    let mut stream = UnixStream::connect(server.dir.path().join("nbd.sock")).unwrap();
-    stream.read_exact(&mut [0; 18]).unwrap();
-    stream
+    nbd::connect(&server.socket())
 }
 
-/// A client with the export, by the old way to choose it.
 fn chosen(server: &Server) -> UnixStream {
-    let mut stream = connect(server);
-    stream.write_all(&3_u32.to_be_bytes()).unwrap();
-    stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
-    stream.read_exact(&mut [0; 10]).unwrap();
-    stream
+    server.client().0
 }
 
 fn request(kind: u16, len: u32) -> Vec<u8> {
-    [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &kind.to_be_bytes(), &[0; 16], &len.to_be_bytes()]
-        .concat()
+    nbd::request(kind, 0, len)
 }
 
 #[test]
@@ -112,6 +104,7 @@ fn wrong_use_is_told_of() {
         (&["--nbd", "unix:no/such/dir/sock"], 1, "can't listen on 'no/such/dir/sock'"),
         (&["--set", "disksize=1G"], 2, "is what --size says"),
         (&["--connections", "0"], 2, "--connections"),
+        (&["--mount", "no/such"], 1, "can't mount at 'no/such'"),
     ] {
         let mut command = std::process::Command::new(support::UZRAM);
         command.args(["serve", "--control", "c.sock"]).current_dir(dir.path()).args(args);
@@ -124,6 +117,7 @@ fn wrong_use_is_told_of() {
         let ended = end(&mut command);
         assert_eq!(ended.code, Some(code), "{args:?} {ended:?}");
         assert!(ended.err.contains(part), "{args:?} {ended:?}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{args:?}: a socket was left");
     }
     let nobody =
         end(std::process::Command::new(support::UZRAM).args(["stat", "--control", "/no/such"]));

@@ -77,6 +77,8 @@ pub(crate) struct Crowd {
 #[derive(Default)]
 struct Members {
     next: u64,
+    /// For good, and for now.
+    has_ended: bool,
     is_closed: bool,
     sockets: HashMap<u64, Arc<Socket>>,
 }
@@ -87,6 +89,9 @@ pub(crate) struct Place {
     number: u64,
 }
 
+/// Nobody is let in until this goes.
+pub(crate) struct Closed<'c>(&'c Crowd);
+
 impl Crowd {
     pub(crate) fn new(most: usize) -> Self {
         Crowd { most, members: Mutex::new(Members::default()), left: Condvar::new() }
@@ -95,7 +100,8 @@ impl Crowd {
     /// One more, if there is room.
     pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<Place> {
         let mut members = self.members.lock();
-        if members.is_closed || members.sockets.len() >= self.most {
+        let is_shut = members.has_ended || members.is_closed;
+        if is_shut || members.sockets.len() >= self.most {
             return None;
         }
         let number = members.next;
@@ -108,17 +114,37 @@ impl Crowd {
         self.members.lock().sockets.len()
     }
 
-    /// Ends all connections and lets none in any more; whether all were gone in time.
-    pub(crate) fn disperse(&self, within: Duration) -> bool {
-        let until = Instant::now() + within;
+    /// Lets none in until what is returned goes; the number of members, if there are any.
+    pub(crate) fn close(&self) -> Result<Closed<'_>, usize> {
         let mut members = self.members.lock();
+        if members.is_closed || !members.sockets.is_empty() {
+            return Err(members.sockets.len());
+        }
         members.is_closed = true;
+        Ok(Closed(self))
+    }
+
+    /// Ends all connections, and lets none in any more.
+    pub(crate) fn hang_up(&self) {
+        let mut members = self.members.lock();
+        members.has_ended = true;
         members.sockets.values().for_each(|socket| socket.hang_up());
+    }
+
+    /// Whether all were gone in time.
+    pub(crate) fn is_gone_by(&self, until: Instant) -> bool {
+        let mut members = self.members.lock();
         while !members.sockets.is_empty() {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
             members = self.left.wait_timeout(members, left).0;
         }
         true
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.members.lock().is_closed = false;
     }
 }
 

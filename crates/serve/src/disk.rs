@@ -19,6 +19,8 @@ pub trait Disk: Send + Sync {
     fn size(&self) -> u64;
     /// Bytes of a block: requests of whole blocks cost least.
     fn block(&self) -> u32;
+    /// Whether a request for `len` bytes at `offset` may take long, as what it needs lies elsewhere; a hint, that is cheap.
+    fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with what lies at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
     /// Stores `bytes` at `offset`. After an error each block has its old contents or its new.
@@ -45,6 +47,10 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
 
     fn block(&self) -> u32 {
         self.deref().block() as u32
+    }
+
+    fn may_wait(&self, offset: u64, len: u64) -> bool {
+        self.deref().may_wait(offset, len)
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno> {

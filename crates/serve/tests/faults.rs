@@ -41,6 +41,10 @@ impl Disk for Faulty {
         4096
     }
 
+    fn may_wait(&self, _offset: u64, _len: u64) -> bool {
+        false
+    }
+
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno> {
         self.check(offset, buf.len() as u64)?;
         Disk::read(&self.0, offset, buf)

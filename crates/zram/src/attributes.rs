@@ -7,7 +7,7 @@ mod show;
 mod store;
 mod words;
 
-use crate::{Error, Zram};
+use crate::{Error, Recompressed, WrittenBack, Zram};
 use std::fmt::{self, Write};
 
 /// An attribute of a device, as a file of the kernel's sysfs is.
@@ -76,9 +76,9 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(show::comp_algorithm), Some(store::comp_algorithm)),
     Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
     Attribute::new("recomp_algorithm", "what cold data are compressed with again: algo=NAME [priority=1], 1 to 3", Some(cold::show_recomp_algorithm), Some(cold::recomp_algorithm)),
-    Attribute::new("recompress", "compresses again: [type=KIND] [threshold=N] [algo=NAME] [priority=1] [max_pages=N]", None, Some(cold::recompress)),
+    Attribute::new("recompress", "compresses again: [type=KIND] [threshold=N] [algo=NAME] [priority=1] [max_pages=N]", None, Some(|zram, text| cold::recompress(zram, text).map(drop))),
     Attribute::new("backing_dev", "the file or block device that cold data are written back to", Some(cold::show_backing_dev), Some(cold::backing_dev)),
-    Attribute::new("writeback", "writes back: idle, huge, huge_idle, incompressible, page_index=N, page_indexes=A-B", None, Some(cold::writeback)),
+    Attribute::new("writeback", "writes back: idle, huge, huge_idle, incompressible, page_index=N, page_indexes=A-B", None, Some(|zram, text| cold::writeback(zram, text).map(drop))),
     Attribute::new("writeback_limit", "blocks of 4 KiB that may still be written back", Some(cold::show_writeback_limit), Some(cold::writeback_limit)),
     Attribute::new("writeback_limit_enable", "1 has the limit hold", Some(cold::show_writeback_limit_enable), Some(cold::writeback_limit_enable)),
     Attribute::new("writeback_batch_size", "writes of 1 MiB that are made durable together", Some(cold::show_writeback_batch_size), Some(cold::writeback_batch_size)),
@@ -146,5 +146,21 @@ impl Zram {
         let attribute = by_name(name)?;
         let denied = Error::Access { name: attribute.name, access: attribute.access() };
         attribute.store.ok_or(denied)?(self, text.strip_suffix('\n').unwrap_or(text))
+    }
+
+    /// Writes the attribute `recompress`; what came of it.
+    ///
+    /// # Errors
+    /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
+    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
+        cold::recompress(self, words)
+    }
+
+    /// Writes the attribute `writeback`; what came of it.
+    ///
+    /// # Errors
+    /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
+    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
+        cold::writeback(self, words)
     }
 }

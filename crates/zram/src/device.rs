@@ -1,7 +1,7 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
 use crate::blocks::Versions;
-use crate::cold::{BdStat, Jobs, Recompress, Recompressed, Selection, Store, WrittenBack};
+use crate::cold::{BdStat, JobStat, Jobs, Recompress, Recompressed, Selection, Store, WrittenBack};
 use crate::save::{Damage, Restored, Saved};
 use crate::stat::{Counters, DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
@@ -178,6 +178,22 @@ impl Device {
         damage: Damage,
     ) -> Result<Restored, Error> {
         self.table.restore(from, Path::new("-"), damage)
+    }
+
+    /// The job that is under way: that recompresses, writes back, saves or restores.
+    pub fn job(&self) -> Option<JobStat> {
+        self.table.shared().jobs.stat()
+    }
+
+    /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it recompressed or wrote back
+    /// by then stays so; of a save nothing is left, and of a restore an empty device.
+    pub fn cancel_job(&self) {
+        self.table.shared().jobs.cancel();
+    }
+
+    /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is only a hint, of this moment.
+    pub fn may_wait(&self, offset: u64, len: u64) -> bool {
+        self.table.may_wait(offset, len)
     }
 
     /// The slots that hold something, in their order, each as it is when it is come to. They print as the kernel's

@@ -69,6 +69,9 @@ pub enum Error {
     /// Another job on cold data is under way: there is one at a time.
     #[error("the device is being recompressed, written back or saved; try again when that is done")]
     Busy,
+    /// The job was told to go no further.
+    #[error("it was cancelled")]
+    Cancelled,
     /// There is no algorithm of this priority.
     #[error(
         "no algorithm has priority {priority}; give recomp_algorithm one of priority 1 to 3 before disksize"
@@ -327,6 +330,7 @@ impl Error {
             Error::Backing { .. } => Errno::IO,
             Error::NoBuffer { .. } => Errno::NOMEM,
             Error::Busy => Errno::AGAIN,
+            Error::Cancelled => Errno::CANCELED,
             Error::Path { errno, .. } => return *errno,
             Error::Saved { .. } => Errno::BADMSG,
             Error::NotEmpty => Errno::NOTEMPTY,

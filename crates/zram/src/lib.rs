@@ -36,8 +36,8 @@ mod total;
 pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use attributes::{Access, Attribute, attributes};
 pub use cold::{
-    Backing, BackingFile, BdStat, Recompress, Recompressed, Selection, Which, WritebackLimit,
-    WrittenBack,
+    Backing, BackingFile, BdStat, JobKind, JobStat, Recompress, Recompressed, Selection, Which,
+    WritebackLimit, WrittenBack,
 };
 pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;

@@ -15,7 +15,7 @@ use crate::states::SlotState;
 use crate::stop;
 use crate::streams::Streams;
 use crate::total::Total;
-use crate::{Error, blocks, slot};
+use crate::{BLOCK, Error, blocks, slot};
 use page::Budget;
 use page::fork::Forks;
 use std::fmt::Debug;
@@ -188,6 +188,7 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error>;
     fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
     fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error>;
+    fn may_wait(&self, offset: u64, len: u64) -> bool;
     fn save(&self, path: &Path) -> Result<Saved, Error>;
     fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error>;
     fn restore(
@@ -247,6 +248,19 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
         self.shared.is_here()?;
         self.write_back_all(selection, &self.shared.writeback)
+    }
+
+    fn may_wait(&self, offset: u64, len: u64) -> bool {
+        if self.shared.store.is_none() || len == 0 || self.shared.admit(offset, len).is_err() {
+            return false;
+        }
+        let layout = self.shared.layout;
+        let slot = |at: u64| (at / BLOCK as u64) as u32;
+        let (first, last) = (slot(offset), slot(offset + len - 1));
+        let blocks = layout.block_of(first)..=layout.block_of(last);
+        let mut words = (first..=last).chain(blocks.map(|block| layout.first_word(block)));
+        let is_away = |word| self.pool.look_at(word, |old, _| Place::of(old).is_some());
+        words.any(|word| is_away(word) == Some(true))
     }
 
     fn save(&self, path: &Path) -> Result<Saved, Error> {

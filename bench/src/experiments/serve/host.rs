@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use zram::{Config, Zram};
 
 use crate::Error;
 use crate::page::PAGE_SIZE;
+use crate::undo::{Action, Undo};
 
 /// A server is there within this time.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
@@ -84,10 +85,10 @@ impl Disk {
 /// A server that runs, and ends with this.
 #[derive(Debug)]
 pub struct Host {
-    child: Child,
+    pid: u32,
     dir: PathBuf,
     disk: Disk,
-    is_mounted: bool,
+    _undo: Undo,
 }
 
 impl Host {
@@ -108,32 +109,8 @@ impl Host {
     /// A server, once a file of its directory is there.
     fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
         let begun = Instant::now();
-        let name = format!("uzram-bench-{}-{:?}", std::process::id(), begun);
-        let dir = env::temp_dir()
-            .join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
-        fs::create_dir_all(&dir).map_err(Error::file(
-            "create",
-            &dir,
-            "set TMPDIR to a directory of yours",
-        ))?;
-        let mount = mount.map(|name| dir.join(name));
-        if let Some(mount) = &mount {
-            fs::create_dir(mount).map_err(Error::file(
-                "create",
-                mount,
-                "set TMPDIR to a directory of yours",
-            ))?;
-        }
-        let is_mounted = mount.is_some();
-        let mut command = disk.command(dir.join("nbd"), bytes, mount)?;
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let child = child.map_err(|error| match (disk, error.kind()) {
-            (Disk::Nbdkit { .. }, std::io::ErrorKind::NotFound) => {
-                Error::ToolMissing { tool: "nbdkit", package: "nbdkit" }
-            }
-            _ => failed(disk, &error.to_string()),
-        })?;
-        let host = Host { child, dir, disk: *disk, is_mounted };
+        let (host, undo) = Undo::of(|| Host::spawn(disk, bytes, mount, begun))?;
+        let host = Host { pid: host.0, dir: host.1, disk: *disk, _undo: undo };
         while !host.dir.join(file).exists() || UnixStream::connect(host.dir.join("nbd")).is_err() {
             if begun.elapsed() > STARTS_WITHIN {
                 return Err(failed(disk, "it does not listen"));
@@ -143,13 +120,48 @@ impl Host {
         Ok(host)
     }
 
+    /// A server that may not listen yet: its number and directory, and how it ends.
+    fn spawn(
+        disk: &Disk,
+        bytes: u64,
+        mount: Option<&str>,
+        begun: Instant,
+    ) -> Result<((u32, PathBuf), Action), Error> {
+        let name = format!("uzram-bench-{}-{begun:?}", std::process::id());
+        let dir = env::temp_dir()
+            .join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
+        let mount = mount.map(|name| dir.join(name));
+        let made = mount.as_ref().unwrap_or(&dir);
+        let remedy = "set TMPDIR to a directory of yours";
+        fs::create_dir_all(made).map_err(Error::file("create", made, remedy))?;
+        let mut command = disk.command(dir.join("nbd"), bytes, mount.clone())?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let mut child = child.map_err(|error| match (disk, error.kind()) {
+            (Disk::Nbdkit { .. }, std::io::ErrorKind::NotFound) => {
+                Error::ToolMissing { tool: "nbdkit", package: "nbdkit" }
+            }
+            _ => failed(disk, &error.to_string()),
+        })?;
+        let host = (child.id(), dir.clone());
+        let end: Action = Box::new(move || {
+            let _ = child.kill();
+            let _ = child.wait();
+            if let Some(mount) = mount {
+                let _ = Command::new("umount").arg("-l").arg(mount).status();
+            }
+            let _ = fs::remove_dir_all(&dir);
+            Ok(())
+        });
+        Ok((host, end))
+    }
+
     pub fn uri(&self) -> String {
         format!("nbd+unix:///?socket={}", self.dir.join("nbd").display())
     }
 
     /// Bytes of its memory, resident or swapped.
     pub fn held(&self) -> Result<u64, Error> {
-        let path = PathBuf::from(format!("/proc/{}/smaps_rollup", self.child.id()));
+        let path = PathBuf::from(format!("/proc/{}/smaps_rollup", self.pid));
         let text = fs::read_to_string(&path).map_err(Error::file(
             "read",
             &path,
@@ -163,17 +175,6 @@ impl Host {
         kilobytes
             .map(|kilobytes| kilobytes << 10)
             .ok_or_else(|| failed(&self.disk, "its memory is not told"))
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if self.is_mounted {
-            let _ = Command::new("umount").arg("-l").arg(self.dir.join("m")).status();
-        }
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A file system on our mounted device beside one on the kernel's zram: a source tree is unpacked on each.
 
+use std::env::temp_dir;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +17,7 @@ use crate::kernel::{KernelZram, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::Summary;
+use crate::undo::{Action, Undo};
 
 const NAME: &str = "fuse";
 const ROUNDS: usize = 3;
@@ -46,7 +48,7 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
         }
         let host = Host::mounted(&Disk::lz4(), DISK)?;
         let looped = Looped::new(&host.file())?;
-        ours.push(unpack(packed.path(), &looped.0)?);
+        ours.push(unpack(packed.path(), &looped.node)?);
     }
     let ratios: Vec<f64> = ours.iter().zip(&rivals).map(|(ours, rival)| ours / rival).collect();
     let median = |values: &[f64]| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
@@ -55,7 +57,7 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
 }
 
 fn pack(tree: &Path) -> Result<NamedTempFile, Error> {
-    let dir = std::env::temp_dir();
+    let dir = temp_dir();
     let file = NamedTempFile::new().map_err(Error::file("create a file in", &dir, "set TMPDIR"))?;
     run(
         "tar",
@@ -68,48 +70,76 @@ fn pack(tree: &Path) -> Result<NamedTempFile, Error> {
 /// Seconds from the first file to the last byte on the device.
 fn unpack(packed: &Path, device: &Path) -> Result<f64, Error> {
     run("mkfs.ext4", "e2fsprogs", Command::new("mkfs.ext4").args(["-q", "-F"]).arg(device))?;
-    let made = TempDir::new();
-    let dir =
-        made.map_err(Error::file("create a directory in", &std::env::temp_dir(), "set TMPDIR"))?;
-    run("mount", "mount", Command::new("mount").arg(device).arg(dir.path()))?;
-    let mounted = Mounted(dir.path());
+    let mounted = Mounted::new(device)?;
     let begun = Instant::now();
-    run("tar", "tar", Command::new("tar").arg("-xf").arg(packed).arg("-C").arg(dir.path()))?;
+    run("tar", "tar", Command::new("tar").arg("-xf").arg(packed).arg("-C").arg(&mounted.dir))?;
     drop(mounted);
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Unmounts, whatever became of it.
-struct Mounted<'d>(&'d Path);
+/// Where a device is mounted, until this goes.
+struct Mounted {
+    dir: PathBuf,
+    _undo: Undo,
+}
 
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
+impl Mounted {
+    fn new(device: &Path) -> Result<Mounted, Error> {
+        let (dir, undo) = Undo::of(|| {
+            let dir = TempDir::new();
+            let remedy = "set TMPDIR";
+            let dir = dir.map_err(Error::file("create a directory in", &temp_dir(), remedy))?;
+            run("mount", "mount", Command::new("mount").arg(device).arg(dir.path()))?;
+            let path = dir.path().to_owned();
+            let unmount: Action = Box::new(move || {
+                let unmount = |how: &[&str]| {
+                    Command::new("umount")
+                        .args(how)
+                        .arg(dir.path())
+                        .status()
+                        .is_ok_and(|done| done.success())
+                };
+                // What is in use, when a signal comes, goes when it is used no more.
+                let _ = unmount(&[]) || unmount(&["-l"]);
+                Ok(())
+            });
+            Ok::<_, Error>((path, unmount))
+        })?;
+        Ok(Mounted { dir, _undo: undo })
     }
 }
 
 /// A loop device, detached when this goes.
-struct Looped(PathBuf);
+struct Looped {
+    node: PathBuf,
+    _undo: Undo,
+}
 
 impl Looped {
     fn new(file: &Path) -> Result<Looped, Error> {
-        let mut command = Command::new("losetup");
-        let told =
-            run("losetup", "mount", command.args(["-f", "--show", "--direct-io=on"]).arg(file))?;
-        Ok(Looped(told.trim_end().into()))
+        let (node, undo) = Undo::of(|| {
+            let mut command = Command::new("losetup");
+            let command = command.args(["-f", "--show", "--direct-io=on"]).arg(file);
+            let node = PathBuf::from(run("losetup", "mount", command)?.trim_end());
+            let gone = node.clone();
+            let detach: Action = Box::new(move || {
+                detach(&gone);
+                Ok(())
+            });
+            Ok::<_, Error>((node, detach))
+        })?;
+        Ok(Looped { node, _undo: undo })
     }
 }
 
-impl Drop for Looped {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-        // It goes once no one uses it any more, which may take a moment.
-        for _ in 0..100 {
-            let backing = Path::new("/sys/block").join(self.0.file_name().unwrap_or_default());
-            if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+fn detach(node: &Path) {
+    let _ = Command::new("losetup").arg("-d").arg(node).status();
+    // It goes once no one uses it any more, which may take a moment.
+    for _ in 0..100 {
+        let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
+        if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {
+            return;
         }
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }

@@ -1,9 +1,13 @@
 //! What the tests of the command share: running it, and data to give it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod cgroup;
+pub mod host;
+pub mod nbd;
+
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -103,6 +107,25 @@ impl Server {
         Server::announced(child, dir)
     }
 
+    /// One that is restored, with its sockets in a directory of its own.
+    pub fn restored(file: &Path, args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = serve_unsized(dir.path());
+        command.args(["--nbd", "unix:nbd.sock", "--restore"]).arg(file).args(args);
+        let child = command.spawn().unwrap();
+        Server::announced(child, dir)
+    }
+
+    /// One under a line of shell that ends in `exec "$@"`, on sockets of its own.
+    pub fn within(line: &str, args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", line, "sh", UZRAM, "serve", "--nbd", "unix:nbd.sock"]).args(args);
+        command.arg("--control").arg(dir.path().join("control.sock")).current_dir(dir.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Server::announced(command.spawn().unwrap(), dir)
+    }
+
     pub fn announced(mut child: Child, dir: tempfile::TempDir) -> Self {
         let mut announcement = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut announcement).unwrap();
@@ -111,6 +134,14 @@ impl Server {
 
     pub fn uri(&self) -> String {
         self.announcement.trim_end().rsplit(": ").next().unwrap().to_owned()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("nbd.sock")
+    }
+
+    pub fn client(&self) -> nbd::Client {
+        nbd::Client::new(&self.socket())
     }
 
     pub fn control(&self) -> String {
@@ -125,6 +156,13 @@ impl Server {
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// What it said on standard error, when it has ended.
+    pub fn said(&mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        text
     }
 
     /// Waits for its end; its code, if it was no signal that ended it, and how long it took.
@@ -147,10 +185,17 @@ impl Drop for Server {
     }
 }
 
-/// `uzram serve` with its control socket in `dir`.
+/// `uzram serve` of 256 MiB with its control socket in `dir`.
 pub fn serve(dir: &Path) -> Command {
+    let mut command = serve_unsized(dir);
+    command.args(["--size", "256M"]);
+    command
+}
+
+/// The same, of which the size is not told.
+pub fn serve_unsized(dir: &Path) -> Command {
     let mut command = Command::new(UZRAM);
-    command.args(["serve", "--size", "256M"]).current_dir(dir);
+    command.arg("serve").current_dir(dir);
     command.arg("--control").arg(dir.join("control.sock"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -1,6 +1,6 @@
 //! The kernel's calls.
 
-use super::files::{Files, errno};
+use super::files::Files;
 use super::node::Node;
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -163,9 +163,9 @@ impl Filesystem for Files {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.disk.flush() {
+        match self.acknowledged(self.disk.flush()) {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(error),
         }
     }
 

@@ -7,7 +7,10 @@ use fuser::{Errno, FileAttr, FileType, INodeNo};
 use rustix_futex_sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::SystemTime;
 use zram::{Access, Zram};
 
@@ -25,12 +28,27 @@ pub(super) struct Files {
     /// Of files that are open but the disk: as they were then.
     texts: Mutex<HashMap<u64, Arc<str>>>,
     next: AtomicU64,
+    has_ended: Arc<AtomicBool>,
 }
 
 impl Files {
-    pub(super) fn new(zram: Arc<Zram>, disk: Arc<dyn Disk>, mode: Mode) -> Self {
-        let texts = Mutex::new(HashMap::new());
-        Files { zram, disk, mode, made: SystemTime::now(), texts, next: AtomicU64::new(1) }
+    pub(super) fn new(
+        zram: Arc<Zram>,
+        disk: Arc<dyn Disk>,
+        mode: Mode,
+        has_ended: Arc<AtomicBool>,
+    ) -> Self {
+        let (texts, next) = (Mutex::new(HashMap::new()), AtomicU64::new(1));
+        Files { zram, disk, mode, made: SystemTime::now(), texts, next, has_ended }
+    }
+
+    /// What was done, unless the mount has ended: after that nothing is acknowledged, as it may be missing from what is
+    /// saved.
+    pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
+        match self.has_ended.load(SeqCst) {
+            true => Err(Errno::EIO),
+            false => done.map_err(errno),
+        }
     }
 
     /// A handle for a text that is read from now on.
@@ -100,7 +118,7 @@ impl Files {
         if len == 0 && !bytes.is_empty() {
             return Err(Errno::ENOSPC);
         }
-        self.disk.write(offset, &bytes[..len]).map_err(errno)?;
+        self.acknowledged(self.disk.write(offset, &bytes[..len]))?;
         Ok(len as u32)
     }
 
@@ -110,7 +128,7 @@ impl Files {
         match mode & !KEEP_SIZE {
             _ if self.mode == Mode::ReadOnly => Err(Errno::EROFS),
             PUNCH_HOLE | ZERO_RANGE if mode & KEEP_SIZE != 0 || end <= self.disk.size() => {
-                self.disk.write_zeroes(offset, kept).map_err(errno)
+                self.acknowledged(self.disk.write_zeroes(offset, kept))
             }
             // Room can't be promised.
             _ => Err(Errno::EOPNOTSUPP),
@@ -137,11 +155,15 @@ impl Files {
         if offset != 0 {
             return Err(Errno::EINVAL);
         }
+        // Whoever has the disk open would see it change.
+        if attribute.name == "restore" {
+            return Err(Errno::EBUSY);
+        }
         let stored = self.zram.store(attribute.name, text);
         stored.map(|()| data.len() as u32).map_err(|error| Errno::from_i32(error.errno()))
     }
 }
 
-pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
+fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_i32(errno.raw_os_error())
 }

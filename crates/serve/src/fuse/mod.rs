@@ -15,6 +15,7 @@ use fuser::{BackgroundSession, Config, MountOption};
 use rustix::mount::{UnmountFlags, unmount};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use zram::Zram;
 pub struct Mounted {
     session: BackgroundSession,
     dir: PathBuf,
+    has_ended: Arc<AtomicBool>,
 }
 
 impl Mounted {
@@ -39,7 +41,8 @@ impl Mounted {
         mode: Mode,
         threads: usize,
     ) -> io::Result<Self> {
-        let files = Files::new(zram, disk, mode);
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let files = Files::new(zram, disk, mode, has_ended.clone());
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("uzram".to_owned()),
@@ -51,11 +54,13 @@ impl Mounted {
         config.n_threads = Some(threads.max(1));
         config.clone_fd = true;
         let session = fuser::spawn_mount(files, dir, &config)?;
-        Ok(Mounted { session, dir: dir.to_owned() })
+        Ok(Mounted { session, dir: dir.to_owned(), has_ended })
     }
 
-    /// Unmounts; whether all who used it were gone in time. If not they get errors once this process has ended.
+    /// Unmounts; whether all who used it were gone in time. No write is acknowledged from now on; what those get who stay,
+    /// are errors.
     pub fn stop(self, within: Duration) -> bool {
+        self.has_ended.store(true, SeqCst);
         // So that no one who uses it holds that up. Without the right to, fusermount does the same.
         let _ = unmount(&self.dir, UnmountFlags::DETACH);
         let (ended, ends) = mpsc::channel();

@@ -38,6 +38,8 @@ pub(crate) struct Batch<'l> {
     /// The payload of a write that is too long for the buffer.
     large: Option<LargeBuffer<'l>>,
     weight: usize,
+    /// Whether it is one request that may have to wait for what lies elsewhere.
+    may_wait: bool,
     has_left: bool,
 }
 
@@ -57,6 +59,7 @@ impl<'l> Batch<'l> {
             replies: 0,
             large: None,
             weight: 0,
+            may_wait: false,
             has_left: false,
         })
     }
@@ -68,7 +71,7 @@ impl<'l> Batch<'l> {
 
     /// Whether it takes long enough that another worker should receive meanwhile.
     pub(crate) fn is_heavy(&self) -> bool {
-        self.weight >= HEAVY
+        self.weight >= HEAVY || self.may_wait
     }
 
     /// The one request it has, if that is a read in several parts.
@@ -92,6 +95,7 @@ impl<'l> Batch<'l> {
     ) -> Result<(), End> {
         self.tasks.clear();
         (self.payloads, self.replies, self.large, self.weight) = (0, 0, None, 0);
+        self.may_wait = false;
         let mut request = input.wait_for_header(stream)?;
         let share = input.requests(REQUESTS).div_ceil(workers);
         loop {
@@ -101,7 +105,11 @@ impl<'l> Batch<'l> {
             }
             self.take(request, input, stream, (terms, large))?;
             match input.header() {
-                Some(Ok(next)) if self.tasks.len() < share && self.fits(&next, input, terms) => {
+                Some(Ok(next))
+                    if self.tasks.len() < share
+                        && !self.may_wait
+                        && self.fits(&next, input, terms) =>
+                {
                     request = next;
                 }
                 // What can't be is found again when it comes first.
@@ -110,12 +118,13 @@ impl<'l> Batch<'l> {
         }
     }
 
-    /// Whether a request is here whole, and there is room for it beside the others.
+    /// Whether a request is here whole, there is room for it beside the others, and it does not make them wait.
     fn fits(&self, request: &Request, input: &Input, terms: &Terms) -> bool {
         let needed =
             request.payload() as usize + room(request, request.command(terms), terms.replies);
         self.large.is_none()
             && input.holds(request)
+            && !may_wait(request, request.command(terms), terms)
             && self.payloads + self.replies + needed <= BUFFER
     }
 
@@ -150,6 +159,7 @@ impl<'l> Batch<'l> {
             command = Err(ErrorCode::Overflow);
         }
         self.replies += room(&request, command, terms.replies);
+        self.may_wait = may_wait(&request, command, terms);
         self.weight += match command {
             Ok(Command::Write) => len,
             Ok(Command::Read) => request.len as usize / 4,
@@ -175,6 +185,15 @@ impl<'l> Batch<'l> {
         self.large = None;
         replies.into_bytes()
     }
+}
+
+/// Whether a request may have to wait for what lies elsewhere. What is freed whole needs not.
+fn may_wait(request: &Request, command: Result<Command, ErrorCode>, terms: &Terms) -> bool {
+    let needs_data = matches!(
+        command,
+        Ok(Command::Read | Command::Write | Command::WriteZeroes | Command::Punch)
+    );
+    needs_data && terms.export.disk.may_wait(request.offset, request.len.into())
 }
 
 /// Bytes that the answer to a request takes at most.

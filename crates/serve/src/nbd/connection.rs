@@ -51,8 +51,12 @@ struct Connection<'c, S> {
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until it leaves or is left. `chosen` is called when it has its export.
-pub(crate) fn serve(service: &Service, stream: &impl Stream, chosen: impl FnOnce(&Terms)) -> End {
+/// Serves a client until it leaves or is left. `chosen` is called when it has its export, and says whether it is let in.
+pub(crate) fn serve(
+    service: &Service,
+    stream: &impl Stream,
+    chosen: impl FnOnce(&Terms) -> bool,
+) -> End {
     let mut input = match Input::new() {
         Ok(input) => input,
         Err(error) => return End::Broken(error),
@@ -63,7 +67,10 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, chosen: impl FnOnce
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
-    chosen(&terms);
+    // What lies in the input already is not served then.
+    if !chosen(&terms) {
+        return End::Left;
+    }
     let connection = Connection {
         service,
         stream,
@@ -112,11 +119,13 @@ impl<S: Stream> Connection<'_, S> {
         let served =
             Batch::new().map_err(End::from).and_then(|mut batch| self.serve_all(&mut batch));
         if let Err(end) = served {
-            if !matches!(end, End::Left) {
-                // Others may be waiting for the client.
+            let has_left = matches!(end, End::Left);
+            // Before others find that the connection has ended, which would be told in its place.
+            self.end.lock().get_or_insert(end);
+            if !has_left {
+                // They may be waiting for the client.
                 self.stream.hang_up();
             }
-            self.end.lock().get_or_insert(end);
         }
     }
 

@@ -13,7 +13,7 @@ use rustix_futex_sync::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How much a server does at once.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Connections that have chosen no export yet; more are refused.
 const HALF_OPEN_MAX: usize = 128;
 
-const FULL: &str = "nbd: a client was refused: as many are connected as may be";
+const FULL: &str =
+    "nbd: a client was refused: as many are connected as may be, or the disk is being restored";
 
 impl Default for Options {
     fn default() -> Self {
@@ -112,13 +113,24 @@ impl Server {
         self.established.len()
     }
 
+    /// Does `work` while no client has an export, and lets none have one meanwhile.
+    ///
+    /// # Errors
+    /// So many clients have one.
+    pub fn alone<T>(&self, work: impl FnOnce() -> T) -> Result<T, usize> {
+        let _closed = self.established.close()?;
+        Ok(work())
+    }
+
     /// Ends all connections, and waits until they have; whether they had in time.
     pub fn stop(&self, within: Duration) -> bool {
         self.service.stop.store(true, Relaxed);
         if let Some(acceptor) = self.acceptor.lock().take() {
             acceptor.stop();
         }
-        [&self.half_open, &self.established].iter().all(|crowd| crowd.disperse(within))
+        let (until, crowds) = (Instant::now() + within, [&self.half_open, &self.established]);
+        crowds.iter().for_each(|crowd| crowd.hang_up());
+        crowds.iter().all(|crowd| crowd.is_gone_by(until))
     }
 }
 
@@ -132,14 +144,13 @@ fn attend(
 ) {
     let mut place = Some(place);
     let end = serve(service, &**socket, |_| {
-        // Where there is no room the connection ends as soon as it begins.
-        match established.enter(socket) {
+        let better = established.enter(socket);
+        let is_in = better.is_some();
+        match better {
             Some(better) => place = Some(better),
-            None => {
-                log.line(FULL);
-                socket.hang_up();
-            }
+            None => log.line(FULL),
         }
+        is_in
     });
     socket.hang_up();
     match end {

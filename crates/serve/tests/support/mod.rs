@@ -78,6 +78,13 @@ pub fn exports() -> Exports {
     ])
 }
 
+/// So that no thread is left at the end of a test.
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.server.stop(Duration::from_secs(5));
+    }
+}
+
 impl Served {
     pub fn new(exports: Exports) -> Self {
         Served::with(exports, Options { workers: 3, connections: 64 })

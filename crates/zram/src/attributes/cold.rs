@@ -6,7 +6,8 @@ use super::words::{choice, meaning};
 use crate::algorithms::{Algorithm, SECONDARY_MAX};
 use crate::life::Made;
 use crate::{
-    BLOCK, BackingFile, BadValue, BdStat, Damage, Error, Recompress, Selection, Which, Zram,
+    BLOCK, BackingFile, BadValue, BdStat, Damage, Error, Recompress, Recompressed, Selection,
+    Which, WrittenBack, Zram,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -73,7 +74,7 @@ pub(super) fn recomp_algorithm(zram: &Zram, text: &str) -> Result<(), Error> {
     })
 }
 
-pub(super) fn recompress(zram: &Zram, text: &str) -> Result<(), Error> {
+pub(super) fn recompress(zram: &Zram, text: &str) -> Result<Recompressed, Error> {
     let name = "recompress";
     let expected = "expected type=, threshold=, algo=, priority= or max_pages=";
     let (mut how, mut algorithm, mut at) = (Recompress::default(), None, None);
@@ -105,7 +106,7 @@ pub(super) fn recompress(zram: &Zram, text: &str) -> Result<(), Error> {
         })?,
         (Some(_), Some(_)) => return Err(invalid("the algorithm of that priority is another one")),
     };
-    made.device.recompress(&how).map(drop)
+    made.device.recompress(&how)
 }
 
 /// The device, and the path that a line is.
@@ -187,7 +188,7 @@ pub(super) fn writeback_batch_size(zram: &Zram, text: &str) -> Result<(), Error>
     }
 }
 
-pub(super) fn writeback(zram: &Zram, text: &str) -> Result<(), Error> {
+pub(super) fn writeback(zram: &Zram, text: &str) -> Result<WrittenBack, Error> {
     let name = "writeback";
     let expected =
         "expected idle, huge, huge_idle, incompressible, page_index=N or page_indexes=A-B";
@@ -232,10 +233,14 @@ pub(super) fn writeback(zram: &Zram, text: &str) -> Result<(), Error> {
     if pages.slots.is_empty() && kind.is_none() {
         return Err(bad(name, text, BadValue::Invalid, expected));
     }
+    let mut done = WrittenBack::default();
     if !pages.slots.is_empty() {
-        made.device.write_back(&pages)?;
+        done = made.device.write_back(&pages)?;
     }
-    kind.map_or(Ok(()), |kind| made.device.write_back(&Selection::of(kind)).map(drop))
+    if let Some(kind) = kind {
+        done = done + made.device.write_back(&Selection::of(kind))?;
+    }
+    Ok(done)
 }
 
 /// Objects are written back as they lie, in less than a page each; there is no other way.

@@ -4,6 +4,7 @@
 
 mod backing;
 mod commit;
+mod jobs;
 mod limit;
 mod place;
 mod recompress;
@@ -12,6 +13,7 @@ mod store;
 mod writeback;
 
 pub use backing::{Backing, BackingFile};
+pub use jobs::{JobKind, JobStat};
 pub use limit::WritebackLimit;
 pub use recompress::{Recompress, Recompressed};
 pub use selection::{Selection, Which};
@@ -19,43 +21,12 @@ pub use store::BdStat;
 pub use writeback::WrittenBack;
 
 pub(crate) use backing::start_writing;
+pub(crate) use jobs::{Job, Jobs};
 pub(crate) use place::Place;
 pub(crate) use store::{Away, Fetched, Store};
 
-use crate::Error;
 use crate::slot::{IDLE, PRIORITY};
-use std::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
 use zsmalloc::Content;
-
-/// Whether a job is under way: there is one at a time (X2).
-#[derive(Debug, Default)]
-pub(crate) struct Jobs(AtomicBool);
-
-/// The only job there is.
-pub(crate) struct Job<'j>(&'j Jobs);
-
-impl Jobs {
-    pub(crate) fn begin(&self) -> Result<Job<'_>, Error> {
-        match self.0.swap(true, Acquire) {
-            false => Ok(Job(self)),
-            true => Err(Error::Busy),
-        }
-    }
-
-    /// In a child, which has not got the thread that was at it.
-    pub(crate) fn forget(&self) {
-        self.0.store(false, Release);
-    }
-}
-
-impl Drop for Job<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(false, Release);
-    }
-}
 
 /// An object as it was when a job looked at it.
 #[derive(Debug)]

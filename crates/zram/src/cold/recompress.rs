@@ -1,7 +1,7 @@
 //! Cold data compressed once more, by an algorithm that makes them smaller.
 
 use super::selection::Chosen;
-use super::{Seen, Selection, is_untouched};
+use super::{JobKind, Seen, Selection, is_untouched};
 use crate::algorithms::SECONDARY_MAX;
 use crate::blocks::{Change, Members};
 use crate::layout::Whose;
@@ -73,7 +73,7 @@ struct Work<'t, E: BesideSlot> {
 impl<E: BesideSlot> Table<E> {
     /// Compresses what is chosen once more.
     pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        let _job = self.shared.jobs.begin()?;
+        let job = self.shared.jobs.begin(JobKind::Recompress, 0)?;
         let mut work = Work::new(self, how)?;
         let (mut done, mut pages) = (Recompressed::default(), 0);
         let (layout, selection, priority) =
@@ -88,6 +88,7 @@ impl<E: BesideSlot> Table<E> {
             if how.max_pages.is_some_and(|max| pages >= max) {
                 break;
             }
+            job.reached(done.tried)?;
             let tried = work.item(word)?;
             pages += match layout.whose(word) {
                 _ if matches!(tried, Tried::Left) => continue,

@@ -6,12 +6,12 @@
 //!     -> each run read back -> word locked, compared, swung  | while the two after it are written
 //! ```
 
-use super::Selection;
 use super::commit::{Committer, Group, Pending, Run, forget};
 use super::limit::WritebackLimit;
 use super::place::{Place, UNIT};
 use super::selection::Chosen;
 use super::store::{Store, room_for, sum};
+use super::{Job, JobKind, Selection};
 use crate::blocks::Stored;
 use crate::layout::Whose;
 use crate::slot::PRIORITY;
@@ -19,7 +19,7 @@ use crate::table::Table;
 use crate::{BLOCK, Error};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Add, Range};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,8 +46,24 @@ pub struct WrittenBack {
     pub touched: u64,
 }
 
+impl Add for WrittenBack {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        WrittenBack {
+            slots: self.slots + other.slots,
+            bytes: self.bytes + other.bytes,
+            blocks: self.blocks + other.blocks,
+            touched: self.touched + other.touched,
+        }
+    }
+}
+
 struct Work<'s, 't: 's, E: BesideSlot> {
     table: &'t Table<E>,
+    job: Job<'t>,
+    /// Objects that were looked at.
+    looked_at: u64,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
     selection: &'t Selection,
@@ -72,11 +88,13 @@ impl<E: BesideSlot> Table<E> {
     ) -> Result<WrittenBack, Error> {
         let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
         store.is_here()?;
-        let _job = self.shared.jobs.begin()?;
+        let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
         let committer = &Committer::new(self, store, selection.which);
         let (blocks, ended) = thread::scope(|scope| {
             let work = Work {
                 table: self,
+                job,
+                looked_at: 0,
                 store,
                 limit,
                 selection,
@@ -117,6 +135,8 @@ impl<E: BesideSlot> Work<'_, '_, E> {
 
     /// Copies the object of a word to the others that are to be written. An error ends the job.
     fn add(&mut self, word: u32) -> Result<(), Error> {
+        self.looked_at += 1;
+        self.job.reached(self.looked_at)?;
         let layout = self.table.shared.layout;
         let whose = layout.whose(word);
         let pin = self.table.pool.pin(word);

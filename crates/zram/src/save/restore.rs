@@ -3,6 +3,7 @@
 
 use super::put::Placer;
 use super::read::{Chunk, Reader, Wrong};
+use crate::cold::{Job, JobKind};
 use crate::table::{AnyTable, Table};
 use crate::{BLOCK, Error};
 use rustix_futex_sync::Mutex;
@@ -43,7 +44,7 @@ pub(crate) fn restore<E: BesideSlot>(
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
-    let _job = table.shared.jobs.begin()?;
+    let job = table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / BLOCK as u64)?;
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
@@ -61,7 +62,7 @@ pub(crate) fn restore<E: BesideSlot>(
         }
         error => error,
     })?;
-    let restore = Mutex::new(Restore::new(reader, damage));
+    let restore = Mutex::new(Restore::new(reader, damage, &job));
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
         for _ in 1..processors.min(THREADS_MAX) {
@@ -90,6 +91,7 @@ enum Failure {
 struct Restore<'r> {
     reader: Reader<'r>,
     damage: Damage,
+    job: &'r Job<'r>,
     /// Whether there are no more chunks.
     is_at_end: bool,
     slots: u64,
@@ -115,8 +117,8 @@ fn take_turns<E: BesideSlot>(restore: &Mutex<Restore<'_>>, mut placer: Placer<'_
 }
 
 impl<'r> Restore<'r> {
-    fn new(reader: Reader<'r>, damage: Damage) -> Self {
-        Restore { reader, damage, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
+    fn new(reader: Reader<'r>, damage: Damage, job: &'r Job<'r>) -> Self {
+        Restore { reader, damage, job, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
     }
 
     /// The next chunk, in `bytes`.
@@ -125,6 +127,10 @@ impl<'r> Restore<'r> {
             return None;
         }
         let (slots, reached) = self.reader.slots();
+        if let Err(cancelled) = self.job.reached(reached.into()) {
+            self.fail(u64::MAX, Failure::Device(cancelled));
+            return None;
+        }
         let next = match self.damage {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),

@@ -6,7 +6,7 @@ use super::format::{
 };
 use crate::algorithms::Algorithm;
 use crate::blocks::Members;
-use crate::cold::{Away, Fetched, Place};
+use crate::cold::{Away, Fetched, Job, JobKind, Place};
 use crate::slot::{self, PRIORITY};
 use crate::stat::Held;
 use crate::table::Table;
@@ -30,10 +30,10 @@ pub struct Saved {
 
 /// Saves to a file, which takes its place when it is whole.
 pub(crate) fn save_file<E: BesideSlot>(table: &Table<E>, path: &Path) -> Result<Saved, Error> {
-    let job = table.shared.jobs.begin()?;
+    let job = begin(table)?;
     let failed = |error: io::Error| Error::path("save to", path, &error);
     let mut aside = Aside::new(path).map_err(failed)?;
-    let saved = Saver::new(table, &mut aside).save();
+    let saved = Saver::new(table, &job, &mut aside).save();
     drop(job);
     match saved {
         Ok(saved) => aside.finish().map(|()| saved).map_err(failed),
@@ -49,8 +49,12 @@ pub(crate) fn save_to<E: BesideSlot>(
     table: &Table<E>,
     out: &mut dyn Write,
 ) -> Result<Saved, Error> {
-    let _job = table.shared.jobs.begin()?;
-    Saver::new(table, out).save().map_err(|failure| failure.at(Path::new("-")))
+    let job = begin(table)?;
+    Saver::new(table, &job, out).save().map_err(|failure| failure.at(Path::new("-")))
+}
+
+fn begin<E: BesideSlot>(table: &Table<E>) -> Result<Job<'_>, Error> {
+    table.shared.jobs.begin(JobKind::Save, table.shared.disksize / BLOCK as u64)
 }
 
 /// Why nothing was saved.
@@ -93,6 +97,7 @@ enum Again {
 /// A save under way.
 struct Saver<'t, E: BesideSlot> {
     table: &'t Table<E>,
+    job: &'t Job<'t>,
     out: &'t mut dyn Write,
     id: u64,
     saved: Saved,
@@ -104,9 +109,10 @@ struct Saver<'t, E: BesideSlot> {
 }
 
 impl<'t, E: BesideSlot> Saver<'t, E> {
-    fn new(table: &'t Table<E>, out: &'t mut dyn Write) -> Self {
+    fn new(table: &'t Table<E>, job: &'t Job<'t>, out: &'t mut dyn Write) -> Self {
         Saver {
             table,
+            job,
             out,
             id: RandomState::new().build_hasher().finish(),
             saved: Saved::default(),
@@ -252,6 +258,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
 
     /// Writes what was added as a chunk, which has all up to slot `end`.
     fn chunk(&mut self, end: u32) -> Result<(), Failure> {
+        self.job.reached(self.first.into())?;
         let bytes = self.entries.len() + self.objects.len();
         for entry in self.entries.as_chunks::<ENTRY>().0.iter().filter_map(Entry::decode) {
             let is_block = entry.kind == Kind::Block;

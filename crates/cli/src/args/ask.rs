@@ -1,0 +1,208 @@
+//! The command lines of those who steer a server.
+
+use super::Form;
+use crate::error::Error;
+use crate::runtime;
+use clap::Args;
+use std::io;
+use std::path::{Path, PathBuf};
+use zram::JobKind;
+
+/// The server that is asked.
+#[derive(Debug, Args)]
+pub(super) struct ControlLine {
+    /// Its control socket [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+/// Read and write attributes of a device that is served
+///
+/// Without a name, all that can be read are printed, but lists of all slots or classes; with one, that; with a value,
+/// the attribute is set to it. 'uzram attributes' tells what they are.
+#[derive(Debug, Args)]
+pub(super) struct AttrLine {
+    #[command(flatten)]
+    server: ControlLine,
+    /// The attribute
+    name: Option<String>,
+    /// What it is to be set to
+    #[arg(allow_hyphen_values = true)]
+    value: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long, conflicts_with = "value")]
+    json: bool,
+}
+
+/// Show the device that is served as zramctl does
+#[derive(Debug, Args)]
+pub(super) struct StatLine {
+    #[command(flatten)]
+    server: ControlLine,
+    /// Print one JSON object instead of a table; all sizes are bytes
+    #[arg(long)]
+    json: bool,
+}
+
+/// Move objects of the device together, so that pages become free
+#[derive(Debug, Args)]
+pub(super) struct CompactLine {
+    #[command(flatten)]
+    server: ControlLine,
+}
+
+/// Mark slots of the device idle: all, or those not accessed for long
+#[derive(Debug, Args)]
+pub(super) struct IdleLine {
+    #[command(flatten)]
+    server: ControlLine,
+    /// Only those not accessed for more than so many seconds, which takes --set track_access=1
+    #[arg(long, value_name = "SECONDS")]
+    older: Option<u64>,
+}
+
+/// Save the device that is served to a file
+///
+/// Each page is saved as it is at one moment while the save is under way; what no client writes meanwhile, exactly. A
+/// file that is there is replaced when the new one is whole. The server writes it: as its user, on its machine. It goes
+/// on when this command is ended.
+#[derive(Debug, Args)]
+pub(super) struct SaveLine {
+    #[command(flatten)]
+    server: ControlLine,
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+    /// The file
+    file: PathBuf,
+}
+
+/// Compress data of the device once more, with an algorithm that makes them smaller
+///
+/// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what they touch is left. It goes on when
+/// this command is ended.
+#[derive(Debug, Args)]
+pub(super) struct RecompressLine {
+    #[command(flatten)]
+    server: ControlLine,
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+    /// Of what: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME, priority=N, max_pages=N
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+}
+
+/// Write data of the device back to its backing store, so that they leave memory
+///
+/// Takes 'uzram serve --backing FILE'. Requests go on meanwhile, and what they touch stays. It goes on when this command is
+/// ended.
+#[derive(Debug, Args)]
+pub(super) struct WritebackLine {
+    #[command(flatten)]
+    server: ControlLine,
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+    /// What: idle, huge, huge_idle or incompressible; page_index=N; page_indexes=FIRST-LAST
+    #[arg(required = true, value_name = "WORD")]
+    words: Vec<String>,
+}
+
+/// What is to be asked of a server.
+#[derive(Debug)]
+pub(crate) struct AskArgs {
+    pub(crate) control: PathBuf,
+    pub(crate) ask: Ask,
+}
+
+/// What there is to ask.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// All attributes.
+    All(Form),
+    Show(String, Form),
+    Store(String, String),
+    Stat(Form),
+    /// A job, with a path or words.
+    Job(JobKind, String, Form),
+}
+
+impl ControlLine {
+    pub(super) fn path(self) -> PathBuf {
+        self.control.unwrap_or_else(|| runtime::directory().join(runtime::CONTROL))
+    }
+}
+
+impl From<AttrLine> for AskArgs {
+    fn from(line: AttrLine) -> Self {
+        let form = Form::new(line.json);
+        let ask = match (line.name, line.value) {
+            (None, _) => Ask::All(form),
+            (Some(name), None) => Ask::Show(name, form),
+            (Some(name), Some(value)) => Ask::Store(name, value),
+        };
+        AskArgs { control: line.server.path(), ask }
+    }
+}
+
+impl From<StatLine> for AskArgs {
+    fn from(line: StatLine) -> Self {
+        AskArgs { control: line.server.path(), ask: Ask::Stat(Form::new(line.json)) }
+    }
+}
+
+impl From<CompactLine> for AskArgs {
+    fn from(line: CompactLine) -> Self {
+        let ask = Ask::Store("compact".to_owned(), "1".to_owned());
+        AskArgs { control: line.server.path(), ask }
+    }
+}
+
+impl From<IdleLine> for AskArgs {
+    fn from(line: IdleLine) -> Self {
+        let age = line.older.map_or_else(|| "all".to_owned(), |seconds| seconds.to_string());
+        AskArgs { control: line.server.path(), ask: Ask::Store("idle".to_owned(), age) }
+    }
+}
+
+impl AskArgs {
+    /// A job on a file, which the server finds from wherever it runs.
+    pub(super) fn on_file(
+        server: ControlLine,
+        kind: JobKind,
+        file: &Path,
+        json: bool,
+    ) -> Result<Self, Error> {
+        let unknown = |source| Error::OutPath { path: file.to_owned(), source };
+        let path = std::path::absolute(file).map_err(unknown)?;
+        let not_text = || unknown(io::Error::other("it is not in UTF-8"));
+        let text = path.to_str().ok_or_else(not_text)?.to_owned();
+        Ok(AskArgs { control: server.path(), ask: Ask::Job(kind, text, Form::new(json)) })
+    }
+}
+
+impl TryFrom<SaveLine> for AskArgs {
+    type Error = Error;
+
+    fn try_from(line: SaveLine) -> Result<Self, Error> {
+        AskArgs::on_file(line.server, JobKind::Save, &line.file, line.json)
+    }
+}
+
+impl From<RecompressLine> for AskArgs {
+    fn from(line: RecompressLine) -> Self {
+        // Only of the kind the name may be left out.
+        let typed = |word: String| if word.contains('=') { word } else { format!("type={word}") };
+        let words: Vec<_> = line.words.into_iter().map(typed).collect();
+        let ask = Ask::Job(JobKind::Recompress, words.join(" "), Form::new(line.json));
+        AskArgs { control: line.server.path(), ask }
+    }
+}
+
+impl From<WritebackLine> for AskArgs {
+    fn from(line: WritebackLine) -> Self {
+        let ask = Ask::Job(JobKind::WriteBack, line.words.join(" "), Form::new(line.json));
+        AskArgs { control: line.server.path(), ask }
+    }
+}

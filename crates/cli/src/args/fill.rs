@@ -1,0 +1,186 @@
+//! The command line of `uzram fill`.
+
+use super::{Form, MemLimit, block};
+use crate::attributes::{self, Setting};
+use crate::cold::ColdArgs;
+use crate::error::Error;
+use crate::geometry::GeometryLine;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+use zcomp::{Codec, Params};
+use zram::memparse;
+use zsmalloc::Geometry;
+
+/// The most threads that can be asked for.
+const THREADS_MAX: u16 = 256;
+
+/// Store files in a compressed device, read them back, and report memory and speed
+///
+/// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded with
+/// zeros), writes them to one compressed device in memory, reads all of it back, and compares byte for
+/// byte. Nothing is written to disk but what --save and --backing name. Symbolic links are followed only where a PATH is one.
+#[derive(Debug, Args)]
+#[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
+Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
+
+Exit codes:
+  0    all is stored, and read back the same (files that can't be read are skipped)
+  1    the memory limit was reached, or something did not read back the same
+  2    wrong use
+  130  interrupted
+
+Examples:
+  uzram fill /usr/lib
+  uzram fill --algorithm zstd --level 3 --input-limit 2G --classes /usr/lib /usr/share
+  uzram fill --algorithm zstd --block 16K /usr/lib
+  uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
+  uzram fill --json --mem-limit 512M dump.img
+  uzram fill --save lib.uzram --backing cold.bin /usr/lib
+  uzram fill --set algorithm_params=dict=lib.dict --show io_stat --show compaction_stat /usr/lib")]
+pub(super) struct FillLine {
+    /// Algorithm: lz4, lz4hc or zstd
+    #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
+    algorithm: &'static dyn Codec,
+    /// Level of the algorithm: of lz4 the acceleration (more is faster), of the others the
+    /// compression level (more is denser) [default: the algorithm's own]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    level: Option<i32>,
+    /// Threads that write and read [default: one per processor, at most 16, fewer where memory is
+    /// short]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<u16>,
+    /// Most bytes of compressed pages; 0 is no limit [default: 85% of the memory there is, or of the
+    /// memory cgroup's limit]
+    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    mem_limit: Option<u64>,
+    /// Stop after so many bytes of input, cut down to whole pages [default: none]
+    #[arg(long, value_name = "SIZE", value_parser = input_limit)]
+    input_limit: Option<u64>,
+    /// Bytes compressed as one: 4K, 8K, 16K, 32K or 64K; the more, the smaller and the faster to write and
+    /// read whole, and the slower to read a page of
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    block: usize,
+    #[command(flatten)]
+    cold: ColdArgs,
+    #[command(flatten)]
+    geometry: GeometryLine,
+    /// When objects are moved together so that pages become free
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    compaction: CompactionMode,
+    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
+    /// what other options say; can be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting)]
+    set: Vec<Setting>,
+    /// Add what an attribute reads as when all is stored; can be given again
+    #[arg(long, value_name = "NAME", value_parser = attributes::readable)]
+    show: Vec<&'static str>,
+    /// Add the table of size classes, as the kernel's `classes` file
+    #[arg(long)]
+    classes: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Files, and directories to be walked through
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+/// When the pool is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CompactionMode {
+    /// In the background, while enough could be freed
+    Auto,
+    /// On demand; as `fill` demands none, nothing is moved
+    Manual,
+    /// Never
+    Off,
+}
+
+/// Whether the class table is part of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClassTable {
+    Shown,
+    Omitted,
+}
+
+/// `uzram fill`, checked.
+#[derive(Debug)]
+pub(crate) struct FillArgs {
+    pub(crate) algorithm: &'static dyn Codec,
+    pub(crate) params: Params,
+    /// `None` is as many as fit the machine.
+    pub(crate) threads: Option<usize>,
+    pub(crate) mem_limit: MemLimit,
+    /// Pages of input at most.
+    pub(crate) input_pages: Option<u64>,
+    /// Bytes of a block.
+    pub(crate) block: usize,
+    pub(crate) geometry: Geometry,
+    pub(crate) compaction: CompactionMode,
+    pub(crate) cold: ColdArgs,
+    pub(crate) set: Vec<Setting>,
+    /// Names of attributes.
+    pub(crate) show: Vec<&'static str>,
+    pub(crate) class_table: ClassTable,
+    pub(crate) form: Form,
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+fn threads(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(count @ 1..=THREADS_MAX) => Ok(count),
+        _ => Err(format!("expected 1 to {THREADS_MAX}")),
+    }
+}
+
+fn input_limit(text: &str) -> Result<u64, String> {
+    match memparse::parse(text)? {
+        0..4096 => Err("expected at least one page, 4096 bytes".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+impl From<CompactionMode> for zram::Compaction {
+    fn from(mode: CompactionMode) -> Self {
+        match mode {
+            CompactionMode::Auto => zram::Compaction::Auto,
+            CompactionMode::Manual => zram::Compaction::Manual,
+            CompactionMode::Off => zram::Compaction::Off,
+        }
+    }
+}
+
+impl From<zram::Compaction> for CompactionMode {
+    fn from(compaction: zram::Compaction) -> Self {
+        match compaction {
+            zram::Compaction::Auto => CompactionMode::Auto,
+            zram::Compaction::Manual => CompactionMode::Manual,
+            zram::Compaction::Off => CompactionMode::Off,
+        }
+    }
+}
+
+impl TryFrom<FillLine> for FillArgs {
+    type Error = Error;
+
+    fn try_from(line: FillLine) -> Result<Self, Error> {
+        Ok(FillArgs {
+            algorithm: line.algorithm,
+            params: Params { level: line.level, ..Params::default() },
+            threads: line.threads.map(usize::from),
+            mem_limit: MemLimit::new(line.mem_limit),
+            input_pages: line.input_limit.map(|bytes| bytes / zram::BLOCK as u64),
+            block: line.block,
+            geometry: line.geometry.table((line.block / zram::BLOCK).ilog2())?.geometry(),
+            compaction: line.compaction,
+            cold: line.cold,
+            set: line.set,
+            show: line.show,
+            class_table: if line.classes { ClassTable::Shown } else { ClassTable::Omitted },
+            form: Form::new(line.json),
+            paths: line.paths,
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! The command line of `uzram restore`.
+
+use super::ask::ControlLine;
+use super::{AskArgs, Command, Form};
+use crate::error::Error;
+use clap::{ArgGroup, Args};
+use std::path::PathBuf;
+use zram::{Damage, JobKind};
+
+/// Restore a device that was saved, and report what it holds
+///
+/// Reads a file that 'uzram fill --save' or a device's attribute 'save' wrote, checks all of it, and makes the
+/// device in memory, for as long as it takes to report it. A file that is cut or damaged is refused, with the place and
+/// the reason.
+///
+/// With --served it is the device of a running server that is restored: it must be empty, and no client connected. The
+/// server reads the file: as its user, on its machine.
+#[derive(Debug, Args)]
+#[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output"]).multiple(true), after_help = "\
+Exit codes:
+  0    all is restored
+  1    the file is refused, or some of it is lost
+  2    wrong use
+
+Examples:
+  uzram restore lib.uzram
+  uzram restore --salvage --output lib.img lib.uzram
+  uzram restore --served lib.uzram")]
+pub(super) struct RestoreLine {
+    /// Keep what is intact of a damaged file, and list what is lost
+    #[arg(long)]
+    salvage: bool,
+    /// Write what the device reads as to FILE, zeros left out
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Restore to the device that is served, which is empty
+    #[arg(long, conflicts_with = "here")]
+    served: bool,
+    #[command(flatten)]
+    server: ControlLine,
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+    /// The saved file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// `uzram restore`, checked.
+#[derive(Debug)]
+pub(crate) struct RestoreArgs {
+    pub(crate) file: PathBuf,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) damage: Damage,
+    pub(crate) form: Form,
+}
+
+impl TryFrom<RestoreLine> for Command {
+    type Error = Error;
+
+    fn try_from(line: RestoreLine) -> Result<Self, Error> {
+        let RestoreLine { salvage, output, served, server, json, file } = line;
+        if served {
+            return AskArgs::on_file(server, JobKind::Restore, &file, json).map(Command::Ask);
+        }
+        let damage = if salvage { Damage::Salvage } else { Damage::Refuse };
+        Ok(Command::Restore(RestoreArgs { file, output, damage, form: Form::new(json) }))
+    }
+}

@@ -1,0 +1,156 @@
+//! The command line of `uzram serve`.
+
+use super::{MemLimit, block};
+use crate::attributes::{self, Setting};
+use ::serve::Address;
+use clap::Args;
+use std::path::PathBuf;
+use zcomp::Codec;
+use zram::memparse;
+
+/// The most connections that can be asked for.
+const CONNECTIONS_MAX: u16 = 1024;
+
+/// Serve a compressed device as a disk over NBD
+///
+/// The disk lives in memory, compressed, and is gone when this ends, unless --save-on-exit or 'uzram save' keeps it. It
+/// needs no root and no other server. Clients connect over a Unix socket that only this user may use, or over TCP. NBD has no authentication of its own: whoever
+/// reaches a TCP port has the disk.
+///
+/// Of a disk that is used as swap, or mounted for writing, on the machine that serves it: the kernel may wait for this
+/// process to store what it wants to free. Its buffers are made beforehand and it asks the kernel for memory
+/// without waiting for its own disk (PR_SET_IO_FLUSHER, as root); leave it memory all the same, by --mem-limit.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
+
+Exit codes:
+  0    ended by SIGTERM or SIGINT, and saved if that was asked for
+  1    it could not go on, or not be saved, or a second signal gave that up
+  2    wrong use
+
+Examples:
+  uzram serve --size 4G
+  uzram serve --size 16G --algorithm zstd --mem-limit 4G --nbd unix:/run/disk.sock
+  uzram serve --size 16G --algorithm zstd --block 32K
+  uzram serve --size 1G --nbd tcp:10809 --export scratch
+  uzram serve --size 16G --save-on-exit disk.uzram
+  uzram serve --restore disk.uzram --save-on-exit disk.uzram
+  uzram serve --size 64G --mem-limit 4G --backing /var/tmp/cold.bin")]
+pub(super) struct ServeLine {
+    /// Bytes of the disk, rounded up to whole blocks [default: as large as what is restored]
+    #[arg(long, value_name = "SIZE", value_parser = memparse::parse, required_unless_present = "restore")]
+    size: Option<u64>,
+    /// Begin with what a saved file holds; one that is damaged is refused, and nothing is served
+    #[arg(long, value_name = "FILE")]
+    restore: Option<PathBuf>,
+    /// Save the disk to FILE when SIGTERM or SIGINT comes and all clients are gone; a file that is there is replaced
+    /// when the new one is whole; takes as long as it takes to write that, and a second signal gives it up
+    #[arg(long, value_name = "FILE")]
+    save_on_exit: Option<PathBuf>,
+    /// Where 'uzram writeback' brings what is to leave memory: a file that is not there yet, of which nothing stays, or
+    /// a block device, whose contents are lost
+    #[arg(long, value_name = "FILE")]
+    backing: Option<PathBuf>,
+    /// Algorithm: lz4, lz4hc or zstd [default: lz4, or that of what is restored]
+    #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
+    algorithm: Option<&'static dyn Codec>,
+    /// Level of the algorithm [default: the algorithm's own]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    level: Option<i32>,
+    /// Bytes compressed as one where clients write them as one: 4K, 8K, 16K, 32K or 64K [default: 4K, or that of
+    /// what is restored]
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    block: Option<usize>,
+    /// Most bytes of compressed pages; past it writes get 'no space left'; 0 is no limit [default: 85% of
+    /// the memory there is, or of the memory cgroup's limit]
+    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    mem_limit: Option<u64>,
+    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
+    /// what other options say; can be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting_of_served)]
+    set: Vec<Setting>,
+    /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, which is loopback [default: nbd.sock in
+    /// $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
+    nbd: Option<Address>,
+    /// Name of the disk; clients that ask for no name get it too
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]
+    export: String,
+    /// Let clients only read
+    #[arg(long)]
+    read_only: bool,
+    /// Connections at a time; more are refused
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
+    connections: u16,
+    /// Threads for each connection [default: one per processor, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+    /// Mount the device there too: the file disk, its attributes in attr, and classes; takes root or fusermount3
+    #[arg(long, value_name = "DIR")]
+    mount: Option<PathBuf>,
+    /// The socket that 'uzram attr' and others steer it by [default: control.sock beside nbd.sock]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+/// `uzram serve`, checked.
+#[derive(Debug)]
+pub(crate) struct ServeArgs {
+    /// Where it and the next ones are `None`, they are as what is restored has them.
+    pub(crate) size: Option<u64>,
+    pub(crate) algorithm: Option<&'static dyn Codec>,
+    pub(crate) level: Option<i32>,
+    /// Bytes of a block.
+    pub(crate) block: Option<usize>,
+    pub(crate) restore: Option<PathBuf>,
+    pub(crate) save_on_exit: Option<PathBuf>,
+    pub(crate) backing: Option<PathBuf>,
+    pub(crate) mem_limit: MemLimit,
+    pub(crate) set: Vec<Setting>,
+    /// `None` is in the usual directory.
+    pub(crate) nbd: Option<Address>,
+    pub(crate) export: String,
+    pub(crate) mode: ::serve::nbd::Mode,
+    pub(crate) options: ::serve::nbd::Options,
+    pub(crate) mount: Option<PathBuf>,
+    pub(crate) control: Option<PathBuf>,
+}
+
+fn export_name(name: &str) -> Result<String, String> {
+    if name.len() > 4096 {
+        Err("a name has at most 4096 bytes".to_owned())
+    } else {
+        Ok(name.to_owned())
+    }
+}
+
+impl From<ServeLine> for ServeArgs {
+    fn from(line: ServeLine) -> Self {
+        let defaults = ::serve::nbd::Options::default();
+        ServeArgs {
+            size: line.size,
+            algorithm: line.algorithm,
+            level: line.level,
+            block: line.block,
+            restore: line.restore,
+            save_on_exit: line.save_on_exit,
+            backing: line.backing,
+            mem_limit: MemLimit::new(line.mem_limit),
+            set: line.set,
+            nbd: line.nbd,
+            export: line.export,
+            mode: if line.read_only {
+                ::serve::nbd::Mode::ReadOnly
+            } else {
+                ::serve::nbd::Mode::ReadWrite
+            },
+            options: ::serve::nbd::Options {
+                workers: line.threads.map_or(defaults.workers, usize::from),
+                connections: line.connections.into(),
+            },
+            mount: line.mount,
+            control: line.control,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The command line of `uzram train-dictionary`.
+
+use super::{Form, block};
+use clap::Args;
+use std::path::PathBuf;
+use zram::memparse;
+
+/// The largest dictionary: an eighth of what is read at most.
+const DICTIONARY_BYTES_MAX: usize = 8 << 20;
+
+/// Make a dictionary for compression from files, and report what it gives
+///
+/// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly; blocks of
+/// one repeated word are left out), trains a dictionary with seven of eight, and tries it with every
+/// algorithm on the others: often enough it does not pay. Then it is written as a whole; a file that is
+/// there is replaced.
+///
+/// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which they
+/// reach the last 64 KiB. It serves only those blocks that are like the files.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.
+
+Exit codes:
+  0    the dictionary is written, whether it pays or not
+  1    it could not be trained or written
+  2    wrong use, or too little input
+  130  interrupted
+
+Examples:
+  uzram train-dictionary /usr/lib -o lib.dict
+  uzram train-dictionary --size 16K --block 16K --json dumps/ -o dumps.dict")]
+pub(super) struct TrainLine {
+    /// Where the dictionary goes
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Most bytes of the dictionary, 256 to 8M
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = dictionary_size)]
+    size: usize,
+    /// Bytes of the blocks it is for: 4K, 8K, 16K, 32K or 64K
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    block: usize,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Files, and directories to be walked through
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+/// `uzram train-dictionary`, checked.
+#[derive(Debug)]
+pub(crate) struct TrainArgs {
+    pub(crate) output: PathBuf,
+    /// Most bytes of the dictionary.
+    pub(crate) size: usize,
+    /// Bytes of a block, a power of two of pages.
+    pub(crate) block: usize,
+    pub(crate) form: Form,
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+fn dictionary_size(text: &str) -> Result<usize, String> {
+    match memparse::parse(text)? as usize {
+        bytes @ zcomp::DICTIONARY_BYTES_MIN..=DICTIONARY_BYTES_MAX => Ok(bytes),
+        _ => Err("expected 256 bytes to 8M".to_owned()),
+    }
+}
+
+impl From<TrainLine> for TrainArgs {
+    fn from(line: TrainLine) -> Self {
+        let TrainLine { output, size, block, json, paths } = line;
+        TrainArgs { output, size, block, form: Form::new(json), paths }
+    }
+}

@@ -1,0 +1,92 @@
+//! Jobs that a server is to do, how far they are, and what came of them.
+
+use super::text;
+use crate::args::Form;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::served::Stat;
+use crate::units::{counted, human};
+use serde_json::{Map, Value};
+use serve::control::Request;
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+use zram::{BLOCK, JobKind};
+
+/// How often it is asked how far it is.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Has a job done; what is to be printed.
+pub(super) fn run(control: &Path, kind: JobKind, words: &str, form: Form) -> Result<String, Error> {
+    let progress = Progress::new(phase(kind), 0);
+    let answer = thread::scope(|scope| {
+        let (over, is_over) = mpsc::channel::<()>();
+        if progress.is_seen() {
+            scope.spawn(|| watch(control, &progress, is_over));
+        }
+        let answer = text(control, &Request::Job(kind, words.to_owned()));
+        drop(over);
+        answer
+    });
+    progress.finish();
+    let counts: Map<String, Value> = answer?.lines().filter_map(count).collect();
+    Ok(match form {
+        Form::Json => Value::Object(counts).to_string() + "\n",
+        Form::Table => told(kind, &counts),
+    })
+}
+
+/// Shows how far the job is until it is over.
+fn watch(control: &Path, progress: &Progress, is_over: mpsc::Receiver<()>) {
+    while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+        let stat = text(control, &Request::Stat).ok();
+        let stat: Option<Stat> = stat.and_then(|stat| serde_json::from_str(&stat).ok());
+        if let Some(job) = stat.and_then(|stat| stat.job) {
+            let of = Some(job.of * BLOCK as u64).filter(|&of| of > 0);
+            progress.reach(job.done * BLOCK as u64, of);
+        }
+    }
+}
+
+fn phase(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::Save => "saving",
+        JobKind::Restore => "restoring",
+        JobKind::Recompress => "compressing",
+        JobKind::WriteBack => "writing",
+    }
+}
+
+/// A line of the answer: a word and a number.
+fn count(line: &str) -> Option<(String, Value)> {
+    let (what, count) = line.split_once(' ')?;
+    Some((what.to_owned(), count.parse::<u64>().ok()?.into()))
+}
+
+/// What came of it, in words.
+fn told(kind: JobKind, counts: &Map<String, Value>) -> String {
+    let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
+    let size = |what: &str| human(i64::try_from(of(what)).unwrap_or(i64::MAX));
+    let touched = || match of("touched") {
+        0 => String::new(),
+        count => format!("; {count} touched meanwhile were left"),
+    };
+    match kind {
+        JobKind::Save => format!("{} saved in {}\n", counted(of("pages"), "page"), size("bytes")),
+        JobKind::Restore => format!("{} restored\n", counted(of("pages"), "page")),
+        JobKind::Recompress => format!(
+            "{} of {} that were tried are smaller now, by {}{}\n",
+            of("smaller"),
+            of("tried"),
+            size("saved_bytes"),
+            touched()
+        ),
+        JobKind::WriteBack => format!(
+            "{} left memory, {} compressed{}\n",
+            counted(of("pages"), "page"),
+            size("bytes"),
+            touched()
+        ),
+    }
+}

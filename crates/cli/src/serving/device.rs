@@ -1,0 +1,65 @@
+//! The device that is served: made as the arguments say, or as it was saved.
+
+use crate::args::{MemLimit, ServeArgs};
+use crate::cold::backing_store;
+use crate::error::{Error, escaped};
+use crate::memory;
+use crate::units::counted;
+use zram::{Config, Damage, SavedHeader, Zram};
+
+/// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
+const SLOT_BYTES: u64 = 22;
+const BUFFERS: u64 = 64 << 20;
+
+/// Makes it. What is restored is on it then.
+pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
+    let saved = args.restore.as_deref().map(SavedHeader::read).transpose();
+    let saved = saved.map_err(Error::Restore)?;
+    let size = size(args, saved.as_ref())?;
+    let settings = settings(args, saved.as_ref(), size)?;
+    let zram = Zram::new();
+    zram.configure("settings", |of_device| {
+        *of_device = settings;
+        Ok(())
+    })?;
+    args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
+    zram.set_disksize(size).map_err(Error::Size)?;
+    if let Some(path) = &args.restore {
+        let restored = zram.open()?.restore(path, Damage::Refuse).map_err(Error::Restore)?;
+        eprintln!("uzram: {} restored from '{}'", counted(restored.slots, "page"), escaped(path));
+    }
+    Ok(zram)
+}
+
+fn size(args: &ServeArgs, saved: Option<&SavedHeader>) -> Result<u64, Error> {
+    let needed = saved.map_or(0, |saved| saved.disksize);
+    match args.size {
+        Some(size) if size < needed => Err(Error::SizeOfSaved { size, needed }),
+        // Without a saved file there is a size.
+        size => Ok(size.unwrap_or(needed)),
+    }
+}
+
+fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<Config, Error> {
+    let mut settings = saved.map(SavedHeader::config).unwrap_or_default();
+    if let Some(algorithm) = args.algorithm {
+        (settings.algorithm, settings.params) = (algorithm, Default::default());
+    }
+    if args.level.is_some() {
+        settings.params.level = args.level;
+    }
+    settings.algorithm.check(&settings.params).map_err(Error::Level)?;
+    settings.block = args.block.unwrap_or(settings.block);
+    settings.mem_limit = match args.mem_limit {
+        MemLimit::Bytes(bytes) => Some(bytes),
+        MemLimit::None => None,
+        MemLimit::Default => {
+            let beside = (size / zram::BLOCK as u64).saturating_mul(SLOT_BYTES);
+            memory::room().map(|room| memory::limit_of(room, beside.min(room / 4) + BUFFERS))
+        }
+    };
+    if let Some(path) = &args.backing {
+        settings.backing = Some(backing_store(path, size)?);
+    }
+    Ok(settings)
+}

@@ -1,0 +1,110 @@
+//! A server of a disk on its own machine, where memory is short: what the kernel wants to free has to be stored by it.
+//!
+//! It has a cgroup of its own: in one with its writers (version 1, without PR_SET_IO_FLUSHER) it gets stuck, as its threads are
+//! then made to wait for what they are to store.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::cgroup::Group;
+use support::host::{Looped, Unmounted, has, run};
+use support::{Server, text};
+
+const MIB: usize = 1 << 20;
+
+/// What is written at a time, and how much memory writers may have for it.
+const DATA: usize = 96 * MIB;
+const OF_WRITERS: usize = 48 * MIB;
+const OF_SERVER: usize = 96 * MIB;
+
+/// Long enough for a slow machine; a deadlock would last for ever.
+const WITHIN: Duration = Duration::from_secs(100);
+
+/// Aborts what waits for a mount if the test fails: nobody could end it.
+struct Aborted<'m>(&'m Path);
+
+impl Drop for Aborted<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = Command::new("umount").arg("-f").arg(self.0).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// A process that is killed if it does not end.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // One that waits for a mount is gone when that is aborted; it is not waited for.
+        let _ = self.0.kill();
+    }
+}
+
+/// Runs a line of shell as a process of the group.
+fn run_in(group: &Group, line: &str, dir: &Path) {
+    let mut command = Command::new("sh");
+    command.args(["-c", &group.enter(), "sh", "sh", "-ec", line]).current_dir(dir);
+    let mut ending = Ending(command.stdin(Stdio::null()).spawn().unwrap());
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = ending.0.try_wait().unwrap() {
+            return assert!(status.success(), "{line}: {status}");
+        }
+        assert!(begun.elapsed() < WITHIN, "it is stuck: {line}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_is_written_back_through_it_gets_there() {
+    const NAME: &str = "what_is_written_back_through_it_gets_there";
+    let is_here = |path: &str| Path::new(path).exists();
+    if !rustix::process::geteuid().is_root()
+        || !is_here("/dev/fuse")
+        || !is_here("/dev/loop-control")
+    {
+        eprintln!("{NAME}: skipped, it takes root, /dev/fuse and loop devices");
+        return;
+    }
+    if !has(&["losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let groups = Group::new("server", OF_SERVER).zip(Group::new("writers", OF_WRITERS));
+    let Some((of_server, of_writers)) = groups else {
+        eprintln!("{NAME}: skipped, no memory cgroup may be made here");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (mount, mnt) = (dir.path().join("m"), dir.path().join("mnt"));
+    [&mount, &mnt].into_iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    let _unmounted = Unmounted(mount.clone());
+    let args = ["--size", "512M", "--mem-limit", "64M", "--mount", mount.to_str().unwrap()];
+    let server = Server::within(&of_server.enter(), &args);
+    let attached =
+        run(Command::new("/usr/sbin/losetup").args(["-f", "--show"]).arg(mount.join("disk")));
+    let device = attached.trim_end();
+    let _looped = Looped(device.to_owned(), mnt.clone());
+    let _aborted = Aborted(&mount);
+    run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", device]));
+    run(Command::new("mount").arg(device).arg(&mnt));
+    fs::write(dir.path().join("data"), text(1, DATA)).unwrap();
+    // More than the writers may have: pages become free only when the server has stored them.
+    for round in 0..3 {
+        let write = format!("dd if=data of=mnt/{round} bs=1M conv=fsync");
+        run_in(&of_writers, &write, dir.path());
+        run(Command::new("umount").arg(&mnt));
+        run(Command::new("mount").arg(device).arg(&mnt));
+        run_in(&of_writers, &format!("cmp data mnt/{round}; rm mnt/{round}"), dir.path());
+        run(Command::new("sync").arg("-f").arg(&mnt));
+        run(Command::new("fstrim").arg(&mnt));
+    }
+    let stat = server.ask("stat", &["--json"]).json();
+    assert!(stat["mem_used_max"].as_u64() > Some(10 << 20), "too little was stored: {stat}");
+}

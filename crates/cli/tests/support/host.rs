@@ -1,0 +1,47 @@
+//! Programs and devices of this machine, undone whatever becomes of a test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Whether all programs are here. They must be where `make setup` can install them.
+pub fn has(programs: &[&str]) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let is_here = |name: &str| path.split(':').any(|dir| Path::new(dir).join(name).exists());
+    let Some(missing) = programs.iter().find(|name| !is_here(name)) else { return true };
+    assert!(!rustix::process::geteuid().is_root(), "{missing} is missing: run make setup");
+    eprintln!("left out, as {missing} is missing: run make setup as root");
+    false
+}
+
+/// Runs a program of which no failure is expected; what it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let [out, err] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    out
+}
+
+/// Unmounts where a server did not.
+pub struct Unmounted(pub PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
+    }
+}
+
+/// A loop device and where it is mounted.
+pub struct Looped(pub String, pub PathBuf);
+
+impl Drop for Looped {
+    fn drop(&mut self) {
+        let quiet = |command: &mut Command| {
+            drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status())
+        };
+        // What is in use, as after an error, goes when it is used no more.
+        quiet(Command::new("umount").arg(&self.1));
+        quiet(Command::new("umount").arg("-l").arg(&self.1));
+        quiet(Command::new("/usr/sbin/losetup").args(["-d", &self.0]));
+    }
+}

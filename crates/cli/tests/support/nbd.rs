@@ -1,0 +1,72 @@
+//! A client that chooses the export by the old way, and then reads and writes.
+
+use std::io::{Error, Read, Result, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+pub const READ: u16 = 0;
+pub const WRITE: u16 = 1;
+
+/// A client with the export.
+pub struct Client(pub UnixStream);
+
+/// A client of which nothing is known yet.
+pub fn connect(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    stream
+}
+
+pub fn request(kind: u16, offset: u64, len: u32) -> Vec<u8> {
+    [
+        &0x2560_9513_u32.to_be_bytes()[..],
+        &[0; 2],
+        &kind.to_be_bytes(),
+        &[0; 8],
+        &offset.to_be_bytes(),
+        &len.to_be_bytes(),
+    ]
+    .concat()
+}
+
+impl Client {
+    pub fn new(socket: &Path) -> Self {
+        let mut stream = connect(socket);
+        stream.write_all(&3_u32.to_be_bytes()).unwrap();
+        stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+        Client(stream)
+    }
+
+    /// Takes the reply that comes next.
+    fn reply(&mut self) -> Result<()> {
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply)?;
+        match u32::from_be_bytes(reply[4..8].try_into().unwrap()) {
+            0 => Ok(()),
+            errno => Err(Error::from_raw_os_error(errno as i32)),
+        }
+    }
+
+    /// Writes, in requests of 1 MiB at most.
+    pub fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        for (nth, part) in bytes.chunks(1 << 20).enumerate() {
+            let at = offset + ((nth as u64) << 20);
+            self.0.write_all(&[&request(WRITE, at, part.len() as u32), part].concat())?;
+            self.reply()?;
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.try_write(offset, bytes).unwrap();
+    }
+
+    pub fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
+        self.0.write_all(&request(READ, offset, len as u32)).unwrap();
+        self.reply().unwrap();
+        let mut bytes = vec![0; len];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+}

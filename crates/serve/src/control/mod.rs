@@ -1,0 +1,216 @@
+//! The control socket: attributes of a device that is served are read and written here.
+//!
+//! A request is a line, and what follows it up to the end of what the client sends; the answer a line `ok` and text
+//! behind it, or a line `error NUMBER MESSAGE`, with Linux's errno.
+//!
+//! ```text
+//!   show NAME              the attribute's text
+//!   store NAME <lf> VALUE  nothing
+//!   stat                   an object of JSON: what is served, how full it is, and the job under way
+//!   save <lf> PATH         what came of it: lines of a word and a number
+//!   restore <lf> PATH      the same
+//!   recompress <lf> WORDS  the same; the words are those of the attribute
+//!   writeback <lf> WORDS   the same
+//! ```
+//!
+//! Each request has a thread, so others are answered while a job is under way. It goes on when its client leaves; what came
+//! of it is logged then.
+
+mod request;
+
+pub use request::{AskError, Refusal, Request};
+
+use crate::accept::{Acceptor, Crowd};
+use crate::address::{Address, Listening};
+use crate::log::Log;
+use crate::socket::Socket;
+use rustix::io::Errno;
+use std::fmt;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use zram::{JobKind, Restored, Zram};
+
+/// Most bytes of a request.
+const REQUEST_MAX: u64 = 64 << 10;
+
+/// A client has to go on within this time.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Clients at a time; more are refused.
+const CLIENTS: usize = 16;
+
+/// Restores a file.
+pub type Restore = Box<dyn Fn(&Path) -> Result<Restored, Refusal> + Send + Sync>;
+
+/// What is steered.
+pub struct Steered {
+    /// The device with its attributes.
+    pub zram: Arc<Zram>,
+    /// Tells what is served, as JSON.
+    pub stat: Box<dyn Fn() -> String + Send + Sync>,
+    /// Restores a saved file, if no one uses the disk.
+    pub restore: Restore,
+}
+
+/// The socket's server.
+pub struct Control {
+    acceptor: Acceptor,
+    clients: Arc<Crowd>,
+}
+
+impl Control {
+    /// Answers all who ask, on threads of its own.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn start(listening: Listening, steered: Steered, log: Log) -> io::Result<Self> {
+        let (steered, clients) = (Arc::new(steered), Arc::new(Crowd::new(CLIENTS)));
+        let crowd = clients.clone();
+        let told = log.clone();
+        let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
+            let (socket, steered) = (Arc::new(socket), steered.clone());
+            let Some(place) = crowd.enter(&socket) else { return };
+            let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
+            let started = named.spawn(move || {
+                // Who sends no request wants no answer.
+                let _ = answer(&socket, &steered, &log);
+                drop(place);
+            });
+            if let Err(error) = started {
+                told.line(format_args!("control: a client was refused: no thread for it: {error}"));
+            }
+        })?;
+        Ok(Control { acceptor, clients })
+    }
+
+    /// Ends all connections; whether they ended in time.
+    pub fn stop(self, within: Duration) -> bool {
+        self.acceptor.stop();
+        self.clients.hang_up();
+        self.clients.is_gone_by(Instant::now() + within)
+    }
+}
+
+fn answer(socket: &Socket, steered: &Steered, log: &Log) -> io::Result<()> {
+    let mut text = String::new();
+    (&mut &*socket).take(REQUEST_MAX).read_to_string(&mut text)?;
+    let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
+    let Some(request) = Request::parse(&text) else {
+        let message = "no such request; expected show, store, stat, or a job".to_owned();
+        return answer.finish(&Err(Refusal { errno: Errno::INVAL.raw_os_error(), message }));
+    };
+    let done = steered.answer(&request, &mut answer);
+    let told = answer.finish(&done);
+    if let (Err(_), Request::Store(what, _)) = (&told, &request) {
+        log_unheard(log, what, &done);
+    }
+    if let (Err(_), Request::Job(kind, _)) = (&told, &request) {
+        log_unheard(log, &kind.to_string(), &done);
+    }
+    told
+}
+
+/// Who asked did not wait for it.
+fn log_unheard(log: &Log, what: &str, done: &Result<(), Refusal>) {
+    match done {
+        Ok(()) => log.line(format_args!("control: '{}' is done", what.escape_debug())),
+        Err(Refusal { message, .. }) => {
+            log.line(format_args!("control: '{}' failed: {message}", what.escape_debug()));
+        }
+    }
+}
+
+impl Steered {
+    /// Does what is asked for. Whether the text was written is known in the end.
+    fn answer(&self, request: &Request, answer: &mut Answer<'_>) -> Result<(), Refusal> {
+        match request {
+            Request::Show(name) => self.zram.show_to(name, answer)?,
+            Request::Store(name, path) if name == "restore" => {
+                drop((self.restore)(Path::new(path))?)
+            }
+            Request::Store(name, value) => self.zram.store(name, value)?,
+            Request::Stat => drop(fmt::Write::write_str(answer, &(self.stat)())),
+            Request::Job(kind, text) => {
+                for (what, count) in self.job(*kind, text)? {
+                    let _ = fmt::Write::write_fmt(answer, format_args!("{what} {count}\n"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a job; what came of it.
+    fn job(&self, kind: JobKind, text: &str) -> Result<Vec<(&'static str, u64)>, Refusal> {
+        Ok(match kind {
+            JobKind::Save => {
+                let saved = self.zram.open()?.save(Path::new(text))?;
+                vec![("pages", saved.slots), ("bytes", saved.bytes)]
+            }
+            JobKind::Restore => vec![("pages", (self.restore)(Path::new(text))?.slots)],
+            JobKind::Recompress => {
+                let done = self.zram.recompress(text)?;
+                vec![
+                    ("tried", done.tried),
+                    ("smaller", done.smaller),
+                    ("saved_bytes", done.saved_bytes),
+                    ("touched", done.touched),
+                ]
+            }
+            JobKind::WriteBack => {
+                let done = self.zram.write_back(text)?;
+                vec![
+                    ("pages", done.slots),
+                    ("bytes", done.bytes),
+                    ("blocks", done.blocks),
+                    ("touched", done.touched),
+                ]
+            }
+        })
+    }
+}
+
+/// An answer as it is written: `ok` stands before what comes first.
+struct Answer<'s> {
+    out: BufWriter<&'s Socket>,
+    has_begun: bool,
+    broken: io::Result<()>,
+}
+
+impl Answer<'_> {
+    fn begin(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            Ok(())
+        } else {
+            self.out.write_all(b"ok\n")
+        }
+    }
+
+    fn finish(mut self, done: &Result<(), Refusal>) -> io::Result<()> {
+        std::mem::replace(&mut self.broken, Ok(()))?;
+        match done {
+            Err(Refusal { errno, message }) if !self.has_begun => {
+                writeln!(self.out, "error {errno} {}", message.replace('\n', " "))?;
+            }
+            _ => self.begin()?,
+        }
+        self.out.flush()
+    }
+}
+
+impl fmt::Write for Answer<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.broken = self.begin().and_then(|()| self.out.write_all(text.as_bytes()));
+        self.broken.as_ref().map(|_| ()).map_err(|_| fmt::Error)
+    }
+}
+
+/// Listens where only this user may ask.
+///
+/// # Errors
+/// As [`Address::listen`].
+pub fn listen(path: &Path) -> Result<Listening, crate::AddressError> {
+    Address::Unix(path.to_owned()).listen()
+}

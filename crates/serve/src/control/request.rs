@@ -1,0 +1,112 @@
+//! What is asked for, as it goes over the socket, and asking it.
+
+use rustix::io::Errno;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use zram::JobKind;
+
+const JOBS: [JobKind; 4] =
+    [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The text of an attribute.
+    Show(String),
+    /// An attribute is to have a value.
+    Store(String, String),
+    /// What is served.
+    Stat,
+    /// A job is to be done, with a path or words.
+    Job(JobKind, String),
+}
+
+/// A refusal, as it is sent to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Linux's errno.
+    pub errno: i32,
+    /// In words, on one line.
+    pub message: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// No server listens there.
+    #[error(
+        "no server answers at '{path}': {source}; start one with 'uzram serve', or give its --control"
+    )]
+    Unreached {
+        /// Where it was to be.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The connection broke, or the answer is none.
+    #[error("the server's answer did not come whole: {0}; see what it says itself")]
+    Broken(io::Error),
+    /// The server refuses.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+}
+
+impl From<zram::Error> for Refusal {
+    fn from(error: zram::Error) -> Self {
+        Refusal { errno: error.errno(), message: error.to_string() }
+    }
+}
+
+impl Request {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+        match line.split_once(' ') {
+            Some(("show", name)) => Some(Request::Show(name.to_owned())),
+            Some(("store", name)) => Some(Request::Store(name.to_owned(), rest.to_owned())),
+            None if line == "stat" => Some(Request::Stat),
+            None => {
+                let kind = JOBS.into_iter().find(|kind| kind.to_string() == line)?;
+                Some(Request::Job(kind, rest.to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks the server at `path`, and writes its answer to `out`.
+    ///
+    /// # Errors
+    /// [`AskError`]
+    pub fn ask(&self, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
+        let unreached = |source| AskError::Unreached { path: path.display().to_string(), source };
+        let mut stream = UnixStream::connect(path).map_err(unreached)?;
+        let request = match self {
+            Request::Show(name) => format!("show {name}\n"),
+            Request::Store(name, value) => format!("store {name}\n{value}"),
+            Request::Stat => "stat\n".to_owned(),
+            Request::Job(kind, text) => format!("{kind}\n{text}"),
+        };
+        stream.write_all(request.as_bytes()).map_err(AskError::Broken)?;
+        stream.shutdown(Shutdown::Write).map_err(AskError::Broken)?;
+        let mut answer = io::BufReader::new(stream);
+        let mut line = String::new();
+        io::BufRead::read_line(&mut answer, &mut line).map_err(AskError::Broken)?;
+        match line.trim_end().split_once(' ') {
+            None if line == "ok\n" => {
+                io::copy(&mut answer, out).map(|_| ()).map_err(AskError::Broken)
+            }
+            Some(("error", refusal)) => Err(AskError::Refused(Refusal::parse(refusal))),
+            _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+}
+
+impl Refusal {
+    fn parse(text: &str) -> Self {
+        let (errno, message) = text.split_once(' ').unwrap_or(("", text));
+        let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());
+        Refusal { errno, message: message.to_owned() }
+    }
+}

@@ -1,0 +1,119 @@
+//! The control socket while a job takes long: others are answered, and its client may leave.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../zram/tests/support/faulty.rs"]
+#[allow(dead_code, reason = "a part is used here")]
+mod faulty;
+
+use faulty::Faulty;
+use serve::Log;
+use serve::control::{self, AskError, Control, Request, Steered};
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use zram::{JobKind, Zram};
+
+struct Steering {
+    store: Arc<Faulty>,
+    zram: Arc<Zram>,
+    control: Control,
+    path: PathBuf,
+    log: Arc<Mutex<Vec<String>>>,
+    _dir: tempfile::TempDir,
+}
+
+impl Steering {
+    /// A device with something that can be written back to a store that is stuck.
+    fn new() -> Self {
+        let (store, zram) = (Arc::new(Faulty::new(1 << 20)), Arc::new(Zram::new()));
+        let backing = store.clone();
+        zram.configure("backing_dev", |settings| {
+            settings.backing = Some(backing);
+            Ok(())
+        })
+        .unwrap();
+        zram.set_disksize(1 << 20).unwrap();
+        zram.open().unwrap().write(0, &b"something that compresses ".repeat(3000)).unwrap();
+        store.stick(true);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let lines = log.clone();
+        let write = Log::new(move |line| lines.lock().unwrap().push(line.to_owned()));
+        let steered = Steered {
+            zram: zram.clone(),
+            stat: Box::new(|| "{}".to_owned()),
+            restore: Box::new(|_| Ok(Default::default())),
+        };
+        let control = Control::start(control::listen(&path).unwrap(), steered, write).unwrap();
+        Steering { store, zram, control, path, log, _dir: dir }
+    }
+
+    fn ask(&self, request: &Request) -> Result<String, AskError> {
+        let mut text = Vec::new();
+        request.ask(&self.path, &mut text).map(|()| String::from_utf8(text).unwrap())
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn job(&self) -> Option<JobKind> {
+        self.zram.open().unwrap().job().map(|job| job.kind)
+    }
+}
+
+fn write_back() -> Request {
+    Request::Job(JobKind::WriteBack, "idle".to_owned())
+}
+
+#[test]
+fn others_are_answered_while_a_job_takes_long() {
+    let steering = Steering::new();
+    steering.zram.store("idle", "all").unwrap();
+    thread::scope(|scope| {
+        let job = scope.spawn(|| steering.ask(&write_back()));
+        steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
+        let begun = Instant::now();
+        assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
+        assert_eq!(steering.ask(&Request::Show("disksize".to_owned())).unwrap(), "1048576\n");
+        let busy = Request::Job(JobKind::Save, "/tmp/never".to_owned());
+        let Err(AskError::Refused(refusal)) = steering.ask(&busy) else { panic!("two at a time") };
+        assert_eq!(refusal.errno, 11, "{refusal:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        steering.store.stick(false);
+        let told = job.join().unwrap().unwrap();
+        assert!(told.starts_with("pages 20\nbytes "), "{told}");
+    });
+    assert!(steering.log.lock().unwrap().is_empty());
+    assert!(steering.control.stop(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
+    for (fails, line) in [(false, "control: 'writeback' is done"), (true, "'writeback' failed: ")] {
+        let steering = Steering::new();
+        steering.zram.store("idle", "all").unwrap();
+        let mut client = UnixStream::connect(&steering.path).unwrap();
+        client.write_all(b"writeback\nidle").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        steering.until("it does not begin", || steering.job().is_some());
+        drop(client);
+        steering.store.fail_every(u64::from(fails));
+        steering.store.stick(false);
+        let log = || steering.log.lock().unwrap().join("\n");
+        steering.until("nothing is logged", || !log().is_empty());
+        assert!(log().contains(line), "{}", log());
+        let away = steering.zram.show("bd_stat").unwrap();
+        assert_eq!(away.trim_start().starts_with("0 "), fails, "{away}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Jobs that are watched and cancelled, and requests that are known to have to wait.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use support::faulty::Faulty;
+use zram::{Algorithm, BLOCK, Config, Damage, Device, Error, JobKind, Recompress, Selection};
+
+const BYTES: usize = 4 << 20;
+const SLOTS: u64 = (BYTES / BLOCK) as u64;
+
+fn config() -> Config {
+    let zstd = Algorithm::new(zcomp::by_name("zstd").unwrap());
+    Config { recompression: [Some(zstd), None, None], ..Config::new(BYTES as u64).unwrap() }
+}
+
+/// What compresses a little.
+fn contents() -> Vec<u8> {
+    let mut bytes = vec![b'.'; BYTES];
+    for (nth, piece) in bytes.chunks_mut(64).enumerate() {
+        let seed = (nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..4).for_each(|word| {
+            let noise = seed.rotate_left(word * 16) ^ seed.wrapping_mul(u64::from(word) + 3);
+            piece[word as usize * 8..][..8].copy_from_slice(&noise.to_le_bytes());
+        });
+    }
+    bytes
+}
+
+/// A device that is full of it.
+fn full(config: Config) -> Device {
+    let device = Device::new(config).unwrap();
+    device.write(0, &contents()).unwrap();
+    device
+}
+
+/// Cancels the job when so many bytes went through.
+struct Cancelling<'d, T> {
+    device: &'d Device,
+    left: usize,
+    kind: JobKind,
+    through: T,
+}
+
+impl<T> Cancelling<'_, T> {
+    fn gone(&mut self, bytes: usize) {
+        let job = self.device.job().unwrap();
+        assert!((job.kind, job.of) == (self.kind, SLOTS) && job.done <= SLOTS, "{job:?}");
+        let before = self.left;
+        self.left = before.saturating_sub(bytes);
+        if before > 0 && self.left == 0 {
+            assert!(job.done > 0, "{job:?}");
+            self.device.cancel_job();
+        }
+    }
+}
+
+impl<W: Write> Write for Cancelling<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.gone(bytes.len());
+        self.through.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Cancelling<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.gone(buf.len());
+        self.through.read(buf)
+    }
+}
+
+#[test]
+fn saves_and_restores_are_watched_and_cancelled() {
+    let device = full(config());
+    assert_eq!(device.job(), None);
+    let mut saved = Vec::new();
+    device.save_to(&mut saved).unwrap();
+    let half = saved.len() / 2;
+    let kind = JobKind::Save;
+    let mut out = Cancelling { device: &device, left: half, kind, through: Vec::new() };
+    assert_eq!(device.save_to(&mut out), Err(Error::Cancelled));
+    assert!(out.through.len() < saved.len());
+
+    let other = Device::new(config()).unwrap();
+    let kind = JobKind::Restore;
+    let mut from = Cancelling { device: &other, left: half, kind, through: &saved[..] };
+    assert_eq!(other.restore_from(&mut from, Damage::Refuse), Err(Error::Cancelled));
+    assert_eq!((other.block_state().count(), other.job()), (0, None));
+    // One that comes later is another.
+    assert_eq!(other.restore_from(&mut &saved[..], Damage::Refuse).unwrap().slots, SLOTS);
+    other.check();
+}
+
+/// Cancels a job as soon as it has done something, if it is not over by then, and does what is to be done `then`; whether
+/// it was cancelled.
+fn cancelled<T>(
+    device: &Device,
+    kind: JobKind,
+    job: impl FnOnce() -> Result<T, Error> + Send,
+    then: impl FnOnce(),
+) -> bool
+where
+    T: Send + std::fmt::Debug,
+{
+    thread::scope(|scope| {
+        let job = scope.spawn(job);
+        let has_begun = || device.job().is_some_and(|job| job.kind == kind && job.done > 0);
+        while !has_begun() && !job.is_finished() {
+            thread::sleep(Duration::from_micros(50));
+        }
+        assert!(device.job().is_none_or(|job| job.of == 0));
+        device.cancel_job();
+        then();
+        match job.join().unwrap() {
+            Err(error) => error == Error::Cancelled,
+            Ok(_) => false,
+        }
+    })
+}
+
+#[test]
+fn what_was_recompressed_when_it_is_cancelled_stays() {
+    // One that is done before it is cancelled shows nothing.
+    let device = (0..20).map(|_| full(config())).find(|device| {
+        cancelled(device, JobKind::Recompress, || device.recompress(&Recompress::default()), || {})
+    });
+    let device = device.unwrap();
+    same_as_before(&device);
+    assert!(device.recompress(&Recompress::default()).unwrap().tried > 0, "it was all done");
+}
+
+#[test]
+fn what_was_written_back_when_it_is_cancelled_stays() {
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let device = full(Config { backing: Some(backing.clone()), ..config() });
+    backing.stick(true);
+    // It is stuck until it is cancelled, and not before it has something to write.
+    let write_back = || device.write_back(&Selection::default());
+    assert!(cancelled(&device, JobKind::WriteBack, write_back, || backing.stick(false)));
+    let away = device.block_state().filter(|slot| slot.is_written_back).count() as u64;
+    assert!(away > 0 && away < SLOTS, "{away}");
+    same_as_before(&device);
+}
+
+fn same_as_before(device: &Device) {
+    let mut back = vec![0; BYTES];
+    device.read(0, &mut back).unwrap();
+    assert!(back == contents());
+    device.check();
+}
+
+#[test]
+fn requests_that_may_wait_are_known() {
+    for block in [BLOCK, 4 * BLOCK] {
+        let backing = Arc::new(Faulty::new(2 * BYTES));
+        let device = full(Config { block, backing: Some(backing), ..config() });
+        assert!(!device.may_wait(0, BYTES as u64));
+        let slots = Selection { slots: vec![8..=11], ..Selection::default() };
+        assert_eq!(device.write_back(&slots).unwrap().slots, 4);
+        let (at, len) = (8 * BLOCK as u64, 4 * BLOCK as u64);
+        assert!(device.may_wait(at, len) && device.may_wait(0, BYTES as u64));
+        assert!(device.may_wait(at + len - 1, 1) && device.may_wait(at - 1, 2));
+        assert!(!device.may_wait(at - 1, 1) && !device.may_wait(at + len, 1));
+        assert!(!device.may_wait(at, 0) && !device.may_wait(BYTES as u64, 1));
+        device.write(at, &vec![7; len as usize]).unwrap();
+        assert!(!device.may_wait(0, BYTES as u64));
+    }
+    assert!(!full(config()).may_wait(0, 1));
+}

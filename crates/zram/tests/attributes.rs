@@ -61,7 +61,7 @@ fn nothing_reads_as_the_kernels_does() {
         ("bd_stat", "       0        0        0        0        0\n"),
         ("writeback_limit", "0\n"),
         ("writeback_limit_enable", "0\n"),
-        ("writeback_batch_size", "32\n"),
+        ("writeback_batch_size", "4\n"),
         ("compressed_writeback", "1\n"),
         ("dump", "0\n"),
     ] {

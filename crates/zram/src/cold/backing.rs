@@ -1,11 +1,12 @@
 //! What objects are written back to: a file or a block device, or anything else that is read and written at offsets.
 
-use rustix::fs::{Advice, fadvise};
+use crate::BLOCK;
+use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::Errno;
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -34,15 +35,14 @@ pub trait Backing: Send + Sync + Debug {
     /// # Errors
     /// Any of it may not be.
     fn sync(&self) -> io::Result<()>;
-
-    /// Takes note that `len` bytes at `offset` will not be read soon.
-    fn forget(&self, _offset: u64, _len: u64) {}
 }
 
 /// A file or block device.
 #[derive(Debug)]
 pub struct BackingFile {
     file: File,
+    /// The same for what goes past the page cache, where that can be: so to give memory back takes none.
+    direct: Option<File>,
     path: PathBuf,
     bytes: u64,
 }
@@ -61,7 +61,7 @@ impl BackingFile {
             () if kind.is_file() => {}
             // Of a block device it says that no one else may have it.
             () if kind.is_block_device() => {
-                options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
+                options.custom_flags(OFlags::EXCL.bits() as i32);
             }
             () => return Err(Errno::NOTBLK.into()),
         }
@@ -90,7 +90,11 @@ impl BackingFile {
         }
         // What is read is one object, and nothing of what is beside it.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        Ok(BackingFile { file, path: path.to_owned(), bytes })
+        // By its descriptor: that is the file it is, whatever its name names by now.
+        let same = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let direct = OFlags::DIRECT.bits() as i32;
+        let direct = OpenOptions::new().write(true).custom_flags(direct).open(same).ok();
+        Ok(BackingFile { file, direct, path: path.to_owned(), bytes })
     }
 }
 
@@ -108,20 +112,21 @@ impl Backing for BackingFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let is_whole = |at: usize| at.is_multiple_of(BLOCK);
+        match &self.direct {
+            Some(direct) if is_whole(bytes.len()) && is_whole(bytes.as_ptr().addr()) => {
+                match direct.write_all_at(bytes, offset) {
+                    // A disk of larger sectors than that.
+                    Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
+                    done => return done,
+                }
+            }
+            _ => {}
+        }
         self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
-
-    fn forget(&self, offset: u64, len: u64) {
-        start_writing(&self.file, offset, len);
-    }
-}
-
-/// Has the system write what is dirty there, without waiting for it, and drop from its cache what is not: both is what
-/// that advice does. Nothing depends on it.
-pub(crate) fn start_writing(file: &File, offset: u64, len: u64) {
-    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

@@ -1,16 +1,16 @@
-//! The second half of write-back: what was written leaves memory once it is durable and was read back.
+//! The second half of write-back: what was copied is written, and leaves memory once it is durable.
 //!
-//! Each group of writes has a thread for that, beside the one that copies and writes: so one is synced while the one
-//! before leaves memory, and both halves have a processor.
+//! Each group of writes has a thread for that, beside the one that copies: so one is written while the one before leaves
+//! memory, and both halves have a processor.
 
 use super::is_untouched;
+use super::limit::WritebackLimit;
 use super::place::Place;
-use super::store::{SUM, Store, sum};
+use super::store::Store;
 use super::{Which, WrittenBack};
 use crate::request::Request;
 use crate::table::Table;
 use crate::{BLOCK, Error};
-use rustix::io::Errno;
 use rustix_futex_sync::Mutex;
 use std::io;
 use std::ops::Range;
@@ -18,62 +18,84 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::{BesideSlot, Content};
 
+/// Most blocks that are written at once.
+pub(super) const RUN: usize = 256;
+
+/// Bytes on their way, that begin where a page does: so a disk can take them from here, without the page cache.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Outgoing {
+    /// Room for a run, which is never left.
+    fn new() -> Self {
+        let mut bytes: Vec<u8> = Vec::with_capacity((RUN + 1) * BLOCK);
+        let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+        bytes.resize(start, 0);
+        Outgoing { bytes, start }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Adds zeros up to a length that is a multiple of `unit`.
+    pub(super) fn fill_up(&mut self, unit: usize) {
+        self.bytes.resize(self.start + self.len().next_multiple_of(unit), 0);
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn clear(&mut self) {
+        self.bytes.truncate(self.start);
+    }
+}
+
 /// An object on its way.
 pub(super) struct Pending {
     pub(super) word: u32,
     pub(super) mark: u8,
     pub(super) place: Place,
-    /// What was written behind it.
-    pub(super) sum: u32,
 }
 
-/// Blocks that are written to.
+/// Blocks that are written to by one call.
 pub(super) struct Run {
     pub(super) blocks: Range<usize>,
-    /// How many of the pending objects come before those here.
-    pub(super) first: usize,
-}
-
-/// What is made durable together.
-#[derive(Default)]
-pub(super) struct Group {
-    pub(super) runs: Vec<Run>,
+    pub(super) bytes: Outgoing,
+    /// What is in them.
     pub(super) pending: Vec<Pending>,
-}
-
-impl Group {
-    /// The objects of each run.
-    fn by_run(&self) -> impl Iterator<Item = (&Run, &[Pending])> {
-        let ends = self.runs.iter().skip(1).map(|run| run.first).chain([self.pending.len()]);
-        self.runs.iter().zip(ends).map(|(run, end)| (run, &self.pending[run.first..end]))
-    }
-}
-
-/// Has the system bring runs to disk, or drop from its cache what it has brought there. Once for some of them: it may
-/// wait for every processor.
-pub(super) fn forget(store: &Store, runs: &[Run]) {
-    let (start, end) =
-        (runs.iter().map(|run| run.blocks.start), runs.iter().map(|run| run.blocks.end));
-    if let (Some(start), Some(end)) = (start.min(), end.max()) {
-        let bytes = |blocks: usize| (blocks * BLOCK) as u64;
-        store.backing.forget(bytes(start), bytes(end - start));
-    }
 }
 
 /// Has objects leave memory, and keeps count of what became of the job.
 pub(super) struct Committer<'t, E: BesideSlot> {
     table: &'t Table<E>,
     store: &'t Arc<Store>,
+    limit: &'t WritebackLimit,
     which: Which,
     done: Mutex<WrittenBack>,
     /// The last fault; it does not end the job.
     fault: Mutex<Option<Error>>,
+    /// Memory that runs had.
+    spare: Mutex<Vec<Outgoing>>,
 }
 
 impl<'t, E: BesideSlot> Committer<'t, E> {
-    pub(super) fn new(table: &'t Table<E>, store: &'t Arc<Store>, which: Which) -> Self {
+    pub(super) fn new(
+        table: &'t Table<E>,
+        store: &'t Arc<Store>,
+        limit: &'t WritebackLimit,
+        which: Which,
+    ) -> Self {
         let (done, fault) = (Mutex::new(WrittenBack::default()), Mutex::new(None));
-        Committer { table, store, which, done, fault }
+        Committer { table, store, limit, which, done, fault, spare: Mutex::default() }
     }
 
     /// What left memory.
@@ -85,67 +107,79 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         self.fault.lock().clone()
     }
 
+    /// A run of these blocks.
+    pub(super) fn run(&self, blocks: Range<usize>) -> Run {
+        let bytes = self.spare.lock().pop().unwrap_or_else(Outgoing::new);
+        Run { blocks, bytes, pending: Vec::new() }
+    }
+
     /// Takes note of a fault of the store.
-    pub(super) fn note(&self, word: u32, error: &io::Error) {
+    fn note(&self, run: &Run, error: &io::Error) {
         self.store.counts.failed_writes.fetch_add(1, Relaxed);
-        let slot = self.table.shared.layout.slot_of(word);
+        let slot = run.pending.first().map_or(0, |of| self.table.shared.layout.slot_of(of.word));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
-    /// Has what was written be durable, and then leave memory.
-    pub(super) fn commit(&self, group: &Group) {
-        match (self.store.backing.sync(), group.pending.first()) {
-            (Ok(()), _) => self.commit_durable(group),
-            (Err(error), Some(first)) => self.note(first.word, &error),
-            (Err(_), None) => {}
-        }
-        for run in &group.runs {
-            self.store.give_back(run.blocks.clone());
-        }
-        forget(self.store, &group.runs);
-    }
-
-    /// Reads back what is durable, and has it leave memory.
-    fn commit_durable(&self, group: &Group) {
-        let (mut read, mut done) = (Vec::new(), WrittenBack::default());
-        for (run, here) in group.by_run() {
-            let Some(first) = here.first() else { continue };
-            read.resize(run.blocks.len() * BLOCK, 0);
-            let offset = (run.blocks.start * BLOCK) as u64;
-            if let Err(error) = self.store.backing.read_at(&mut read, offset) {
-                self.note(first.word, &error);
-                continue;
-            }
-            for (nth, pending) in here.iter().enumerate() {
-                // The next one comes from memory while this one is compared.
-                if let Some(next) = here.get(nth + 1) {
-                    self.table.pool.prefetch(next.word);
-                }
-                self.commit_object(pending, &read, offset, &mut done);
-            }
+    /// Has runs be written and durable, and then leave memory. What can't be stays there.
+    pub(super) fn commit(&self, mut runs: Vec<Run>) {
+        let mut done = WrittenBack::default();
+        let written: Vec<_> = runs.iter().map(|run| self.write(run, &mut done)).collect();
+        let written = || runs.iter().zip(&written).filter_map(|(run, &is)| is.then_some(run));
+        match written().next().map(|first| (first, self.store.backing.sync())) {
+            Some((_, Ok(()))) => written().for_each(|run| self.commit_run(run, &mut done)),
+            Some((first, Err(error))) => self.note(first, &error),
+            None => {}
         }
         let mut all = self.done.lock();
-        all.slots += done.slots;
-        all.bytes += done.bytes;
-        all.touched += done.touched;
+        *all = *all + done;
+        drop(all);
+        for run in &mut runs {
+            self.store.give_back(run.blocks.clone());
+            run.bytes.clear();
+        }
+        self.spare.lock().extend(runs.into_iter().map(|run| run.bytes));
     }
 
-    /// Has an object leave memory, if it is what lies in the store (X1, X4).
-    fn commit_object(&self, pending: &Pending, read: &[u8], offset: u64, done: &mut WrittenBack) {
-        let Pending { word, mark, place, sum: written } = *pending;
-        let at = (place.offset() - offset) as usize;
-        let (bytes, there) = read[at..].split_at(place.len);
+    /// Whether a run was written.
+    fn write(&self, run: &Run, done: &mut WrittenBack) -> bool {
+        let blocks = run.blocks.len() as u64;
+        let written =
+            self.store.backing.write_at(run.bytes.as_slice(), (run.blocks.start * BLOCK) as u64);
+        match &written {
+            Ok(()) => {
+                self.store.counts.writes.fetch_add(blocks, Relaxed);
+                done.blocks += blocks;
+            }
+            Err(error) => {
+                self.limit.give_back(blocks);
+                self.note(run, error);
+            }
+        }
+        written.is_ok()
+    }
+
+    /// Has what is durable leave memory.
+    fn commit_run(&self, run: &Run, done: &mut WrittenBack) {
+        for (nth, pending) in run.pending.iter().enumerate() {
+            // The next one comes from memory while this one is compared.
+            if let Some(next) = run.pending.get(nth + 1) {
+                self.table.pool.prefetch(next.word);
+            }
+            let at = pending.place.offset() as usize - run.blocks.start * BLOCK;
+            let written = &run.bytes.as_slice()[at..at + pending.place.len];
+            self.commit_object(pending, written, done);
+        }
+    }
+
+    /// Has an object leave memory, if it is still what was written (X1, X4).
+    fn commit_object(&self, pending: &Pending, written: &[u8], done: &mut WrittenBack) {
+        let Pending { word, mark, place } = *pending;
         let request = Request::begin(self.table);
         let locked = self.table.pool.lock_existing(word);
         let untouched =
-            locked.filter(|locked| is_untouched(locked.content(), bytes, mark, self.which));
-        // The sum was made of what was copied: of bytes that are the same it need not be made again.
-        let is_sum = there[..SUM] == written.to_le_bytes();
-        let Some(locked) = untouched.filter(|_| is_sum) else {
-            match is_sum && sum(word, place.priority, bytes) == written {
-                true => done.touched += 1,
-                false => self.note(word, &Errno::IO.into()),
-            }
+            locked.filter(|locked| is_untouched(locked.content(), written, mark, self.which));
+        let Some(locked) = untouched else {
+            done.touched += 1;
             return;
         };
         self.store.put(place);

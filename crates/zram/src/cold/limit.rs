@@ -14,7 +14,7 @@ pub struct WritebackLimit {
 impl Default for WritebackLimit {
     fn default() -> Self {
         let (is_enabled, left) = (AtomicBool::new(false), AtomicU64::new(0));
-        WritebackLimit { is_enabled, left, batch: AtomicU32::new(32) }
+        WritebackLimit { is_enabled, left, batch: AtomicU32::new(4) }
     }
 }
 
@@ -39,7 +39,7 @@ impl WritebackLimit {
         self.left.store(blocks, Relaxed);
     }
 
-    /// Writes of 1 MiB that are made durable together.
+    /// Writes of 1 MiB that are made durable together, and leave memory.
     pub fn batch(&self) -> u32 {
         self.batch.load(Relaxed)
     }

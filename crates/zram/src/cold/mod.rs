@@ -20,7 +20,6 @@ pub use selection::{Selection, Which};
 pub use store::BdStat;
 pub use writeback::WrittenBack;
 
-pub(crate) use backing::start_writing;
 pub(crate) use jobs::{Job, Jobs};
 pub(crate) use place::Place;
 pub(crate) use store::{Away, Fetched, Store};

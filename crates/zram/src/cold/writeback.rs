@@ -1,12 +1,12 @@
 //! Write-back: objects go to the backing store, many at a time, and leave memory when they are durable there.
 //!
 //! ```text
-//!   chosen -> pinned, copied behind one another into a run of free blocks -> run written (1 MiB)
-//!     -> ... a group of runs -> sync                         | by a thread of the group,
-//!     -> each run read back -> word locked, compared, swung  | while the two after it are written
+//!   chosen -> pinned, copied behind one another to a run for free blocks (1 MiB) -> ... a group of runs
+//!     -> each run written -> sync -> word locked, compared with it, swung   by a thread of the group,
+//!                                                                           while those after it are copied and written
 //! ```
 
-use super::commit::{Committer, Group, Pending, Run, forget};
+use super::commit::{Committer, Pending, RUN, Run};
 use super::limit::WritebackLimit;
 use super::place::{Place, UNIT};
 use super::selection::Chosen;
@@ -18,20 +18,16 @@ use crate::slot::PRIORITY;
 use crate::table::Table;
 use crate::{BLOCK, Error};
 use rustix::io::Errno;
+use rustix_futex_sync::Mutex;
 use std::collections::VecDeque;
 use std::ops::{Add, Range};
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::{BesideSlot, Content};
 
-/// Most blocks that are written at once.
-const RUN: usize = 256;
-/// Writes that are brought to disk while others are copied, so that the sync has little to wait for.
-const STARTED: usize = 8;
-/// Most groups of writes that are made durable, or leave memory, while one more is written.
-const BEFORE: usize = 2;
+/// Most groups of runs that are written, or leave memory, while one more is copied.
+const BEFORE: usize = 4;
 
 /// What was written back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,21 +57,19 @@ impl Add for WrittenBack {
 
 struct Work<'s, 't: 's, E: BesideSlot> {
     table: &'t Table<E>,
-    job: Job<'t>,
+    job: &'s Job<'t>,
     /// Objects that were looked at.
     looked_at: u64,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
     selection: &'t Selection,
-    /// Blocks that were written.
-    blocks: u64,
-    buffer: Vec<u8>,
-    /// Where `buffer` is to be written, once there is something in it.
-    open: Option<Range<usize>>,
-    group: Group,
+    /// What is copied to at the moment.
+    open: Option<Run>,
+    /// What was copied before, and is to be made durable with it.
+    group: Vec<Run>,
     committer: &'s Committer<'t, E>,
     scope: &'s Scope<'s, 't>,
-    /// The threads of the groups that were written before.
+    /// The threads of the groups before.
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
@@ -89,19 +83,17 @@ impl<E: BesideSlot> Table<E> {
         let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
         store.is_here()?;
         let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
-        let committer = &Committer::new(self, store, selection.which);
-        let (blocks, ended) = thread::scope(|scope| {
+        let committer = &Committer::new(self, store, limit, selection.which);
+        let ended = thread::scope(|scope| {
             let work = Work {
                 table: self,
-                job,
+                job: &job,
                 looked_at: 0,
                 store,
                 limit,
                 selection,
-                blocks: 0,
-                buffer: Vec::with_capacity(RUN * BLOCK),
                 open: None,
-                group: Group::default(),
+                group: Vec::new(),
                 committer,
                 scope,
                 before: VecDeque::with_capacity(BEFORE),
@@ -110,14 +102,14 @@ impl<E: BesideSlot> Table<E> {
         });
         match committer.fault().or(ended.err()) {
             Some(error) => Err(error),
-            None => Ok(WrittenBack { blocks, ..committer.done() }),
+            None => Ok(committer.done()),
         }
     }
 }
 
 impl<E: BesideSlot> Work<'_, '_, E> {
-    /// Writes all; the blocks that it took, and what ended it early.
-    fn all(mut self) -> (u64, Result<(), Error>) {
+    /// Writes all; what ended it early.
+    fn all(mut self) -> Result<(), Error> {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
         let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
         let mut chosen = Chosen::new(table, takes).peekable();
@@ -130,7 +122,7 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         .try_for_each(|word| self.add(word));
         self.close();
         self.hand_over();
-        (self.blocks, ended)
+        ended
     }
 
     /// Copies the object of a word to the others that are to be written. An error ends the job.
@@ -153,29 +145,26 @@ impl<E: BesideSlot> Work<'_, '_, E> {
             }
         };
         let (room, priority) = (room_for(bytes.len()), mark & PRIORITY);
-        let is_full = |run: &Range<usize>| self.buffer.len() + room > run.len() * BLOCK;
-        if self.open.as_ref().is_none_or(is_full) {
+        let has_room = |run: &&mut Run| run.bytes.len() + room <= run.blocks.len() * BLOCK;
+        let Some(run) = self.open.as_mut().filter(has_room) else {
             let seen = bytes.len();
             drop(pin);
             self.close();
             self.next_run(room_for(seen))?;
             return self.add(word);
-        }
-        let Some(run) = &self.open else { return Ok(()) };
-        let unit = (run.start * BLOCK + self.buffer.len()) / UNIT;
+        };
+        let unit = (run.blocks.start * BLOCK + run.bytes.len()) / UNIT;
         let place = Place { unit: unit as u64, len: bytes.len(), slots, priority };
-        let end = self.buffer.len() + room;
-        self.buffer.extend_from_slice(bytes);
-        let sum = sum(word, priority, bytes);
-        self.buffer.extend(sum.to_le_bytes());
-        self.buffer.resize(end, 0);
-        self.group.pending.push(Pending { word, mark, place, sum });
+        run.bytes.extend(bytes);
+        run.bytes.extend(&sum(word, priority, bytes).to_le_bytes());
+        run.bytes.fill_up(UNIT);
+        run.pending.push(Pending { word, mark, place });
         Ok(())
     }
 
     /// Finds free blocks, for `least` bytes at least, as far as the limit goes.
     fn next_run(&mut self, least: usize) -> Result<(), Error> {
-        if self.group.runs.len() >= self.limit.batch() as usize {
+        if self.group.len() >= self.limit.batch() as usize {
             self.hand_over();
         }
         if let Some(Error::Backing { errno, .. }) = self.committer.fault()
@@ -191,49 +180,24 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         let taken = self.store.take(least, charged as usize);
         let blocks = taken.as_ref().map_or(0, Range::len);
         self.limit.give_back(charged - blocks as u64);
-        self.open = Some(taken.ok_or(Error::BackingFull)?);
-        self.group.runs.push(Run { blocks: 0..0, first: self.group.pending.len() });
+        self.open = Some(self.committer.run(taken.ok_or(Error::BackingFull)?));
         Ok(())
     }
 
-    /// Writes what was copied. Where that fails, it stays in memory.
+    /// Has what was copied be written, and gives back what blocks there are left.
     fn close(&mut self) {
-        let (Some(blocks), Some(run)) = (self.open.take(), self.group.runs.last_mut()) else {
-            return;
-        };
-        self.buffer.resize(self.buffer.len().next_multiple_of(BLOCK), 0);
-        let used = blocks.start..blocks.start + self.buffer.len() / BLOCK;
-        self.store.give_back(used.end..blocks.end);
-        self.limit.give_back((blocks.end - used.end) as u64);
-        let offset = (used.start * BLOCK) as u64;
-        run.blocks = used;
-        let (run, written) = (run.first, self.store.backing.write_at(&self.buffer, offset));
-        match written {
-            Ok(()) => {
-                let blocks = (self.buffer.len() / BLOCK) as u64;
-                self.store.counts.writes.fetch_add(blocks, Relaxed);
-                self.blocks += blocks;
-                if self.group.runs.len().is_multiple_of(STARTED) {
-                    forget(self.store, &self.group.runs[self.group.runs.len() - STARTED..]);
-                }
-            }
-            Err(error) => {
-                self.limit.give_back((self.buffer.len() / BLOCK) as u64);
-                if let Some(&Pending { word, .. }) = self.group.pending.get(run) {
-                    self.committer.note(word, &error);
-                }
-                self.group.pending.truncate(run);
-                if let Some(Run { blocks, .. }) = self.group.runs.pop() {
-                    self.store.give_back(blocks);
-                }
-            }
-        }
-        self.buffer.clear();
+        let Some(mut run) = self.open.take() else { return };
+        run.bytes.fill_up(BLOCK);
+        let used = run.blocks.start + run.bytes.len() / BLOCK;
+        self.store.give_back(used..run.blocks.end);
+        self.limit.give_back((run.blocks.end - used) as u64);
+        run.blocks.end = used;
+        self.group.push(run);
     }
 
-    /// Has what was written be made durable, and leave memory, while more is written.
+    /// Has a group be written, and leave memory, while more is copied.
     fn hand_over(&mut self) {
-        if self.group.runs.is_empty() {
+        if self.group.is_empty() {
             return;
         }
         if self.before.len() == BEFORE
@@ -241,14 +205,13 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         {
             first.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
-        let (group, committer) = (Arc::new(std::mem::take(&mut self.group)), self.committer);
-        let its = group.clone();
-        let thread =
-            thread::Builder::new().spawn_scoped(self.scope, move || committer.commit(&its));
-        match thread {
+        let group = Arc::new(Mutex::new(std::mem::take(&mut self.group)));
+        let (its, committer) = (group.clone(), self.committer);
+        let commit = move || committer.commit(std::mem::take(&mut *its.lock()));
+        match thread::Builder::new().spawn_scoped(self.scope, commit) {
             Ok(thread) => self.before.push_back(thread),
             // There can be no more threads now.
-            Err(_) => committer.commit(&group),
+            Err(_) => committer.commit(std::mem::take(&mut *group.lock())),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A file that is written whole or not at all (X8): beside its place first, then renamed there.
 
-use crate::cold::start_writing;
+use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -90,4 +91,10 @@ fn open_alone(path: &Path) -> io::Result<File> {
             return Ok(file);
         }
     }
+}
+
+/// Has the system write what is dirty there, without waiting for it, and drop from its cache what is not: both is what
+/// that advice does. Nothing depends on it.
+fn start_writing(file: &File, offset: u64, len: u64) {
+    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

@@ -22,7 +22,6 @@ use zsmalloc::{BesideSlot, Content};
 pub(super) const RUN: usize = 256;
 
 /// Bytes on their way, that begin where a page does: so a disk can take them from here, without the page cache.
-#[derive(Default)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
     start: usize,

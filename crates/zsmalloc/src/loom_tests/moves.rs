@@ -78,7 +78,7 @@ fn loom_core_resettle_against_store() {
 #[test]
 fn loom_core_resettle_against_store_into_the_closed_class() {
     resettle(
-        3,
+        slow(3),
         |scene| {
             scene.store(4, SMALL + 5);
             scene.core.compact();

@@ -85,7 +85,7 @@ fn loom_words_reader_against_conversion() {
 #[test]
 fn loom_words_writer_against_conversion() {
     model(
-        3,
+        slow(3),
         sparse,
         [tidy, |table| {
             add(table, 1);
@@ -99,7 +99,7 @@ fn loom_words_writer_against_conversion() {
 #[test]
 fn loom_words_made_against_conversion() {
     model(
-        3,
+        slow(3),
         sparse,
         [tidy, |table| {
             set(table, 7, 8);
@@ -188,7 +188,7 @@ fn loom_words_reader_against_absorption() {
 #[test]
 fn loom_words_writer_against_absorption() {
     model(
-        3,
+        slow(3),
         hiding_dense,
         [tidy, |table| {
             add(table, 1);
@@ -218,7 +218,7 @@ fn loom_words_made_against_absorption() {
 #[test]
 fn loom_words_absorption_against_pin() {
     model(
-        3,
+        slow(3),
         hiding_dense,
         [tidy, |table| {
             let pin = table.lock_shared(0, |_| true).unwrap();

@@ -27,11 +27,11 @@ mod whole;
 pub(crate) use cache::{Cache, Versions};
 pub(crate) use object::{Members, OWN, Packer, Stored};
 
+use crate::Error;
 use crate::cold::Place;
 use crate::stat::{Held, Share};
 use crate::streams::BlockStream;
 use crate::table::Table;
-use crate::{Error, slot};
 use cache::Decoded;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{BesideSlot, Content, Exclusive, Old, Room};
@@ -153,9 +153,7 @@ impl<'t, E: BesideSlot, W: IntoIterator<Item = (Exclusive<'t, E>, u64)>> Change<
         let (slots, (block, word)) = (table.shared.layout.slots(), self.block);
         table.shared.versions.raise(block);
         for (word, payload) in self.words {
-            let old = word.set_inline(payload);
-            share.changed(slot::held_before(old), slot::held_inline(payload));
-            table.gone(old);
+            table.set(share, word, payload);
         }
         let held_before = held(word.content(), slots);
         let (old, held_now) = match self.new {

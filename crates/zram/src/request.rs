@@ -180,7 +180,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             next = (made + RUN).min(slots.end);
             for slot in made..next {
                 if let Some(word) = pool.lock_existing(slot as u32) {
-                    self.table.empty(self.share, word);
+                    self.table.set(self.share, word, 0);
                 }
             }
             if next == slots.end {

@@ -69,22 +69,41 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     where
         't: 'c,
     {
+        self.table.here(word, content, beside, self.fetched)
+    }
+}
+
+impl<E: BesideSlot> Table<E> {
+    /// What a word holds that is locked, if its sum is right: where that is away, what of it is among `fetched`.
+    #[inline]
+    pub(crate) fn here<'c>(
+        &self,
+        word: u32,
+        content: Content<'c>,
+        beside: Option<&E>,
+        fetched: &'c [Fetched],
+    ) -> Result<Content<'c>, Stop> {
         match content {
             Content::Inline(payload) => match Place::from_payload(payload) {
-                Some(place) => self.fetched_of(word, place),
+                Some(place) => self.fetched_of(word, place, fetched),
                 None => Ok(content),
             },
             Content::Object { .. } => {
-                self.table.verify(word, content, beside)?;
+                self.verify(word, content, beside)?;
                 Ok(content)
             }
         }
     }
 
     #[cold]
-    fn fetched_of(&self, word: u32, place: Place) -> Result<Content<'t>, Stop> {
+    fn fetched_of<'f>(
+        &self,
+        word: u32,
+        place: Place,
+        fetched: &'f [Fetched],
+    ) -> Result<Content<'f>, Stop> {
         let is_it = |fetched: &&Fetched| (fetched.away.word, fetched.away.place) == (word, place);
-        match (self.fetched.iter().find(is_it), &self.table.shared.store) {
+        match (fetched.iter().find(is_it), &self.shared.store) {
             (Some(fetched), _) => {
                 Ok(Content::Object { bytes: &fetched.bytes, mark: place.priority })
             }

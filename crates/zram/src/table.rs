@@ -132,10 +132,10 @@ impl<E: BesideSlot> Table<E> {
         }
     }
 
-    /// Frees what a slot holds.
-    pub(crate) fn empty(&self, share: &Share, slot: Exclusive<'_, E>) {
-        let old = slot.set_inline(0);
-        share.changed(slot::held_before(old), Held::Nothing);
+    /// Gives a slot's word a payload instead of what it holds, and counts that.
+    pub(crate) fn set(&self, share: &Share, slot: Exclusive<'_, E>, payload: u64) {
+        let old = slot.set_inline(payload);
+        share.changed(slot::held_before(old), slot::held_inline(payload));
         self.gone(old);
     }
 

@@ -18,7 +18,7 @@ const CONNECTIONS_MAX: u16 = 1024;
 /// reaches a TCP port has the disk.
 ///
 /// Of a disk that is used as swap, or mounted for writing, on the machine that serves it: the kernel may wait for this
-/// process to store what it wants to free. Its buffers are made beforehand and it asks the kernel for memory
+/// process to store what it wants to free. Its buffers are reserved beforehand and it asks the kernel for memory
 /// without waiting for its own disk (PR_SET_IO_FLUSHER, as root); leave it memory all the same, by --mem-limit.
 #[derive(Debug, Args)]
 #[command(after_help = "\

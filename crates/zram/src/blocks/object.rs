@@ -38,6 +38,10 @@ impl Members {
         Members(self.0 | 1 << nth)
     }
 
+    pub(crate) fn within(self, other: Self) -> Self {
+        Members(self.0 & other.0)
+    }
+
     pub(crate) fn without(self, other: Self) -> Self {
         Members(self.0 & !other.0)
     }

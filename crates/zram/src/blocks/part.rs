@@ -6,7 +6,6 @@ use crate::layout::Whose;
 use crate::parts::Part;
 use crate::request::{Request, put};
 use crate::slot::{self, ACCESSED};
-use crate::stat::Held;
 use crate::stop::Stop;
 use crate::streams::Workspace;
 use crate::table::Table;
@@ -116,7 +115,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let is_away = Place::of_content(word.content()).is_some();
         let stored = table.stored(block, word.content());
         if live == Members::default() && (is_away || matches!(stored, Ok(Some(_)))) {
-            self.free_object(block, word, Members::default());
+            self.free_object((block, word), live, Members::default());
             return;
         }
         // What is away keeps its dead slots until all are.
@@ -131,10 +130,10 @@ impl<E: BesideSlot> Request<'_, E> {
         }
     }
 
-    /// Frees the object of a block that is locked, and `slots` of it. No others are in it, so there are no holes then.
-    fn free_object(&self, block: u32, word: Exclusive<'_, E>, slots: Members) {
+    /// Frees the object of a block that is locked, and `slots` of it: with those that are in it, `live`. There are no holes
+    /// then.
+    fn free_object(&self, (block, word): (u32, Exclusive<'_, E>), live: Members, slots: Members) {
         let (table, layout) = (self.table, self.layout());
-        let live = [table.live_in(block, &word).count(), 0];
         let first = layout.first_slot(block);
         let words = table.lock_words_of(block, Members::all(layout.slots()));
         let words = words.filter_map(|(slot, word)| {
@@ -142,6 +141,7 @@ impl<E: BesideSlot> Request<'_, E> {
             (is_hole || slots.has(slot - first)).then_some((word, 0))
         });
         let words: Vec<_> = words.collect();
+        let live = [live.count(), 0];
         Change { block: (block, word), words, new: None, live }.make(table, self.share);
     }
 
@@ -185,22 +185,20 @@ impl<E: BesideSlot> Request<'_, E> {
                 if table.has_block(slot) {
                     return Ok(false);
                 }
-                table.empty(self.share, word);
+                table.set(self.share, word, 0);
             }
             return Ok(true);
         };
         let live = table.live_in(block, &word);
         if live.without(some) == Members::default() {
-            self.free_object(block, word, some);
+            self.free_object((block, word), live, some);
             return Ok(true);
         }
         for nth in some.iter() {
             // One that is in the block needs a word, to say that it no longer is.
             let slot = table.lock(first + nth, self.seconds)?;
-            let old = slot.set_inline(fill::HOLE);
-            self.share.changed(slot::held_before(old), Held::Nothing);
+            table.set(self.share, slot, fill::HOLE);
             self.share.changed_live([live.has(nth).into(), 0]);
-            table.gone(old);
         }
         self.settle(block, word, Settle::IfWorth);
         Ok(true)

@@ -207,7 +207,7 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
         decoded.map_err(|source| table.corrupt(block, source))?;
         let all = stored.members;
-        let members = all.without(all.without(table.live(block)));
+        let members = all.within(table.live(block));
         if members == Members::default() {
             return Ok(Tried::Left);
         }

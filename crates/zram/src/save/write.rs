@@ -6,15 +6,16 @@ use super::format::{
 };
 use crate::algorithms::Algorithm;
 use crate::blocks::Members;
-use crate::cold::{Away, Fetched, Job, JobKind, Place};
+use crate::cold::{Fetched, Job, JobKind};
 use crate::slot::{self, PRIORITY};
 use crate::stat::Held;
+use crate::stop::Stop;
 use crate::table::Table;
 use crate::{BLOCK, Error};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use zsmalloc::{BesideSlot, Content, ORDER_MAX, Pin};
+use zsmalloc::{BesideSlot, Content, ORDER_MAX};
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
@@ -88,10 +89,14 @@ impl Failure {
 enum Again {
     /// It was made meanwhile, and so not pinned.
     Made,
-    /// With this from the backing store.
-    Fetch(Away),
-    /// It can't be read.
-    Never(Error),
+    /// It can't be read, or only with something from the backing store.
+    Stopped(Stop),
+}
+
+impl From<Stop> for Again {
+    fn from(stop: Stop) -> Self {
+        Again::Stopped(stop)
+    }
 }
 
 /// A save under way.
@@ -182,8 +187,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             self.objects.truncate(objects);
             match again {
                 Again::Made => {}
-                Again::Fetch(away) => fetched.push(away.fetch(layout.first_slot(block))?),
-                Again::Never(error) => return Err(error.into()),
+                Again::Stopped(Stop::Away(away)) => {
+                    fetched.push(away.fetch(layout.first_slot(block))?);
+                }
+                Again::Stopped(Stop::Failed(error)) => return Err(error.into()),
             }
         }
         Ok(())
@@ -195,7 +202,8 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         let block_pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
         if let Some(pin) = &block_pin
             && let word = layout.block_word(block)
-            && let Content::Object { bytes, mark } = self.here(word, pin, fetched)?
+            && let Content::Object { bytes, mark } =
+                table.here(word, pin.content(), pin.beside(), fetched)?
         {
             live = table.live(block);
             self.add(first, Kind::Block, mark, live.bits(), bytes);
@@ -211,7 +219,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 }
                 continue;
             };
-            match self.here(slot, &pin, fetched)? {
+            match table.here(slot, pin.content(), pin.beside(), fetched)? {
                 Content::Object { bytes, mark } if slot::held(bytes.len()) != Held::Same => {
                     self.add(slot, Kind::Slot, mark, 0, bytes);
                 }
@@ -230,24 +238,6 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             }
         }
         Ok(())
-    }
-
-    /// What a word holds that is pinned, or what is to be fetched of it.
-    fn here<'c>(
-        &self,
-        word: u32,
-        pin: &'c Pin<'_, E>,
-        fetched: &'c [Fetched],
-    ) -> Result<Content<'c>, Again> {
-        let content = pin.content();
-        self.table.verify(word, content, pin.beside()).map_err(Again::Never)?;
-        let Some(place) = Place::of_content(content) else { return Ok(content) };
-        let is_it = |of: &&Fetched| (of.away.word, of.away.place) == (word, place);
-        match (fetched.iter().find(is_it), &self.table.shared.store) {
-            (Some(of), _) => Ok(Content::Object { bytes: &of.bytes, mark: place.priority }),
-            (None, Some(store)) => Err(Again::Fetch(store.hold(place, word))),
-            (None, None) => Ok(content),
-        }
     }
 
     fn add(&mut self, slot: u32, kind: Kind, mark: u8, live: u16, bytes: &[u8]) {

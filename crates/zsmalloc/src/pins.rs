@@ -16,9 +16,9 @@ use std::fmt;
 
 /// Words that are pinned beside the one given out.
 const AHEAD: usize = 2;
-/// Lines of the next object that are fetched: where more are asked for than can be on their way, the processor waits.
-/// And once it has seen so many of them read, it goes on by itself.
-const LINES: usize = 9;
+/// Lines of the next object that are fetched: all of a slot's. (Some processors go on by themselves once they have seen a few
+/// of them read; others do not.)
+const LINES: usize = 64;
 
 /// Pins of words with consecutive numbers: see [`Core::pins`].
 pub struct Pins<'p, O: Owner, W> {

@@ -21,6 +21,7 @@ mod error;
 mod fill;
 mod layout;
 mod life;
+mod make;
 pub mod memparse;
 mod parts;
 mod request;

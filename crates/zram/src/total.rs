@@ -4,6 +4,7 @@
 //! counting stays where it is, and a device without the limit pays nothing. Maps and descriptors that come
 //! with an extent are not asked for one by one; there is always room left for some.
 
+use crate::table::AnyTable;
 use page::{Request, Supply};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -65,4 +66,12 @@ impl fmt::Debug for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Total").field("limit", &self.limit()).finish_non_exhaustive()
     }
+}
+
+/// Bytes of a table and all it has.
+pub(crate) fn of(table: &dyn AnyTable) -> u64 {
+    let shared = table.shared();
+    let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
+    let own = own + shared.versions.bytes() + shared.store.as_ref().map_or(0, |of| of.bytes());
+    (table.pool_bytes() + own) as u64
 }

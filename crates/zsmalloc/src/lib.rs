@@ -22,6 +22,7 @@ mod class;
 mod compact;
 mod core;
 mod error;
+mod exclusive;
 mod fork;
 mod geometry;
 mod locked;
@@ -43,9 +44,10 @@ mod words;
 mod worker;
 mod zspage;
 
-pub use crate::core::{Content, Core, Exclusive, Old, Owner, Pin, Room, Staged};
+pub use crate::core::{Content, Core, Old, Owner, Pin};
 pub use compact::CompactionStat;
 pub use error::Error;
+pub use exclusive::{Exclusive, Room, Staged};
 pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };

@@ -1,0 +1,114 @@
+//! A device's table and what belongs to it, made as its `Config` asks.
+
+use crate::blocks::Versions;
+use crate::cold::{Jobs, Store};
+use crate::stat::Counters;
+use crate::streams::Streams;
+use crate::table::{AnyTable, Shared, Table};
+use crate::total::{self, Total};
+use crate::{BLOCK, Compaction, Config, Error, Fork};
+use page::page_size;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
+use zsmalloc::{BesideSlot, Both, Core, Stamp, Sum};
+
+/// The device's table of slots, with what it notes of each.
+pub(crate) fn make_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
+    Ok(match (config.track_access, config.checksums) {
+        (false, false) => make::<()>(config)?,
+        (true, false) => make::<Stamp>(config)?,
+        (false, true) => make::<Sum>(config)?,
+        (true, true) => make::<Both>(config)?,
+    })
+}
+
+/// The same, with an `E` beside each.
+fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
+    let layout = config.layout()?;
+    let streams = Streams::new(&config, layout)?;
+    let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
+    let store = config.backing.clone().map(|backing| Arc::new(Store::new(backing)));
+    let total = Arc::new(Total::new(config.total_limit, config.supply));
+    let pages = page::Config {
+        limit: config.mem_limit.map(pages_of),
+        supply: Some(total.clone()),
+        in_dumps: config.dump,
+        in_children: config.fork == Fork::Copy,
+        ..page::Config::default()
+    };
+    let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
+    let pool = Arc::new(Core::with_slots_and(pool, layout.words())?);
+    if config.compaction == Compaction::Auto {
+        pool.compact_in_background();
+    }
+    let shared = Shared {
+        counters: Counters::new(streams.len()),
+        streams,
+        total: total.clone(),
+        disksize: layout.all_slots() * BLOCK as u64,
+        layout,
+        versions: Versions::new(layout.has_blocks()),
+        huge_size: pool.table().huge_size(0),
+        algorithms,
+        jobs: Jobs::default(),
+        store,
+        writeback,
+        left_behind: AtomicBool::new(false),
+    };
+    let table = Arc::new(Table { shared, pool });
+    let weak: Weak<Table<E>> = Arc::downgrade(&table);
+    page::fork::register(weak.clone());
+    total.hold_against(Box::new(move || weak.upgrade().map_or(0, |table| total::of(&*table))));
+    Ok(table)
+}
+
+/// Pages for `bytes`, rounded up.
+pub(crate) fn pages_of(bytes: u64) -> usize {
+    bytes.div_ceil(page_size() as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    /// Damages the object of word `word`, as a fault of the memory would.
+    fn damage(table: &Table<Sum>, word: u32) {
+        let locked = table.pool.lock(word).unwrap();
+        let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
+        let first = bytes[0] ^ 0x10;
+        locked.patch(&[first]).unwrap();
+    }
+
+    #[test]
+    fn what_was_damaged_in_memory_is_not_given_out() {
+        for block in [BLOCK, 4 * BLOCK] {
+            let config = Config { block, checksums: true, ..Config::new(1 << 20).unwrap() };
+            let table = make::<Sum>(config).unwrap();
+            let bytes = b"words that compress, and some more ".repeat(1000);
+            table.write(0, &bytes[..8 * BLOCK]).unwrap();
+            table.write(9, b"in part").unwrap();
+            let mut back = vec![0; 8 * BLOCK];
+            table.read(0, &mut back).unwrap();
+            assert_eq!(back[16..], bytes[16..8 * BLOCK]);
+            let layout = table.shared.layout;
+            let word = layout.first_word(layout.block_of(5));
+            damage(&table, word);
+            let slot = u64::from(layout.slot_of(word));
+            let damaged = Error::Checksum { slot };
+            assert_eq!(table.read(slot * BLOCK as u64, &mut [0; 9]), Err(damaged.clone()));
+            assert_eq!(table.write(slot * BLOCK as u64 + 1, &[7]), Err(damaged.clone()));
+            assert_eq!(
+                table.recompress_all(&Default::default()),
+                Err(Error::NoAlgorithm { priority: 1 })
+            );
+            assert_eq!(table.write_back(&Selection::default()), Err(Error::NoBacking));
+            assert_eq!(table.save_to(&mut Vec::new()), Err(damaged));
+            assert!(table.shared.counters.io_stat().failed_reads > 0);
+            // What is written whole needs nothing of it.
+            table.write(slot * BLOCK as u64, &bytes[..4 * BLOCK]).unwrap();
+            table.read(0, &mut back).unwrap();
+            table.check();
+        }
+    }
+}

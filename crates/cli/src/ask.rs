@@ -8,7 +8,7 @@ use crate::served::Stat;
 use crate::units::human;
 use serve::control::Request;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use zram::{Access, Attribute, attributes};
 
@@ -20,9 +20,12 @@ pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
     let control = &args.control;
     match &args.ask {
         Ask::Show(name, Form::Table) => {
-            let mut out = std::io::stdout().lock();
-            Request::Show(name.clone()).ask(control, &mut out).map_err(Error::Ask)?;
-            out.flush().map_err(Error::Output)
+            let mut out = Out { out: std::io::stdout().lock(), fault: None };
+            let asked = Request::Show(name.clone()).ask(control, &mut out).map_err(Error::Ask);
+            match out.fault {
+                Some(fault) => crate::printed(Err(fault)),
+                None => asked.and_then(|_| crate::printed(out.out.flush())),
+            }
         }
         Ask::Show(name, Form::Json) => crate::print(&json([(name.as_str(), show(control, name)?)])),
         Ask::Store(name, value) => {
@@ -37,6 +40,22 @@ pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
                 Form::Table => crate::print(&table(&stat)?),
             }
         }
+    }
+}
+
+/// Standard output, and what is wrong with it: that is not the server's fault.
+struct Out<W> {
+    out: W,
+    fault: Option<io::Error>,
+}
+
+impl<W: Write> Write for Out<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|error| self.fault = Some(error.kind().into()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

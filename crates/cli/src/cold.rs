@@ -1,16 +1,24 @@
 //! What `uzram fill` does with cold data: some are written back to a file, and all are saved to another.
 
 use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::outfile::OutFile;
 use clap::Args;
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 use zram::{BackingFile, Config, Device, Selection, Which, Zram};
 
 /// What a backing file has beyond the input, for what does not fill a block.
 const BACKING_SPARE: u64 = 1 << 20;
+
+/// How often it is looked whether an interrupt has come.
+const TICK: Duration = Duration::from_millis(20);
 
 /// The options.
 #[derive(Clone, Debug, Default, Args)]
@@ -68,25 +76,68 @@ impl ColdArgs {
     }
 
     /// Writes back what is idle when all is stored.
-    pub(crate) fn write_back(&self, device: &Device, report: &mut ColdReport) -> Result<(), Error> {
-        if self.backing.is_none() {
-            return Ok(());
-        }
+    pub(crate) fn write_back(
+        &self,
+        device: &Device,
+        interrupt: &Interrupt,
+        report: &mut ColdReport,
+    ) -> Result<(), Error> {
+        let Some(path) = &self.backing else { return Ok(()) };
         match self.idle_after {
             None => device.mark_idle()?,
             Some(seconds) => device.mark_idle_older(seconds.into())?,
         }
-        let done = device.write_back(&Selection::of(Which::Idle))?;
+        let done = unless_interrupted(device, interrupt, || {
+            device.write_back(&Selection::of(Which::Idle))
+        })?;
+        let done = done.map_err(|source| Error::WriteBack { path: path.clone(), source })?;
         report.written_back_pages = Some(done.slots);
         report.backing_bytes = Some(device.bd_stat().bd_count * zram::BLOCK as u64);
         Ok(())
     }
 
+    /// Checks that it can be saved where it is to be.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.save.as_deref().map_or(Ok(()), |path| OutFile::new(path).map(|_| ()))
+    }
+
     /// Saves the device.
-    pub(crate) fn save(&self, device: &Device, report: &mut ColdReport) -> Result<(), Error> {
+    pub(crate) fn save(
+        &self,
+        device: &Device,
+        interrupt: &Interrupt,
+        report: &mut ColdReport,
+    ) -> Result<(), Error> {
         if let Some(path) = &self.save {
-            report.saved_bytes = Some(device.save(Path::new(path))?.bytes);
+            let saved = unless_interrupted(device, interrupt, || device.save(path))?;
+            report.saved_bytes = Some(saved.map_err(Error::Save)?.bytes);
         }
         Ok(())
     }
+}
+
+/// Does a job, and has it give up when the interrupt comes.
+fn unless_interrupted<T>(
+    device: &Device,
+    interrupt: &Interrupt,
+    job: impl FnOnce() -> Result<T, zram::Error>,
+) -> Result<Result<T, zram::Error>, Error> {
+    let is_over = AtomicBool::new(false);
+    let done = thread::scope(|scope| {
+        let watch = || {
+            while !is_over.load(Relaxed) {
+                if interrupt.is_set() {
+                    device.cancel_job();
+                }
+                thread::sleep(TICK);
+            }
+        };
+        // Without it a second interrupt ends the process.
+        let _ = thread::Builder::new().spawn_scoped(scope, watch);
+        let done = job();
+        is_over.store(true, Relaxed);
+        done
+    });
+    interrupt.check()?;
+    Ok(done)
 }

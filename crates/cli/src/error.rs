@@ -1,5 +1,6 @@
 //! Why the command ends with anything but 0, and with what.
 
+use crate::say::say;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -114,7 +115,8 @@ pub(crate) enum Error {
     },
     /// The device can't be mounted.
     #[error(
-        "can't mount at '{}': {source}; give a directory that is there, and be root or install fuse3",
+        "can't mount at '{}': {source}; give a directory that is there (of a server that was killed: 'umount' it), and \
+         be root or install fuse3",
         escaped(path)
     )]
     Mount {
@@ -153,6 +155,17 @@ pub(crate) enum Error {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// The device could not be saved.
+    #[error("--save: {0}; what was there before is left")]
+    Save(zram::Error),
+    /// What is idle could not be written back.
+    #[error("--backing '{}': {source}; make room, or name another file", escaped(path))]
+    WriteBack {
+        /// Its path.
+        path: PathBuf,
+        /// What came in between.
+        source: zram::Error,
     },
     /// The device failed.
     #[error("the device failed: {0}")]
@@ -296,7 +309,7 @@ pub(crate) fn escaped(path: &std::path::Path) -> String {
 impl Error {
     /// Prints it; the code to end with comes back.
     pub(crate) fn tell(&self) -> ExitCode {
-        eprintln!("uzram: {self}");
+        say!("{self}");
         self.exit_code()
     }
 

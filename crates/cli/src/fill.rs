@@ -53,6 +53,8 @@ struct Filled {
     /// The error that ended storing early, and the limit of all memory, if it was that.
     full: Option<(zsmalloc::Error, Option<u64>)>,
     cold: ColdReport,
+    /// Why what is cold is not all where it was to go.
+    fault: Option<Error>,
     tallies: Vec<Tally>,
 }
 
@@ -61,6 +63,8 @@ struct Filled {
 /// # Errors
 /// Nothing could be measured: wrong use, Ctrl-C, or a failure that is not a full device.
 pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
+    // Better now than after the work.
+    args.cold.check()?;
     let zram = device_to_be(args)?;
     let settings = zram.settings();
     settings.algorithm.check(&settings.params).map_err(Error::Level)?;
@@ -128,7 +132,7 @@ fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<F
     let device = job.device.get_or_init(|| device);
 
     run_phase(&crew, job, Order::Store, Progress::new("storing", bytes))?;
-    args.cold.write_back(device, &mut cold)?;
+    let written_back = args.cold.write_back(device, job.interrupt, &mut cold);
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
         Some(Error::Device(zram::Error::OutOfMemory { source, total_limit, .. })) => {
@@ -144,8 +148,10 @@ fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<F
     run_phase(&crew, job, Order::Compare, Progress::new("comparing", bytes))?;
     job.next_phase().map_or(Ok(()), Err)?;
     let tallies = crew.finish()?;
-    args.cold.save(device, &mut cold)?;
-    Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, tallies })
+    let saved = args.cold.save(device, job.interrupt, &mut cold);
+    job.interrupt.check()?;
+    let fault = written_back.and(saved).err();
+    Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, tallies })
 }
 
 fn run_phase(
@@ -182,7 +188,8 @@ fn outcome(
     threads: usize,
     filled: Filled,
 ) -> Outcome {
-    let Filled { before, after, stat, mem_total, classes, shown, full, cold, tallies } = filled;
+    let Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, tallies } =
+        filled;
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
     let codec_size = sum(|tally| tally.codec_bytes);
     let mismatches = sum(|tally| tally.mismatches);
@@ -227,7 +234,7 @@ fn outcome(
         (None, Some(file)) => {
             Some(Error::Mismatch { pages: mismatches, first: escaped(&plan.path(file)) })
         }
-        (None, None) => None,
+        (None, None) => fault,
     };
     Outcome { report, warnings: notices.lines(), failure }
 }

@@ -12,6 +12,7 @@
 //!
 //! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stderr)]
 
 mod args;
 mod ask;
@@ -37,6 +38,7 @@ mod report;
 mod restore;
 mod runtime;
 mod samples;
+mod say;
 mod served;
 mod serving;
 mod source;
@@ -51,6 +53,7 @@ mod worker;
 use args::{Command, FillArgs, Form, RestoreArgs, TrainArgs};
 use error::Error;
 use interrupt::Interrupt;
+use say::say;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -82,7 +85,7 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
         Form::Json => outcome.report.json(),
         Form::Table => table::render(&outcome.report),
     })?;
-    outcome.warnings.iter().for_each(|warning| eprintln!("uzram: warning: {warning}"));
+    outcome.warnings.iter().for_each(|warning| say!("warning: {warning}"));
     outcome.failure.map_or(Ok(()), Err)
 }
 
@@ -97,14 +100,19 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
 fn train(args: &TrainArgs) -> Result<(), Error> {
     let outcome = train::run(args, &Interrupt::install()?)?;
     print(&outcome.text)?;
-    outcome.warnings.iter().for_each(|warning| eprintln!("uzram: warning: {warning}"));
+    outcome.warnings.iter().for_each(|warning| say!("warning: {warning}"));
     Ok(())
 }
 
-/// Writes to standard output. A reader that has gone away wants no more, and that is no error.
+/// Writes to standard output.
 fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What became of standard output. A reader that has gone away wants no more, and that is no error.
+fn printed(written: std::io::Result<()>) -> Result<(), Error> {
+    match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! A file that is written whole or not at all: beside its place first, then renamed there.
 
 use crate::error::Error;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -50,16 +50,28 @@ impl OutFile {
         builder.tempfile_in(dir.unwrap_or(Path::new(".")))
     }
 
+    /// Of a file that is not there yet, as those of `other`.
+    pub(crate) fn with_privacy_of(mut self, other: &Path) -> Self {
+        let permissions = || fs::metadata(other).ok().map(|metadata| metadata.permissions());
+        self.permissions = self.permissions.take().or_else(permissions);
+        self
+    }
+
     /// Puts the file in its place.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Error> {
-        let write = || {
-            let mut file = self.beside()?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path)?;
-            Ok(())
-        };
-        write().map_err(|source| Error::OutFile { path: self.given.clone(), source })
+        self.fill(|mut file| file.write_all(bytes).map_err(|source| self.failed(source)))
+    }
+
+    /// The same of a file that `fill` writes.
+    pub(crate) fn fill(&self, fill: impl FnOnce(&File) -> Result<(), Error>) -> Result<(), Error> {
+        let file = self.beside().map_err(|source| self.failed(source))?;
+        fill(file.as_file())?;
+        let placed = file.as_file().sync_all().and_then(|()| Ok(file.persist(&self.path)?));
+        placed.map(|_| ()).map_err(|source| self.failed(source))
+    }
+
+    pub(crate) fn failed(&self, source: io::Error) -> Error {
+        Error::OutFile { path: self.given.clone(), source }
     }
 }
 

@@ -2,13 +2,16 @@
 
 use crate::args::{Form, RestoreArgs};
 use crate::error::{Error, escaped};
+use crate::interrupt::Interrupt;
+use crate::outfile::OutFile;
 use crate::units::{counted, human};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use zram::{BLOCK, Device, SavedHeader};
 
 /// Bytes that are written out at a time.
@@ -29,12 +32,13 @@ struct Report {
 
 /// Restores, and writes out if that was asked for; the report, and why not all is well.
 pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> {
+    // Better now than after the work.
+    let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
     let header = SavedHeader::read(&args.file).map_err(Error::Restore)?;
     let device = Device::new(header.config())?;
     let restored = device.restore(&args.file, args.damage).map_err(Error::Restore)?;
-    if let Some(path) = &args.output {
-        let written = write_image(&device, path);
-        written.map_err(|source| Error::OutFile { path: path.clone(), source })?;
+    if let Some(image) = image {
+        image.write(&device, &Interrupt::install()?)?;
     }
     let stat = device.mm_stat();
     let report = Report {
@@ -77,22 +81,64 @@ impl Report {
     }
 }
 
-/// Writes a device out as it reads; what is zeros is left out of the file.
-fn write_image(device: &Device, path: &std::path::Path) -> io::Result<()> {
-    let file = File::create(path)?;
+/// Where what a device reads as goes.
+enum Image {
+    /// A file, which is there whole or not at all.
+    File(OutFile),
+    /// A block device, written in place.
+    Disk(PathBuf),
+}
+
+impl Image {
+    fn new(path: &Path, saved: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::OutPath { path: path.to_owned(), source };
+        let of = |path| fs::metadata(path).map(|of| (of.dev(), of.ino(), of.file_type()));
+        match (of(path), of(saved)) {
+            (Ok((.., kind)), _) if kind.is_block_device() => Ok(Image::Disk(path.to_owned())),
+            (Ok(out), Ok(saved)) if (out.0, out.1) == (saved.0, saved.1) => {
+                Err(failed(io::Error::other("it is the saved file")))
+            }
+            _ => Ok(Image::File(OutFile::new(path)?.with_privacy_of(saved))),
+        }
+    }
+
+    fn write(&self, device: &Device, interrupt: &Interrupt) -> Result<(), Error> {
+        match self {
+            Image::File(out) => out.fill(|file| {
+                let failed = |source| out.failed(source);
+                write_to(file, device, interrupt, failed, |block| block.iter().any(|&of| of != 0))?;
+                file.set_len(device.disksize()).map_err(failed)
+            }),
+            Image::Disk(path) => {
+                let failed = |source| Error::OutFile { path: path.clone(), source };
+                let disk = File::options().write(true).open(path).map_err(failed)?;
+                // Nobody knows what is there.
+                write_to(&disk, device, interrupt, failed, |_| true)?;
+                disk.sync_all().map_err(failed)
+            }
+        }
+    }
+}
+
+/// Writes a device out as it reads, those blocks that are `wanted`.
+fn write_to(
+    file: &File,
+    device: &Device,
+    interrupt: &Interrupt,
+    failed: impl Fn(io::Error) -> Error,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> Result<(), Error> {
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     while at < device.disksize() {
+        interrupt.check()?;
         let len = (device.disksize() - at).min(PIECE as u64) as usize;
         let bytes = &mut piece[..len];
-        device.read(at, bytes).map_err(|error| io::Error::from_raw_os_error(error.errno()))?;
-        for (nth, block) in bytes.chunks(BLOCK).enumerate() {
-            if block.iter().any(|&byte| byte != 0) {
-                file.write_all_at(block, at + (nth * BLOCK) as u64)?;
-            }
+        device.read(at, bytes)?;
+        for (nth, block) in bytes.chunks(BLOCK).enumerate().filter(|(_, block)| wanted(block)) {
+            file.write_all_at(block, at + (nth * BLOCK) as u64).map_err(&failed)?;
         }
         at += len as u64;
     }
-    file.set_len(device.disksize())?;
-    file.sync_all()
+    Ok(())
 }

@@ -7,6 +7,7 @@ use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::outfile::OutFile;
 use crate::runtime;
+use crate::say::say;
 use crate::served::Served;
 use crate::units::counted;
 use rustix::io::Errno;
@@ -33,10 +34,14 @@ const GOODBYE: Duration = Duration::from_secs(3);
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
     args.save_on_exit.as_deref().map(OutFile::new).transpose()?;
+    if let Some(dir) = args.mount.as_deref().filter(|dir| dir.is_file()) {
+        let source = std::io::Error::from(Errno::NOTDIR);
+        return Err(Error::Mount { path: dir.to_owned(), source });
+    }
     // Threads have it of who starts them.
     if !is_io_flusher() && args.mount.is_some() {
-        eprintln!(
-            "uzram: without CAP_SYS_RESOURCE the kernel may have this server wait for its own disk when memory is \
+        say!(
+            "without CAP_SYS_RESOURCE the kernel may have this server wait for its own disk when memory is \
              short; give it a memory cgroup apart from those who write to the disk"
         );
     }
@@ -45,12 +50,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let signals = signals()?;
     let serving = Serving::start(args, zram)?;
 
-    crate::print(&serving.announcement)?;
+    if let Err(error) = crate::print(&serving.announcement) {
+        // With it its sockets go.
+        serving.stop();
+        return Err(error);
+    }
     // Nobody may be waiting for it.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let signal = signals.recv().map_err(|_| Error::Worker)?;
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    eprintln!("uzram: ending, as {} came", if signal == SIGINT { "SIGINT" } else { "SIGTERM" });
+    say!("ending, as {} came", if signal == SIGINT { "SIGINT" } else { "SIGTERM" });
     match &args.save_on_exit {
         None => {
             end_on_another()?;
@@ -81,7 +90,7 @@ impl Serving {
         let served = Served::new(args, &disk, zram.settings().algorithm, &nbd, &control);
         let announcement = served.announcement();
 
-        let log = Log::new(|line| eprintln!("uzram: {line}"));
+        let log = Log::new(|line| say!("{line}"));
         let export = Export {
             name: args.export.clone(),
             description: "uzram, compressed memory".to_owned(),
@@ -118,7 +127,7 @@ impl Serving {
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // What is left of them ends with the process.
-            eprintln!("uzram: some who use it did not leave in time; they get errors from now on");
+            say!("some who use it did not leave in time; they get errors from now on");
         }
         self.disk
     }

@@ -4,7 +4,10 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 use support::{Ended, PAGE, UZRAM, end, fill, noise};
 
 fn restore(args: &[&str]) -> Ended {
@@ -66,4 +69,61 @@ fn what_can_not_be_is_told() {
     let young = dir.path().join("young").to_str().unwrap().to_owned();
     let young = end(fill().args(["--backing", &young, "--idle-after", "999", "--json", file]));
     assert_eq!(young.json()["written_back_pages"].as_u64(), Some(0), "{young:?}");
+}
+
+/// What is wrong with where something is to go is told before the work, and nothing is left there.
+#[test]
+fn files_are_whole_and_where_they_are_to_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("in"), noise(3, 9 * PAGE)).unwrap();
+    for there in ["no/such", "slash/", "."] {
+        let refused = end(fill().args(["--save", &path(there), &path("in")]));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{refused:?}");
+    }
+    // What another put where a save begins is neither followed nor written to.
+    fs::write(path("victim"), "his").unwrap();
+    symlink("victim", path(".saved.saving")).unwrap();
+    let planted = end(fill().args(["--json", "--save", &path("saved"), &path("in")]));
+    assert!(planted.code == Some(1) && planted.err.contains(".saving'"), "{planted:?}");
+    assert_eq!(planted.json()["pages"].as_u64(), Some(9), "the report is there all the same");
+    assert_eq!(fs::read(path("victim")).unwrap(), b"his");
+    fs::remove_file(path(".saved.saving")).unwrap();
+    // One that was left is taken over, and then nobody else's.
+    fs::write(path(".saved.saving"), "rest").unwrap();
+    assert_eq!(end(fill().args(["--save", &path("saved"), &path("in")])).code, Some(0));
+    let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("saved"), 0o600);
+
+    let saved = fs::read(path("saved")).unwrap();
+    let onto = restore(&["-o", &path("saved"), &path("saved")]);
+    assert!(onto.code == Some(2) && onto.err.contains("it is the saved file"), "{onto:?}");
+    assert!(fs::read(path("saved")).unwrap() == saved);
+    let nowhere = restore(&["-o", &path("no/such"), &path("saved")]);
+    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+    assert_eq!(restore(&["-o", &path("image"), &path("saved")]).code, Some(0));
+    assert_eq!(mode("image"), 0o600);
+    let mut names: Vec<_> =
+        fs::read_dir(dir.path()).unwrap().map(|of| of.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["image", "in", "saved", "victim"]);
+}
+
+#[test]
+fn an_interrupt_ends_a_save() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("in"), noise(4, 64 << 20)).unwrap();
+    let interrupted = || {
+        let mut child = fill().args(["--save", &path("saved"), &path("in")]).spawn().unwrap();
+        while !fs::exists(path(".saved.saving")).unwrap() && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let _ = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).output();
+        Ended::from(child.wait_with_output().unwrap())
+    };
+    // One that was done before it came shows nothing.
+    let ended = (0..20).map(|_| interrupted()).find(|ended| ended.code != Some(0)).unwrap();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(130), "uzram: interrupted\n"), "{ended:?}");
+    assert!(!fs::exists(path(".saved.saving")).unwrap());
 }

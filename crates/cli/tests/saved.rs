@@ -299,3 +299,20 @@ fn a_mount_that_is_in_use_acknowledges_nothing_that_is_not_saved() {
         assert!(client.read(nth % 512 * 4096, 4096) == text(nth, 4096), "write {nth}");
     }
 }
+
+/// That nobody hears what it says is no reason to lose the disk.
+#[test]
+fn it_is_saved_though_standard_error_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("saved");
+    for line in ["exec \"$@\" 2>/dev/full", "exec \"$@\" 2>&-"] {
+        let args = ["--size", "4M", "--save-on-exit", file.to_str().unwrap()];
+        let mut server = Server::within(line, &args);
+        server.client().write(0, &text(1, MIB));
+        server.signal("TERM");
+        assert_eq!(server.ended().0, Some(0), "{line}");
+        assert_eq!(names(dir.path()), ["saved"]);
+        assert!(!server.socket().exists());
+        fs::remove_file(&file).unwrap();
+    }
+}

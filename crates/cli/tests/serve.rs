@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::process::Stdio;
 use std::time::Duration;
 use support::{Server, end, nbd, serve};
 
@@ -119,10 +120,43 @@ fn wrong_use_is_told_of() {
         assert!(ended.err.contains(part), "{args:?} {ended:?}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{args:?}: a socket was left");
     }
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut on_file = serve(dir.path());
+    let on_file = end(on_file.args(["--nbd", "unix:n.sock", "--mount", "file"]));
+    assert!(
+        on_file.code == Some(1) && on_file.err.contains("can't mount at 'file'"),
+        "{on_file:?}"
+    );
+    fs::remove_file(file).unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut unheard = serve(dir.path());
+    let unheard = end(unheard.args(["--nbd", "unix:n.sock"]).stdout(full));
+    assert!(unheard.code == Some(1) && unheard.err.contains("standard output"), "{unheard:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a socket was left");
     let nobody =
         end(std::process::Command::new(support::UZRAM).args(["stat", "--control", "/no/such"]));
     assert_eq!(nobody.code, Some(1));
     assert!(nobody.err.contains("no server answers at '/no/such'"), "{nobody:?}");
+}
+
+/// Where an answer goes is not the server's fault.
+#[test]
+fn answers_that_nobody_takes_are_no_fault_of_the_server() {
+    let server = Server::new(&[]);
+    let control = server.control();
+    let show = || {
+        let mut command = std::process::Command::new(support::UZRAM);
+        command.args(["attr", "--control", &control, "classes"]).stderr(Stdio::piped());
+        command
+    };
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = end(show().stdout(full));
+    assert!(full.code == Some(1) && full.err.contains("standard output can't be"), "{full:?}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gone = end(show().stdout(writer));
+    assert_eq!((gone.code, gone.err.as_str()), (Some(0), ""), "{gone:?}");
 }
 
 #[test]

@@ -128,7 +128,12 @@ pub enum Error {
         bytes: usize,
     },
     /// A file could not be read or written.
-    #[error("{} {}: {}", verb, Quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    #[error(
+        "{verb} {}: {}; {}",
+        Quoted(path),
+        std::io::Error::from_raw_os_error(*errno),
+        remedy(*errno)
+    )]
     Path {
         /// What was to be done with it.
         verb: &'static str,
@@ -290,6 +295,20 @@ impl fmt::Display for Refusal<'_> {
             }
             None => self.0.fmt(f),
         }
+    }
+}
+
+/// What helps against what the system says of a path.
+fn remedy(errno: i32) -> &'static str {
+    match Errno::from_raw_os_error(errno) {
+        Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
+            "name a regular file, in a directory that is there"
+        }
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => "make room, or name another file",
+        Errno::BUSY => "wait until it is no longer in use",
+        Errno::PERM | Errno::LOOP => "remove what another put beside it, '.NAME.saving'",
+        Errno::ACCESS | Errno::ROFS => "see to its permissions, or name another file",
+        _ => "see to it, or name another file",
     }
 }
 

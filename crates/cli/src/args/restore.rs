@@ -21,6 +21,7 @@ Exit codes:
   0    all is restored
   1    the file is refused, or some of it is lost
   2    wrong use
+  130  interrupted
 
 Examples:
   uzram restore lib.uzram
@@ -30,7 +31,8 @@ pub(super) struct RestoreLine {
     /// Keep what is intact of a damaged file, and list what is lost
     #[arg(long)]
     salvage: bool,
-    /// Write what the device reads as to FILE, zeros left out
+    /// Write what the device reads as to FILE, zeros left out; a file that is there is replaced when the new one is whole,
+    /// a block device is written to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Restore to the device that is served, which is empty

@@ -4,6 +4,7 @@ use crate::args::{MemLimit, ServeArgs};
 use crate::cold::backing_store;
 use crate::error::{Error, escaped};
 use crate::memory;
+use crate::say::say;
 use crate::units::counted;
 use zram::{Config, Damage, SavedHeader, Zram};
 
@@ -26,7 +27,7 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     zram.set_disksize(size).map_err(Error::Size)?;
     if let Some(path) = &args.restore {
         let restored = zram.open()?.restore(path, Damage::Refuse).map_err(Error::Restore)?;
-        eprintln!("uzram: {} restored from '{}'", counted(restored.slots, "page"), escaped(path));
+        say!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }
     Ok(zram)
 }

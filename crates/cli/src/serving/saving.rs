@@ -1,6 +1,7 @@
 //! Saving the device when its server ends, until it is done or a second signal gives it up.
 
 use crate::error::{Error, escaped};
+use crate::say::say;
 use crate::units::{counted, human};
 use std::ffi::c_int;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub(super) fn save(
     path: &Path,
     signals: &Receiver<c_int>,
 ) -> Result<(), Error> {
-    eprintln!("uzram: saving to '{}'; another signal gives it up", escaped(path));
+    say!("saving to '{}'; another signal gives it up", escaped(path));
     let (tell, ended) = mpsc::channel();
     let saves = {
         let (device, path) = (device.clone(), path.to_owned());
@@ -38,7 +39,7 @@ pub(super) fn save(
         match ended.recv_timeout(TICK) {
             Ok(Ok(saved)) => {
                 let bytes = human(i64::try_from(saved.bytes).unwrap_or(i64::MAX));
-                eprintln!("uzram: saved {} in {bytes}", counted(saved.slots, "page"));
+                say!("saved {} in {bytes}", counted(saved.slots, "page"));
                 return Ok(());
             }
             Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => break,
@@ -86,8 +87,8 @@ fn tell_progress(device: &Open, told: &mut Instant) {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
     match device.job() {
         Some(job) => {
-            eprintln!("uzram: {}% of the disk is saved", job.done * 100 / job.of.max(1));
+            say!("{}% of the disk is saved", job.done * 100 / job.of.max(1));
         }
-        None => eprintln!("uzram: the saved file is brought to disk"),
+        None => say!("the saved file is brought to disk"),
     }
 }

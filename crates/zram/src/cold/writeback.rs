@@ -119,7 +119,11 @@ impl<E: BesideSlot> Work<'_, '_, E> {
             chosen.peek().inspect(|&&next| table.pool.prefetch(next));
             Some(word)
         })
-        .try_for_each(|word| self.add(word));
+        .try_for_each(|word| {
+            self.looked_at += 1;
+            self.job.reached(self.looked_at)?;
+            self.add(word)
+        });
         self.close();
         self.hand_over();
         ended
@@ -127,8 +131,6 @@ impl<E: BesideSlot> Work<'_, '_, E> {
 
     /// Copies the object of a word to the others that are to be written. An error ends the job.
     fn add(&mut self, word: u32) -> Result<(), Error> {
-        self.looked_at += 1;
-        self.job.reached(self.looked_at)?;
         let layout = self.table.shared.layout;
         let whose = layout.whose(word);
         let pin = self.table.pool.pin(word);

@@ -1,10 +1,12 @@
 //! A file that is written whole or not at all (X8): beside its place first, then renamed there.
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, OFlags, fadvise};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file on its way to its place.
@@ -19,22 +21,29 @@ pub(crate) struct Aside {
     started: u64,
 }
 
+/// Permissions of a new file: what is saved is read by none but its user.
+const PRIVATE: u32 = 0o600;
+
 /// Bytes that are brought to disk while others are written, so that the last sync has little to wait for.
 const STARTED: u64 = 8 << 20;
 
 impl Aside {
-    /// Begins one, which only this thread has. What another left, who was killed, is taken over.
+    /// Begins one, which only this thread has. What another of this user left, who was killed, is taken over.
     pub(crate) fn new(given: &Path) -> io::Result<Self> {
+        if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(Errno::ISDIR.into());
+        }
         let (place, permissions) = match fs::metadata(given) {
             Ok(metadata) if metadata.is_file() => {
                 // A link stays, and leads to the new file.
                 (fs::canonicalize(given)?, Some(metadata.permissions()))
             }
-            Ok(_) => return Err(io::Error::from_raw_os_error(INVALID)),
+            Ok(metadata) if metadata.is_dir() => return Err(Errno::ISDIR.into()),
+            Ok(_) => return Err(Errno::INVAL.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (given.to_owned(), None),
             Err(error) => return Err(error),
         };
-        let name = place.file_name().ok_or_else(|| io::Error::from_raw_os_error(INVALID))?;
+        let name = place.file_name().ok_or(Errno::INVAL)?;
         let mut aside = std::ffi::OsString::from(".");
         aside.push(name);
         aside.push(".saving");
@@ -44,8 +53,16 @@ impl Aside {
         Ok(Aside { file, path, place, permissions, written: 0, started: 0 })
     }
 
-    /// Makes it durable, and puts it in its place.
+    /// Makes it durable, and puts it in its place; or leaves nothing.
     pub(crate) fn finish(self) -> io::Result<()> {
+        let placed = self.put_in_place();
+        if placed.is_err() {
+            self.abandon();
+        }
+        placed
+    }
+
+    fn put_in_place(&self) -> io::Result<()> {
         if let Some(permissions) = self.permissions.clone() {
             self.file.set_permissions(permissions)?;
         }
@@ -78,18 +95,24 @@ impl Write for Aside {
     }
 }
 
-const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
-
-/// Opens a file and locks it, as what has that name: another may have renamed it before it was locked.
+/// Opens a file and locks it, as what has that name: another may have renamed it before it was locked. One that someone
+/// else put there is refused, be it a link or a file that others can read too.
 fn open_alone(path: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let options = options.write(true).create(true).truncate(false).mode(PRIVATE);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
         file.try_lock()?;
-        let (ours, there) = (file.metadata()?, fs::metadata(path));
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(file);
+        let (ours, there) = (file.metadata()?, fs::symlink_metadata(path));
+        if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            continue;
         }
+        let is_left_by_us = ours.is_file() && ours.nlink() == 1 && ours.uid() == geteuid().as_raw();
+        if !is_left_by_us {
+            return Err(Errno::PERM.into());
+        }
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+        return Ok(file);
     }
 }
 

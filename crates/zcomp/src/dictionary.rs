@@ -13,14 +13,20 @@ use crate::Error;
 pub struct Dictionary(Arc<[u8]>);
 
 impl Dictionary {
+    /// The largest: 16 MiB, many times what blocks of 64 KiB make use of.
+    pub const BYTES_MAX: usize = 16 << 20;
+
     /// A dictionary of these bytes.
     ///
     /// # Errors
-    /// [`Error::EmptyDictionary`]: there are none.
+    /// [`Error::EmptyDictionary`]: there are none. [`Error::LargeDictionary`]: there are more than
+    /// [`BYTES_MAX`](Self::BYTES_MAX).
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Result<Self, Error> {
         let bytes = bytes.into();
-        if bytes.is_empty() {
-            return Err(Error::EmptyDictionary);
+        match bytes.len() {
+            0 => return Err(Error::EmptyDictionary),
+            len if len > Self::BYTES_MAX => return Err(Error::LargeDictionary),
+            _ => {}
         }
         Ok(Dictionary(bytes))
     }

@@ -40,6 +40,9 @@ pub enum Error {
     /// A dictionary without content.
     #[error("an empty dictionary can't be used; give one with content, or none")]
     EmptyDictionary,
+    /// A dictionary has more bytes than there may be.
+    #[error("a dictionary has {} bytes at most; train a smaller one", crate::Dictionary::BYTES_MAX)]
+    LargeDictionary,
     /// The codec can't use the dictionary.
     #[error(
         "the dictionary of {bytes} bytes is damaged for {codec}; train it anew, or take raw content \

@@ -511,6 +511,9 @@ fn what_is_shared_is_counted_and_stays() {
 #[test]
 fn dictionaries_that_can_not_be_used_are_refused() {
     assert_eq!(Dictionary::new([]).err(), Some(Error::EmptyDictionary));
+    let largest = vec![7; Dictionary::BYTES_MAX];
+    assert!(Dictionary::new(&largest[..]).is_ok());
+    assert_eq!(Dictionary::new([largest, vec![7]].concat()).err(), Some(Error::LargeDictionary));
     // Begins as zstd's do, and ends there.
     let bytes = dictionaries()[0].1.bytes()[..40].to_vec();
     let params = Params { level: None, dictionary: Some(Dictionary::new(bytes).unwrap()) };

@@ -66,6 +66,12 @@ pub enum Error {
          here, or set fork to 'copy' before disksize"
     )]
     LeftBehind,
+    /// This is a child process, and the backing store stayed with its parent.
+    #[error(
+        "the backing store stayed with the parent process; read what was written back there, or make \
+         a device with a store of its own here"
+    )]
+    StoreLeftBehind,
     /// Another job on cold data is under way: there is one at a time.
     #[error("the device is being recompressed, written back or saved; try again when that is done")]
     Busy,
@@ -358,7 +364,7 @@ impl Error {
             Error::NoDevice => Errno::NODEV,
             Error::File { errno, .. } => return *errno,
             Error::Output => Errno::IO,
-            Error::LeftBehind => Errno::NODEV,
+            Error::LeftBehind | Error::StoreLeftBehind => Errno::NODEV,
             Error::Corrupt { .. } | Error::Damaged { .. } => Errno::IO,
         };
         errno.raw_os_error()

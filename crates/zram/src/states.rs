@@ -104,23 +104,26 @@ impl Iterator for BlockState<'_> {
 impl<E: BesideSlot> Table<E> {
     /// The states of some slots from `from` on, those of some blocks; from where to go on, if there may be more.
     pub(crate) fn states_from(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        let layout = self.shared.layout;
+        let (layout, is_here) = (self.shared.layout, self.shared.is_here().is_ok());
         let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
         for block in blocks.by_ref().take(STATES) {
             let slots = layout.slots_of(block).filter(|&slot| u64::from(slot) >= from);
-            let pin = layout.has_blocks().then(|| self.pool.pin(layout.block_word(block)));
-            let pin = pin.filter(|pin| pin.content() != Content::Inline(0));
+            let word = layout.has_blocks().then(|| layout.block_word(block));
+            let pin = word.filter(|_| is_here).map(|word| self.pool.pin(word));
             // What there is to say of a slot in a block is its block's.
-            let of_block = |slot| {
-                let content = pin.as_ref()?.content();
-                let accessed = pin.as_ref()?.beside().and_then(BesideSlot::stamped);
-                let held = blocks::held(content, layout.slots());
-                Some(SlotState::new(slot, held, slot::mark_of(content), accessed))
+            let of_block = match &pin {
+                Some(pin) => {
+                    let (content, beside) = (pin.content(), pin.beside());
+                    let held = blocks::held(content, layout.slots());
+                    Some((held, slot::mark_of(content), beside.and_then(BesideSlot::stamped)))
+                }
+                None => word.and_then(|word| self.block_left_behind(word)),
             };
+            let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
             some.extend(slots.filter_map(|slot| {
                 let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
                 match own.filter(|(held, _)| *held != Old::Inline(0)) {
-                    None => of_block(slot),
+                    None => of_block.map(|(held, mark, at)| SlotState::new(slot, held, mark, at)),
                     Some((held, accessed)) => {
                         let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
                         let state = SlotState::new(slot, kind, mark, accessed);
@@ -130,6 +133,21 @@ impl<E: BesideSlot> Table<E> {
             }));
         }
         blocks.next().map(|block| layout.first_slot(block).into())
+    }
+
+    /// What a block's word says of it in a child that has not got its object.
+    fn block_left_behind(&self, word: u32) -> Option<(Held, u8, Option<u32>)> {
+        let look = |held, beside: &E| (held, beside.stamped());
+        let (held, accessed) = self.pool.look_at(word, look)?;
+        let kind = match held {
+            Old::Object { len, .. } => Held::Block {
+                bytes: len,
+                slots: 0,
+                is_raw: len == self.shared.layout.block_bytes(),
+            },
+            Old::Inline(_) => Held::BlockAway { slots: Place::of(held)?.slots },
+        };
+        Some((kind, slot::mark_before(held), accessed))
     }
 
     /// Marks slots idle, and blocks, those of at least that age or all.
@@ -165,6 +183,10 @@ impl<E: BesideSlot> Table<E> {
     /// Asserts that the counters equal the sums over the words (I4), and that slots in blocks are there (B2).
     pub(crate) fn check_words(&self) {
         let layout = self.shared.layout;
+        if layout.has_blocks() && self.shared.is_here().is_err() {
+            // A child has not got what there is to look at.
+            return;
+        }
         let sums = Counters::new(1);
         let mut places = Vec::new();
         for block in self.blocks_from(0) {

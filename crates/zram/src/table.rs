@@ -296,7 +296,9 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     }
 
     fn compact(&self) -> usize {
-        self.settle_all();
+        if self.shared.is_here().is_ok() {
+            self.settle_all();
+        }
         self.pool.compact()
     }
 

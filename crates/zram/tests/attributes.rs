@@ -276,6 +276,7 @@ fn bad_values_have_the_kernels_errors() {
         ("algorithm_params", "priority=4", "EINVAL", &["priority"]),
         ("algorithm_params", "dict=/no/such/file", "ENOENT", &["/no/such/file"]),
         ("algorithm_params", "dict=/dev/null", "EINVAL", &["empty"]),
+        ("algorithm_params", "dict=/dev/zero", "EINVAL", &["16777216 bytes at most"]),
         ("mem_limit", "", "EINVAL", &["mem_limit"]),
         ("mem_limit", "much", "EINVAL", &["much"]),
         ("total_limit", "-1", "EINVAL", &["-1"]),

@@ -4,11 +4,11 @@
 mod support;
 
 use fastrand::Rng;
-use page::{RefuseNth, page_size};
+use page::{RefuseNth, Request, Supply, page_size};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use support::data::data;
 use support::load::is_long;
 use support::shadow::Shadow;
@@ -169,6 +169,102 @@ fn every_refusal_loses_nothing() {
                 break;
             }
         }
+    }
+}
+
+/// Grants all until it is told to refuse all.
+#[derive(Debug, Default)]
+struct Spent(AtomicBool);
+
+impl Supply for Spent {
+    fn grant(&self, _: Request) -> bool {
+        !self.0.load(Relaxed)
+    }
+}
+
+/// Has `act` do something to the first block of a device of 4 slots a block, after `before` was done with it and memory has
+/// run out; with so many words made elsewhere, for each number of them: so for some the last word that fits is any of
+/// those that `act` needs. Each refusal goes to `refused`, with the device; there are some.
+fn at_the_last_word(
+    before: impl Fn(&Device),
+    act: impl Fn(&Device) -> Result<(), Error>,
+    refused: impl Fn(&Device, Error),
+) {
+    let (block, mut refusals) = (4 * BLOCK, 0);
+    for others in 0..100 {
+        let spent = Arc::new(Spent::default());
+        let supply = Some(spent.clone() as Arc<dyn Supply>);
+        let config = Config { supply, compaction: Compaction::Manual, ..config(block, 64 * block) };
+        let device = Device::new(config).unwrap();
+        before(&device);
+        for nth in 0..others {
+            // A pattern, which needs no more than its word.
+            device.write((2 * block + nth * BLOCK) as u64, &[7; BLOCK]).unwrap();
+        }
+        spent.0.store(true, Relaxed);
+        if let Err(error) = act(&device) {
+            refusals += 1;
+            refused(&device, error);
+        }
+        device.check();
+    }
+    println!("{refusals} refused");
+    assert!(refusals > 0);
+}
+
+fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
+    let mut found = vec![0xee; count * BLOCK];
+    device.read(0, &mut found).unwrap();
+    found.chunks(BLOCK).map(<[u8]>::to_vec).collect()
+}
+
+/// Slot 0 is in the block, and stays where no word can be made for it; slot 1 has one, and goes.
+#[test]
+fn a_discard_frees_what_has_words_though_another_has_none() {
+    let whole = half(&mut Rng::with_seed(13), 4 * BLOCK);
+    let slot = |nth: usize| &whole[nth * BLOCK..][..BLOCK];
+    at_the_last_word(
+        |device| {
+            device.write(0, &whole).unwrap();
+            device.write(BLOCK as u64, slot(0)).unwrap();
+        },
+        |device| device.discard(0, 2 * BLOCK as u64),
+        |device, error| {
+            assert!(matches!(error, Error::OutOfMemory { slot: 0, .. }), "{error}");
+            let found = slots_of(device, 4);
+            assert!(found[1].iter().all(|&byte| byte == 0), "slot 1 has a word, and stayed");
+            assert!([0, 2, 3].iter().all(|&nth| found[nth] == slot(nth)));
+        },
+    );
+}
+
+/// Of a block that can't have a word for a pattern, those before the slot that the error names are written, and no others.
+#[test]
+fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
+    let mut rng = Rng::with_seed(14);
+    let old = half(&mut rng, 4 * BLOCK);
+    let mut new = half(&mut rng, 4 * BLOCK);
+    new[2 * BLOCK..3 * BLOCK].fill(0x55);
+    for alone in [0, 2] {
+        at_the_last_word(
+            |device| {
+                device.write(0, &old).unwrap();
+                // These have words already, and can be written.
+                for nth in 0..alone {
+                    let at = nth * BLOCK;
+                    device.write(at as u64, &old[at..][..BLOCK]).unwrap();
+                }
+            },
+            |device| device.write(0, &new),
+            |device, error| {
+                let Error::OutOfMemory { slot: named, .. } = error else { panic!("{error}") };
+                assert_eq!(named, alone as u64);
+                for (nth, found) in slots_of(device, 4).iter().enumerate() {
+                    let expected = if nth < alone { &new } else { &old };
+                    assert!(found == &expected[nth * BLOCK..][..BLOCK], "slot {nth}");
+                }
+            },
+        );
     }
 }
 
@@ -597,6 +693,43 @@ fn marks_and_times_are_the_blocks() {
     assert_eq!(idle(), [false, true, false, false, true, true, true, true]);
     device.mark_idle_older(1 << 40).unwrap();
     assert_eq!(idle(), [false; 8]);
+}
+
+/// A block that is stored anew without its dead slots was not accessed.
+#[test]
+fn blocks_that_are_stored_anew_stay_idle() {
+    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(15));
+    let device = device(block, 4 * block);
+    device.write(0, &half(&mut rng, 4 * block)).unwrap();
+    device.discard(0, BLOCK as u64).unwrap();
+    device.mark_idle().unwrap();
+    assert_eq!(of_blocks(&device).rewrites, 0);
+    device.compact();
+    assert_eq!(of_blocks(&device).rewrites, 1);
+    assert!(device.block_state().all(|state| state.is_idle));
+    device.read(block as u64 - 1, &mut [0]).unwrap();
+    assert_eq!(device.block_state().filter(|state| !state.is_idle).count(), 15);
+}
+
+/// What is written into its block, as there is no room beside it, is as young as what is written elsewhere.
+#[test]
+fn a_slot_that_is_written_into_its_block_is_young() {
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(16));
+    let config = Config { track_access: true, ..config(block, 16 * block) };
+    let device = Device::new(config).unwrap();
+    let mut bytes = half(&mut rng, 16 * block);
+    device.write(0, &bytes).unwrap();
+    device.compact();
+    device.set_mem_limit(Some(1));
+    std::thread::sleep(Duration::from_millis(2100));
+    bytes[100..3000].fill(0);
+    device.write(0, &bytes[..BLOCK]).unwrap();
+    let stat = of_blocks(&device);
+    assert_eq!((stat.rewrites, stat.dead_slots), (1, 0), "it went beside its block");
+    device.mark_idle_older(1).unwrap();
+    let young = device.block_state().filter(|state| !state.is_idle).map(|state| state.index);
+    assert_eq!(young.collect::<Vec<_>>(), [0, 1, 2, 3]);
+    device.check();
 }
 
 #[test]

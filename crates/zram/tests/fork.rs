@@ -73,13 +73,17 @@ fn a_child_has_a_whole_copy() {
 /// The pool's pages stay with the parent: a child is refused all that needs them, and can drop what it has.
 #[test]
 fn a_child_is_left_without_pages() {
-    for track_access in [false, true] {
-        let config = Config { fork: Fork::Leave, track_access, ..Config::new(64 << 20).unwrap() };
+    for (track_access, order) in [(false, 0), (true, 0), (true, 2)] {
+        let (fork, bytes) = (Fork::Leave, BLOCK << order);
+        let config = Config { fork, track_access, block: bytes, ..Config::new(64 << 20).unwrap() };
         let mut device = Some(Device::new(config).unwrap());
         let parents = || device.as_ref().unwrap();
         for slot in 0..SLOTS {
             parents().write(slot * BLOCK as u64, &block(slot + 1)).unwrap();
         }
+        // As one, and one of it anew.
+        parents().write(0, &[1, 2, 3, 4].map(block).concat()).unwrap();
+        parents().discard(BLOCK as u64, BLOCK as u64).unwrap();
         let stat = parents().mm_stat();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -38,8 +38,14 @@ fn letters(device: &Device) -> Vec<String> {
 
 #[test]
 fn what_becomes_smaller_is_kept_and_what_does_not_is_marked() {
+    for geometry in [Geometry::default(), Geometry::Kernel(KernelGeometry::default())] {
+        kept_and_marked(Device::new(Config { geometry, ..config(1 << 20) }).unwrap());
+    }
+}
+
+fn kept_and_marked(device: Device) {
     let mut rng = Rng::with_seed(1);
-    let mut shadow = Shadow::of(device(1 << 20), 0, 1 << 20);
+    let mut shadow = Shadow::of(device, 0, 1 << 20);
     shadow.write(0, &symbols(&mut rng, BLOCK)).unwrap();
     shadow.write(BLOCK, &noise(&mut rng, BLOCK)).unwrap();
     shadow.write(2 * BLOCK, &[7; BLOCK]).unwrap();

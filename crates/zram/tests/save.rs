@@ -225,6 +225,29 @@ fn forge(file: &mut [u8]) {
     }
 }
 
+/// A block whose first slot is free says its second time what the first did.
+#[test]
+fn a_block_that_comes_twice_is_damage() {
+    let made =
+        || Device::new(Config { block: 4 * BLOCK, ..Config::new(64 << 10).unwrap() }).unwrap();
+    let device = made();
+    device.write(0, &b"words and words ".repeat(8 * BLOCK / 16)).unwrap();
+    device.discard(0, BLOCK as u64).unwrap();
+    let mut file = saved(&device);
+    let entries = 4096 + 48;
+    assert_eq!(file[entries + 16..][..5], [4, 0, 0, 0, 3], "the second block's slot and kind");
+    let first = file[entries..][..8].to_vec();
+    file[entries + 16..][..8].copy_from_slice(&first);
+    forge(&mut file);
+    let empty = made();
+    for damage in [Damage::Refuse, Damage::Salvage] {
+        let refused = restored(&empty, &file, damage);
+        assert!(matches!(refused, Err(Error::Saved { .. }) | Ok(_)), "{refused:?}");
+        assert_eq!(refused.is_ok(), damage == Damage::Salvage);
+        empty.check();
+    }
+}
+
 #[test]
 fn forged_files_do_no_harm() {
     let mut rng = Rng::with_seed(seed(13));

@@ -200,7 +200,7 @@ fn a_stuck_store_holds_up_no_one_else() {
         assert!(began.elapsed() < Duration::from_secs(5));
         assert_eq!(device.write_back(&all()), Err(Error::Busy));
         in_child(|| {
-            let away = Error::LeftBehind;
+            let away = Error::StoreLeftBehind;
             let mut back = [0; BLOCK];
             let found = (4..256).map(|slot| device.read(slot * BLOCK as u64, &mut back));
             assert!(found.filter_map(Result::err).all(|error| error == away));

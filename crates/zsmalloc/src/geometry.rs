@@ -19,12 +19,16 @@ const SIZE_MIN: usize = 32;
 const BLOCK: usize = 4096;
 /// The largest order: blocks of 64 KiB.
 pub const ORDER_MAX: u32 = 4;
+/// The largest object, and the largest page there may be: the kernel's geometry has a class of a page.
+pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 /// What the kernel adds to every request: the handle it keeps in the object.
 const HEADER: usize = 8;
 /// Most objects of a native zspage, and of one of objects below `SMALL`: bodies have these sizes.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
+/// Most objects of any zspage: a page of the smallest. Where more pages are taken, they hold no more.
+pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
 
 /// How class tables are calculated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub struct KernelGeometry {
     pub rule: ChainRule,
     /// Whether sizes with equal zspages share a class.
     pub merge: bool,
-    /// Objects of up to 4096 << order bytes.
+    /// Objects of up to 4096 << order bytes, and of up to a page.
     pub order: u32,
 }
 
@@ -81,6 +85,14 @@ pub enum GeometryError {
         /// The order asked for.
         order: u32,
     },
+    /// Pages longer than an object may be: bodies are not made for as many as would lie in one.
+    #[error("pages of {page} bytes can't be; up to {max} are possible")]
+    Page {
+        /// Bytes of a page of this system.
+        page: usize,
+        /// The most there may be.
+        max: usize,
+    },
 }
 
 impl Default for KernelGeometry {
@@ -99,21 +111,31 @@ impl Default for Geometry {
 impl Geometry {
     /// The table of all classes.
     pub fn table(&self) -> Result<ClassTable, GeometryError> {
+        self.table_for(page_size())
+    }
+
+    /// The table on a system with pages of `page` bytes.
+    fn table_for(&self, page: usize) -> Result<ClassTable, GeometryError> {
+        if page > OBJECT_MAX {
+            return Err(GeometryError::Page { page, max: OBJECT_MAX });
+        }
         let order = self.order();
         if order > ORDER_MAX {
             return Err(GeometryError::Order { order });
         }
         let classes = match self {
-            Geometry::Native { .. } => native_classes(order),
+            Geometry::Native { .. } => native_classes(page, order),
             Geometry::Kernel(kernel) => {
                 let max = EXTENT_PAGES_MAX as usize >> order;
                 if kernel.chain == 0 || kernel.chain > max {
                     return Err(GeometryError::Chain { chain: kernel.chain, max, order });
                 }
-                kernel.classes()
+                kernel.classes(page)
             }
         };
-        Ok(ClassTable { classes, geometry: *self })
+        let table = ClassTable { classes, geometry: *self };
+        assert!(table.largest() <= OBJECT_MAX, "{self:?} has objects that no word can name");
+        Ok(table)
     }
 
     /// The same for objects of up to 4096 << order bytes.
@@ -152,13 +174,21 @@ pub struct ClassShape {
 impl ClassShape {
     /// Bytes of a zspage that no slot covers.
     pub fn waste(&self) -> usize {
-        self.pages * page_size() - self.objects * self.size
+        self.waste_for(page_size())
     }
 
     /// Percent of a zspage that slots cover, in whole numbers.
     pub fn used_percent(&self) -> usize {
-        let bytes = self.pages * page_size();
-        (bytes - self.waste()) * 100 / bytes
+        self.used_percent_for(page_size())
+    }
+
+    fn waste_for(&self, page: usize) -> usize {
+        self.pages * page - self.objects * self.size
+    }
+
+    fn used_percent_for(&self, page: usize) -> usize {
+        let bytes = self.pages * page;
+        (bytes - self.waste_for(page)) * 100 / bytes
     }
 
     /// Whether a zspage is one block (of pages) with one object.
@@ -212,11 +242,11 @@ impl ClassTable {
     }
 }
 
-fn native_classes(order: u32) -> Vec<ClassShape> {
+fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
         // Models have one class, whose objects straddle pages: 4 in 3 pages. At order 1 there is a smaller
         // one too, and so a plan.
-        let (small, large) = (shape(0, 2048, 2048, 1), shape(order, 3072, 3072, 3));
+        let (small, large) = (shape(page, 0, 2048, 2048, 1), shape(page, order, 3072, 3072, 3));
         return if order == 0 { vec![large] } else { vec![small, large] };
     }
     let mut sizes: Vec<usize> = (SIZE_MIN..=BLOCK).step_by(GRAIN).collect();
@@ -226,14 +256,16 @@ fn native_classes(order: u32) -> Vec<ClassShape> {
         sizes.extend((from + step..=to).step_by(step));
     }
     let sizes = sizes.into_iter().enumerate();
-    let shapes = sizes.map(|(index, size)| shape(index as u32, size, size, native_chain(size)));
+    let shapes = sizes.map(|(index, size)| {
+        let pages = native_chain(page, size);
+        shape(page, index as u32, size, size, pages)
+    });
     merged(shapes.collect())
 }
 
 /// Pages of a native zspage: of the upper third of the lengths there may be, the shortest with the smallest
 /// wasted share of its bytes.
-fn native_chain(size: usize) -> usize {
-    let page = page_size();
+fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let least = size.div_ceil(page);
     let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
@@ -250,19 +282,26 @@ fn native_chain(size: usize) -> usize {
 
 impl KernelGeometry {
     /// Classes of up to a page, and behind them those of up to a block of `order`.
-    fn classes(&self) -> Vec<ClassShape> {
-        let page = page_size();
-        let mut classes = self.run(page, SIZE_MIN..=page, 0);
-        if self.order > 0 {
-            let block = page << self.order;
+    fn classes(&self, page: usize) -> Vec<ClassShape> {
+        let mut classes = self.run(page, page, SIZE_MIN..=page, 0);
+        let block = BLOCK << self.order;
+        if block > page {
             let step = block >> 8;
-            classes.extend(self.run(block, page + step..=block, 256));
+            // Pages above 4 KiB have 257 sizes, smaller ones 255.
+            let first = classes.last().map_or(256, |last| 256.max(last.index + 1));
+            classes.extend(self.run(page, block, page + step..=block, first));
         }
         classes
     }
 
     /// The classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of `unit` bytes.
-    fn run(&self, unit: usize, sizes: RangeInclusive<usize>, first: u32) -> Vec<ClassShape> {
+    fn run(
+        &self,
+        page: usize,
+        unit: usize,
+        sizes: RangeInclusive<usize>,
+        first: u32,
+    ) -> Vec<ClassShape> {
         let (step, top) = (unit >> 8, *sizes.end());
         let count = (top - sizes.start()).div_ceil(step) + 1;
         let shapes = (0..count).map(|nth| {
@@ -270,11 +309,11 @@ impl KernelGeometry {
             // Only the largest is never grown: its requests are taken as they come.
             let capacity = if size == top { size } else { size - HEADER };
             let of_blocks =
-                |blocks| shape(first + nth as u32, size, capacity, blocks * unit / page_size());
+                |blocks| shape(page, first + nth as u32, size, capacity, blocks * unit / page);
             // Of equal ones the first, which is the shortest.
             let others = (2..=self.chain).map(of_blocks);
             others.fold(of_blocks(1), |best, next| {
-                if self.score(&next) < self.score(&best) { next } else { best }
+                if self.score(page, &next) < self.score(page, &best) { next } else { best }
             })
         });
         let shapes = shapes.collect();
@@ -282,22 +321,22 @@ impl KernelGeometry {
     }
 
     /// What the rule wants little of.
-    fn score(&self, shape: &ClassShape) -> usize {
+    fn score(&self, page: usize, shape: &ClassShape) -> usize {
         match self.rule {
-            ChainRule::UsedPercent => 100 - shape.used_percent(),
-            ChainRule::LeastWaste => shape.waste(),
+            ChainRule::UsedPercent => 100 - shape.used_percent_for(page),
+            ChainRule::LeastWaste => shape.waste_for(page),
         }
     }
 
     /// What the zspages of each possible length would be for a size of up to a page.
     pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
         let capacity = size.saturating_sub(HEADER);
-        (1..=self.chain).map(move |pages| shape(0, size, capacity, pages))
+        (1..=self.chain).map(move |pages| shape(page_size(), 0, size, capacity, pages))
     }
 }
 
-fn shape(index: u32, size: usize, capacity: usize, pages: usize) -> ClassShape {
-    let objects = pages * page_size() / size;
+fn shape(page: usize, index: u32, size: usize, capacity: usize, pages: usize) -> ClassShape {
+    let objects = pages * page / size;
     ClassShape { index, size, size_min: size, capacity, pages, objects }
 }
 
@@ -318,8 +357,52 @@ fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Tables of all orders for pages of 4, 16 and 64 KiB, each beside its page's bytes.
+    pub(crate) fn tables() -> impl Iterator<Item = (usize, ClassTable)> {
+        let geometries = (0..=ORDER_MAX).flat_map(|order| {
+            let max = EXTENT_PAGES_MAX as usize >> order;
+            let chains = [1, 2, 3, 4, 7, 8, 9, 16, max / 2, max].into_iter();
+            let kernels = chains.filter(move |&chain| chain <= max).flat_map(move |chain| {
+                [(ChainRule::UsedPercent, true), (ChainRule::LeastWaste, true)]
+                    .into_iter()
+                    .chain([(ChainRule::LeastWaste, false)])
+                    .map(move |(rule, merge)| KernelGeometry { chain, rule, merge, order })
+            });
+            kernels.map(Geometry::Kernel).chain([Geometry::Native { order }])
+        });
+        let pages = [4096, 16_384, 65_536];
+        geometries
+            .flat_map(move |geometry| pages.map(|page| (page, geometry.table_for(page).unwrap())))
+    }
+
+    #[test]
+    fn every_table_keeps_to_the_limits_whatever_the_page() {
+        let mut most = 0;
+        for (page, table) in tables() {
+            let block = BLOCK << table.geometry().order();
+            let is_kernel = matches!(table.geometry(), Geometry::Kernel(_));
+            let largest = if is_kernel { block.max(page) } else { block };
+            let what = format!("{:?} with pages of {page}", table.geometry());
+            assert!(table.largest() <= OBJECT_MAX, "{what} goes up to {}", table.largest());
+            assert!(cfg!(loom) || table.largest() == largest, "{what}");
+            let classes = table.classes();
+            assert!(classes.is_sorted_by(|a, b| a.size < b.size && a.index < b.index), "{what}");
+            for class in classes {
+                assert!((1..=OBJECTS_MAX).contains(&class.objects), "{what}: {class:?}");
+                assert!(
+                    (1..=EXTENT_PAGES_MAX as usize).contains(&class.pages),
+                    "{what}: {class:?}"
+                );
+                assert!(class.capacity <= class.size, "{what}: {class:?}");
+                assert!(class.objects * class.size <= class.pages * page, "{what}: {class:?}");
+                most = most.max(class.objects);
+            }
+        }
+        assert_eq!(most, OBJECTS_MAX, "bodies are no larger than they must be");
+    }
 
     #[test]
     fn native_classes_waste_little() {
@@ -363,5 +446,8 @@ mod tests {
         assert_eq!(kernel(17, 4), Err(GeometryError::Chain { chain: 17, max: 16, order: 4 }));
         assert_eq!(kernel(8, 5), Err(GeometryError::Order { order: 5 }));
         assert!(kernel(256, 0).is_ok() && kernel(16, 4).is_ok());
+        let page = 2 * OBJECT_MAX;
+        let refused = Err(GeometryError::Page { page, max: OBJECT_MAX });
+        assert_eq!(Geometry::default().table_for(page), refused);
     }
 }

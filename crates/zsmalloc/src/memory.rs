@@ -13,6 +13,7 @@
 
 use crate::Error;
 use crate::class::Class;
+use crate::geometry::OBJECTS_MAX;
 use crate::locked::Locked;
 use crate::parts::table_of;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
@@ -99,15 +100,17 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
         let bodies =
-            (0..BODIES).map(|nth| Ok(RawCache::new(&arena, Body::bytes(slots_of(nth)), 8)?));
+            BODY_SLOTS.iter().map(|&slots| Ok(RawCache::new(&arena, Body::bytes(slots), 8)?));
         let bodies = table_of(pages.supply.as_deref(), bodies)?;
         Ok(Memory { space: Space::new(pages)?, arena, bodies })
     }
 
     /// The cache for bodies of `objects` slots: the smallest that is large enough.
     fn body_cache(&self, objects: usize) -> &RawCache {
-        let fit = (0..BODIES).find(|&nth| slots_of(nth) >= objects);
-        &self.bodies[fit.unwrap_or(BODIES - 1)]
+        match BODY_SLOTS.iter().position(|&slots| slots >= objects) {
+            Some(nth) => &self.bodies[nth],
+            None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
+        }
     }
 
     /// A zspage of `class` without objects or committed pages, that no one else can find yet.
@@ -270,23 +273,25 @@ impl Memory {
     }
 }
 
-/// Sizes of bodies, by the slots they are for.
-const BODIES: usize = 8;
-
-fn slots_of(nth: usize) -> usize {
-    [8, 16, 32, 64, 160, 256, 512, 1024][nth]
-}
+/// The slots that bodies are for, a cache each. The last two serve pages of 64 KiB only.
+const BODY_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::tests::tables;
 
     #[test]
     fn every_body_has_a_cache() {
         let arena = Arena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
-        for objects in 1..=1024 {
-            assert!(memory.body_cache(objects).geometry().stride >= Body::bytes(objects));
+        let has_room =
+            |objects| memory.body_cache(objects).geometry().stride >= Body::bytes(objects);
+        assert!((1..=OBJECTS_MAX).all(has_room));
+        for (page, table) in tables() {
+            for class in table.classes() {
+                assert!(has_room(class.objects), "{class:?} with pages of {page}");
+            }
         }
     }
 }

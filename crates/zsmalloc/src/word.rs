@@ -19,7 +19,7 @@
 //!
 //! Nothing here waits but [`Word::wait_for_readers`]: who could not lock a word at once is told why.
 
-use crate::geometry::GRAIN;
+use crate::geometry::{GRAIN, OBJECT_MAX};
 use crate::sync::{AtomicU64, Backoff, Ordering};
 
 const READERS: u64 = 0b111;
@@ -37,6 +37,7 @@ const OBJECT: u64 = 1 << 63;
 pub(crate) const PAYLOAD_BITS: u32 = 59;
 
 const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
+const _: () = assert!(OBJECT_MAX == 1 << (OFFSET_SHIFT - LEN_SHIFT));
 
 /// What a word says, its lock left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Value {
     }
 
     pub(crate) fn object(place: Place) -> Value {
-        debug_assert!((1..=1 << 16).contains(&place.len) && place.mark < 16);
+        debug_assert!((1..=OBJECT_MAX).contains(&place.len) && place.mark < 16);
         debug_assert!(place.offset.is_multiple_of(GRAIN as u64));
         let offset = (place.offset / GRAIN as u64) << OFFSET_SHIFT;
         let len = (place.len as u64 - 1) << LEN_SHIFT;

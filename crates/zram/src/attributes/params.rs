@@ -5,6 +5,8 @@ use super::store::bad;
 use crate::algorithms::SECONDARY_MAX;
 use crate::{BadValue, Config, Error};
 use rustix::io::Errno;
+use std::fs::File;
+use std::io::Read;
 use zcomp::{Dictionary, Params};
 
 pub(super) const NAME: &str = "algorithm_params";
@@ -78,9 +80,13 @@ fn check_priority(priority: i32) -> Result<usize, &'static str> {
 }
 
 fn read_dictionary(path: &str) -> Result<Dictionary, Error> {
-    let read = std::fs::read(path).map_err(|error| {
+    let mut bytes = Vec::new();
+    // One more than there may be: some files have no end.
+    let most = Dictionary::BYTES_MAX as u64 + 1;
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO).raw_os_error();
         Error::File { path: path.to_owned(), errno }
     })?;
-    Ok(Dictionary::new(read)?)
+    Ok(Dictionary::new(bytes)?)
 }

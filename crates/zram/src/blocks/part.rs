@@ -5,7 +5,7 @@ use crate::cold::Place;
 use crate::layout::Whose;
 use crate::parts::Part;
 use crate::request::{Request, put};
-use crate::slot::{self, ACCESSED};
+use crate::slot::{self, ACCESSED, IDLE};
 use crate::stop::Stop;
 use crate::streams::Workspace;
 use crate::table::Table;
@@ -77,7 +77,8 @@ impl<E: BesideSlot> Request<'_, E> {
         }
     }
 
-    /// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if there is a `patch`.
+    /// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if there is a `patch`. Only
+    /// then is it an access.
     fn store(
         &mut self,
         block: u32,
@@ -101,7 +102,14 @@ impl<E: BesideSlot> Request<'_, E> {
         let object = packer.pack(members, priority, slot)?;
         let first = self.table.shared.layout.first_slot(block);
         let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
-        let new = Some((room, object, priority));
+        let access = match patch {
+            Some(_) => {
+                word.beside().stamp(self.seconds);
+                ACCESSED
+            }
+            None => slot::mark_of(word.content()) & IDLE,
+        };
+        let new = Some((room, object, priority | access));
         Change { block: (block, word), words: [], new, live: [0; 2] }.make(table, self.share);
         self.share.of_blocks.rewrites.add(1);
         Ok(())
@@ -174,7 +182,7 @@ impl<E: BesideSlot> Request<'_, E> {
         next
     }
 
-    /// Frees some slots of a block; false if it was made meanwhile.
+    /// Frees some slots of a block; false if it was made meanwhile. An error leaves the slots alone that it is of.
     fn free_in_block(&mut self, block: u32, slots: Range<u32>) -> Result<bool, Error> {
         let (table, layout) = (self.table, self.layout());
         let first = layout.first_slot(block);
@@ -194,14 +202,19 @@ impl<E: BesideSlot> Request<'_, E> {
             self.free_object((block, word), live, some);
             return Ok(true);
         }
+        let mut done = Ok(true);
         for nth in some.iter() {
-            // One that is in the block needs a word, to say that it no longer is.
-            let slot = table.lock(first + nth, self.seconds)?;
-            table.set(self.share, slot, fill::HOLE);
-            self.share.changed_live([live.has(nth).into(), 0]);
+            // One that is in the block needs a word, to say that it no longer is. Others have theirs.
+            match table.lock(first + nth, self.seconds) {
+                Ok(slot) => {
+                    table.set(self.share, slot, fill::HOLE);
+                    self.share.changed_live([live.has(nth).into(), 0]);
+                }
+                Err(error) => done = Err(error),
+            }
         }
         self.settle(block, word, Settle::IfWorth);
-        Ok(true)
+        done
     }
 }
 

@@ -50,7 +50,8 @@ impl<E: BesideSlot> Request<'_, E> {
         Ok(())
     }
 
-    /// Writes a whole block as one object; false, and nothing is changed, if the pool has no room for that.
+    /// Writes a whole block as one object; false, and nothing is changed, if there is no room for that, or for the words it
+    /// needs.
     fn write_block(&mut self, block: u32, data: &[u8]) -> Result<bool, Error> {
         let (table, layout) = (self.table, self.layout());
         let sorted = Sorted::new(data);
@@ -74,8 +75,8 @@ impl<E: BesideSlot> Request<'_, E> {
         // Patterns need words; of the others those that there are have to be empty.
         let mut words = [const { None }; SLOTS_MAX];
         for (slot, payload) in layout.slots_of(block).zip(sorted.payloads).filter(|of| of.1 != 0) {
-            words[(slot - layout.first_slot(block)) as usize] =
-                Some((table.lock(slot, self.seconds)?, payload));
+            let Ok(word) = table.lock(slot, self.seconds) else { return Ok(false) };
+            words[(slot - layout.first_slot(block)) as usize] = Some((word, payload));
         }
         for (slot, word) in table.lock_words_of(block, sorted.members) {
             words[(slot - layout.first_slot(block)) as usize] = Some((word, 0));

@@ -4,7 +4,7 @@
 //! memory, and both halves have a processor.
 
 use super::is_untouched;
-use super::limit::WritebackLimit;
+use super::limit::{Charge, WritebackLimit};
 use super::place::Place;
 use super::store::Store;
 use super::{Which, WrittenBack};
@@ -68,6 +68,8 @@ pub(super) struct Pending {
 /// Blocks that are written to by one call.
 pub(super) struct Run {
     pub(super) blocks: Range<usize>,
+    /// What was taken of the limit for them.
+    pub(super) charge: Charge,
     pub(super) bytes: Outgoing,
     /// What is in them.
     pub(super) pending: Vec<Pending>,
@@ -107,9 +109,9 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
     }
 
     /// A run of these blocks.
-    pub(super) fn run(&self, blocks: Range<usize>) -> Run {
+    pub(super) fn run(&self, blocks: Range<usize>, charge: Charge) -> Run {
         let bytes = self.spare.lock().pop().unwrap_or_else(Outgoing::new);
-        Run { blocks, bytes, pending: Vec::new() }
+        Run { blocks, charge, bytes, pending: Vec::new() }
     }
 
     /// Takes note of a fault of the store.
@@ -150,7 +152,7 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
                 done.blocks += blocks;
             }
             Err(error) => {
-                self.limit.give_back(blocks);
+                self.limit.give_back(run.charge);
                 self.note(run, error);
             }
         }

@@ -3,7 +3,7 @@
 use crate::Error;
 use std::fmt;
 use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU64,
+    AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -43,14 +43,15 @@ impl fmt::Display for JobKind {
     }
 }
 
+const CANCELLED: u8 = 0x80;
+
 /// Whether a job is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// A [`JobKind`], or 0.
-    kind: AtomicU8,
+    /// A [`JobKind`], with `CANCELLED` if it is to give up; or 0.
+    state: AtomicU8,
     done: AtomicU64,
     of: AtomicU64,
-    is_cancelled: AtomicBool,
 }
 
 /// The only job there is.
@@ -59,29 +60,30 @@ pub(crate) struct Job<'j>(&'j Jobs);
 impl Jobs {
     /// Begins a job that goes through `of` slots, if that is known.
     pub(crate) fn begin(&self, kind: JobKind, of: u64) -> Result<Job<'_>, Error> {
-        let begun = self.kind.compare_exchange(0, kind as u8, AcqRel, Relaxed);
+        let begun = self.state.compare_exchange(0, kind as u8, AcqRel, Relaxed);
         begun.map_err(|_| Error::Busy)?;
         self.done.store(0, Relaxed);
         self.of.store(of, Relaxed);
-        self.is_cancelled.store(false, Relaxed);
         Ok(Job(self))
     }
 
     pub(crate) fn stat(&self) -> Option<JobStat> {
         let kinds = [JobKind::Recompress, JobKind::WriteBack, JobKind::Save, JobKind::Restore];
-        let under_way = self.kind.load(Acquire);
+        let under_way = self.state.load(Acquire) & !CANCELLED;
         let kind = kinds.into_iter().find(|&kind| kind as u8 == under_way)?;
         Some(JobStat { kind, done: self.done.load(Relaxed), of: self.of.load(Relaxed) })
     }
 
     /// Has the job that is under way give up.
     pub(crate) fn cancel(&self) {
-        self.is_cancelled.store(true, Relaxed);
+        let cancelled = |state| (state != 0).then_some(state | CANCELLED);
+        // None is under way, and the next is another.
+        let _ = self.state.fetch_update(Relaxed, Relaxed, cancelled);
     }
 
     /// In a child, which has not got the thread that was at it.
     pub(crate) fn forget(&self) {
-        self.kind.store(0, Release);
+        self.state.store(0, Release);
     }
 }
 
@@ -92,12 +94,35 @@ impl Job<'_> {
     /// [`Error::Cancelled`]: it is to go no further.
     pub(crate) fn reached(&self, done: u64) -> Result<(), Error> {
         self.0.done.store(done, Relaxed);
-        if self.0.is_cancelled.load(Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+        match self.0.state.load(Relaxed) & CANCELLED {
+            0 => Ok(()),
+            _ => Err(Error::Cancelled),
+        }
     }
 }
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        self.0.kind.store(0, Release);
+        self.0.state.store(0, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_cancelled_and_not_the_next() {
+        let jobs = Jobs::default();
+        jobs.cancel();
+        let job = jobs.begin(JobKind::Save, 7).unwrap();
+        assert_eq!(job.reached(1), Ok(()), "there was none to cancel");
+        jobs.cancel();
+        assert_eq!(job.reached(2), Err(Error::Cancelled));
+        assert_eq!(jobs.stat(), Some(JobStat { kind: JobKind::Save, done: 2, of: 7 }));
+        assert_eq!(jobs.begin(JobKind::Save, 0).err(), Some(Error::Busy));
+        drop(job);
+        assert_eq!(jobs.stat(), None);
+        assert_eq!(jobs.begin(JobKind::Restore, 0).unwrap().reached(1), Ok(()));
     }
 }

@@ -1,42 +1,66 @@
 //! How much may be written back.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use rustix_futex_sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// How much may be written back, and how: may change while it is.
 #[derive(Debug)]
 pub struct WritebackLimit {
-    is_enabled: AtomicBool,
-    /// Blocks of 4 KiB that may still be written.
-    left: AtomicU64,
+    budget: Mutex<Budget>,
     batch: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Budget {
+    is_enabled: bool,
+    /// Blocks of 4 KiB that may still be written.
+    left: u64,
+    /// How often someone set it: what was taken before is not given back to it.
+    set: u64,
+}
+
+/// Blocks that were taken; from which budget, if there was one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    pub(super) blocks: u64,
+    of: Option<u64>,
+}
+
+impl Charge {
+    /// Divides it: of so many blocks, and the others.
+    pub(super) fn split(self, blocks: u64) -> [Charge; 2] {
+        let blocks = blocks.min(self.blocks);
+        [Charge { blocks, ..self }, Charge { blocks: self.blocks - blocks, ..self }]
+    }
 }
 
 impl Default for WritebackLimit {
     fn default() -> Self {
-        let (is_enabled, left) = (AtomicBool::new(false), AtomicU64::new(0));
-        WritebackLimit { is_enabled, left, batch: AtomicU32::new(4) }
+        WritebackLimit { budget: Mutex::default(), batch: AtomicU32::new(4) }
     }
 }
 
 impl WritebackLimit {
     /// Whether the limit holds.
     pub fn is_enabled(&self) -> bool {
-        self.is_enabled.load(Relaxed)
+        self.budget.lock().is_enabled
     }
 
     /// Has the limit hold, or not.
     pub fn enable(&self, is_enabled: bool) {
-        self.is_enabled.store(is_enabled, Relaxed);
+        self.budget.lock().is_enabled = is_enabled;
     }
 
     /// Blocks of 4 KiB that may still be written.
     pub fn left(&self) -> u64 {
-        self.left.load(Relaxed)
+        self.budget.lock().left
     }
 
     /// Sets what [`left`](Self::left) tells.
     pub fn set_left(&self, blocks: u64) {
-        self.left.store(blocks, Relaxed);
+        let mut budget = self.budget.lock();
+        budget.left = blocks;
+        budget.set += 1;
     }
 
     /// Writes of 1 MiB that are made durable together, and leave memory.
@@ -50,17 +74,49 @@ impl WritebackLimit {
     }
 
     /// Takes up to `most` blocks of what is left.
-    pub(super) fn charge(&self, most: u64) -> u64 {
-        if !self.is_enabled() {
-            return most;
+    pub(super) fn charge(&self, most: u64) -> Charge {
+        let mut budget = self.budget.lock();
+        if !budget.is_enabled {
+            return Charge { blocks: most, of: None };
         }
-        let take = |left: u64| Some(left - left.min(most));
-        self.left.fetch_update(Relaxed, Relaxed, take).map_or(0, |left| left.min(most))
+        let blocks = budget.left.min(most);
+        budget.left -= blocks;
+        Charge { blocks, of: Some(budget.set) }
     }
 
-    pub(super) fn give_back(&self, blocks: u64) {
-        if self.is_enabled() {
-            self.left.fetch_add(blocks, Relaxed);
+    /// Gives back what was not written.
+    pub(super) fn give_back(&self, charge: Charge) {
+        let mut budget = self.budget.lock();
+        if charge.of == Some(budget.set) {
+            budget.left += charge.blocks;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_taken_is_given_back() {
+        let limit = WritebackLimit::default();
+        let free = limit.charge(256);
+        assert_eq!(free.blocks, 256);
+        limit.set_left(10);
+        limit.enable(true);
+        limit.give_back(free);
+        assert_eq!(limit.left(), 10, "that was taken of no limit");
+        let [used, rest] = limit.charge(256).split(4);
+        assert_eq!((used.blocks, rest.blocks, limit.left()), (4, 6, 0));
+        limit.give_back(rest);
+        assert_eq!(limit.left(), 6);
+        limit.enable(false);
+        limit.give_back(used);
+        assert_eq!(limit.left(), 10, "though it does not hold now");
+        limit.enable(true);
+        let old = limit.charge(3);
+        limit.set_left(1);
+        limit.give_back(old);
+        assert_eq!(limit.left(), 1, "that was taken of another");
     }
 }

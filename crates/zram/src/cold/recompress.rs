@@ -144,7 +144,11 @@ impl<'t, E: BesideSlot> Work<'t, E> {
     fn is_worth(&self, old: usize, new: usize) -> bool {
         let is_smaller = match self.classes.geometry() {
             Geometry::Native { .. } => new + old / SAVED_SHARE <= old,
-            Geometry::Kernel(_) => self.classes.position(new) < self.classes.position(old),
+            // What is larger than a slot has no class.
+            Geometry::Kernel(_) => {
+                let new = self.classes.position(new);
+                new.is_some() && new < self.classes.position(old)
+            }
         };
         is_smaller && self.how.threshold.is_none_or(|threshold| new < threshold)
     }
@@ -162,7 +166,7 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         let pin = self.table.pool.pin(word);
         let Content::Object { bytes, mark } = pin.content() else { return Ok(false) };
         let (len, priority) = (bytes.len(), how.priority as u8);
-        let is_one = how.selection.takes(layout, whose, len, mark)
+        let is_one = how.selection.takes_object(layout, whose, bytes, mark)
             && is_for(priority, how.threshold, len, mark);
         if is_one {
             self.table.verify(word, pin.content(), pin.beside())?;

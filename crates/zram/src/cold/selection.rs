@@ -5,6 +5,7 @@
 //! an item asks once more.
 
 use crate::BLOCK;
+use crate::blocks::Stored;
 use crate::layout::{Layout, Whose};
 use crate::slot::{self, IDLE, INCOMPRESSIBLE};
 use crate::stat::Held;
@@ -72,6 +73,23 @@ impl Selection {
                 Which::HugeIdle => is_huge && mark & IDLE != 0,
                 Which::Incompressible => mark & INCOMPRESSIBLE != 0,
             }
+    }
+
+    /// The same of an object that can be looked at: of a block's length alone is not sure that it is huge.
+    pub(crate) fn takes_object(
+        &self,
+        layout: Layout,
+        whose: Whose,
+        bytes: &[u8],
+        mark: u8,
+    ) -> bool {
+        let is_sure = match (whose, self.which) {
+            (Whose::Block(_), Which::Huge | Which::HugeIdle) => {
+                Stored::new(bytes, mark, layout.slots()).is_some_and(|of| of.is_raw())
+            }
+            _ => true,
+        };
+        is_sure && self.takes(layout, whose, bytes.len(), mark)
     }
 
     fn has(&self, layout: Layout, whose: Whose) -> bool {
@@ -176,6 +194,25 @@ impl<E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Iterator for Chosen<'_, E, 
                 return None;
             }
             self.gather();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_are_compressed_are_not_huge_by_their_length() {
+        let layout = Layout::new(4 * BLOCK, 100).unwrap();
+        let huge = Selection::of(Which::Huge);
+        // Of two slots, raw, and of four, compressed.
+        for (members, is_huge) in [(0b0101_u16, true), (0b1111, false)] {
+            let object = [&[1; 2 * BLOCK][..], &members.to_le_bytes()].concat();
+            assert!(huge.takes(layout, Whose::Block(0), object.len(), 0));
+            assert_eq!(huge.takes_object(layout, Whose::Block(0), &object, 0), is_huge);
+            let all = Selection::default();
+            assert!(all.takes_object(layout, Whose::Block(0), &object, 0));
         }
     }
 }

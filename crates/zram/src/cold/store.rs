@@ -166,7 +166,7 @@ impl Store {
     }
 
     pub(crate) fn is_here(&self) -> Result<(), Error> {
-        if self.left_behind.load(Relaxed) { Err(Error::LeftBehind) } else { Ok(()) }
+        if self.left_behind.load(Relaxed) { Err(Error::StoreLeftBehind) } else { Ok(()) }
     }
 
     pub(crate) fn hold_over_fork(&self) {

@@ -135,7 +135,7 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         let whose = layout.whose(word);
         let pin = self.table.pool.pin(word);
         let Content::Object { bytes, mark } = pin.content() else { return Ok(()) };
-        if !self.selection.takes(layout, whose, bytes.len(), mark) {
+        if !self.selection.takes_object(layout, whose, bytes, mark) {
             return Ok(());
         }
         self.table.verify(word, pin.content(), pin.beside())?;
@@ -175,14 +175,15 @@ impl<E: BesideSlot> Work<'_, '_, E> {
             return Err(Error::BackingFull);
         }
         let charged = self.limit.charge(RUN as u64);
-        if (charged as usize) < least.div_ceil(BLOCK) {
+        if (charged.blocks as usize) < least.div_ceil(BLOCK) {
             self.limit.give_back(charged);
             return Err(Error::WritebackLimit);
         }
-        let taken = self.store.take(least, charged as usize);
+        let taken = self.store.take(least, charged.blocks as usize);
         let blocks = taken.as_ref().map_or(0, Range::len);
-        self.limit.give_back(charged - blocks as u64);
-        self.open = Some(self.committer.run(taken.ok_or(Error::BackingFull)?));
+        let [charge, rest] = charged.split(blocks as u64);
+        self.limit.give_back(rest);
+        self.open = Some(self.committer.run(taken.ok_or(Error::BackingFull)?, charge));
         Ok(())
     }
 
@@ -192,8 +193,10 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         run.bytes.fill_up(BLOCK);
         let used = run.blocks.start + run.bytes.len() / BLOCK;
         self.store.give_back(used..run.blocks.end);
-        self.limit.give_back((run.blocks.end - used) as u64);
         run.blocks.end = used;
+        let rest;
+        [run.charge, rest] = run.charge.split(run.blocks.len() as u64);
+        self.limit.give_back(rest);
         self.group.push(run);
     }
 

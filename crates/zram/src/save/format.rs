@@ -22,8 +22,6 @@ pub(crate) const CHUNK_MAX: usize = 1 << 20;
 /// Algorithms that a file names: the device's own and the others.
 pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
 pub(crate) const NAME: usize = 16;
-/// A dictionary is no larger.
-pub(crate) const DICTIONARY_MAX: usize = 16 << 20;
 /// Of the header, up to the dictionaries.
 pub(crate) const HEAD: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
 pub(crate) const CHUNK_HEAD: usize = 48;

@@ -2,8 +2,7 @@
 //! right. Memory is bounded by a chunk for each who reads, whatever a file says.
 
 use super::format::{
-    ALGORITHMS, ALIGN, CHUNK_HEAD, ChunkHead, DICTIONARY_MAX, ENTRY, Entry, HEAD, Head, Kind, NAME,
-    padding,
+    ALGORITHMS, ALIGN, CHUNK_HEAD, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME, padding,
 };
 use crate::algorithms::{Algorithm, AlgorithmList};
 use crate::blocks::{Members, Stored};
@@ -251,6 +250,7 @@ impl<'r> Reader<'r> {
         match kind {
             Kind::Pattern if (priority, live) == (0, 0) => {}
             Kind::Slot if live == 0 && is_known && is_object(object.len()) => {}
+            Kind::Block if checked.has_block(first) => return Err("its block is there already"),
             Kind::Block if self.layout.has_blocks() && slot == first && is_known => {
                 let stored = Stored::new(object, priority, slots);
                 let stored = stored.filter(|_| object.len() <= self.layout.block_bytes());
@@ -277,9 +277,13 @@ struct Checked {
 }
 
 impl Checked {
-    fn admits(&self, slot: u32, end: u32, first: u32) -> bool {
+    fn has_block(&self, first: u32) -> bool {
         let (block, live) = self.live;
-        let is_live = live != 0 && block == first && Members::of(live).has(slot - first);
+        live != 0 && block == first
+    }
+
+    fn admits(&self, slot: u32, end: u32, first: u32) -> bool {
+        let is_live = self.has_block(first) && Members::of(self.live.1).has(slot - first);
         (self.floor..end).contains(&slot) && !is_live
     }
 }
@@ -329,7 +333,7 @@ fn read_dictionaries(from: &mut dyn Read, head: &Head) -> Result<Vec<u8>, Wrong>
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
     let (bytes, at) = (lens.iter().sum::<usize>(), HEAD as u64);
     let is_sum = head.bytes as usize == HEAD + bytes + size_of::<u32>();
-    if lens.iter().any(|&bytes| bytes > DICTIONARY_MAX) || !is_sum {
+    if lens.iter().any(|&bytes| bytes > Dictionary::BYTES_MAX) || !is_sum {
         return Err(damaged(12, "dictionaries can't have so many bytes"));
     }
     // As many as there are, not as many as are said.

@@ -83,11 +83,12 @@ fn all(control: &Path, form: Form) -> Result<String, Error> {
     let named = |attribute: &Attribute| Ok((attribute.name, show(control, attribute.name)?));
     let texts =
         attributes().iter().filter(is_shown).map(named).collect::<Result<Vec<_>, Error>>()?;
+    let width = texts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     Ok(match form {
         Form::Json => json(texts),
         Form::Table => texts
             .iter()
-            .map(|(name, text)| format!("{name:<17} {}\n", text.trim_end().replace('\n', " ")))
+            .map(|(name, text)| format!("{name:<width$} {}\n", text.trim_end().replace('\n', " ")))
             .collect(),
     })
 }

@@ -39,13 +39,15 @@ pub(crate) fn run(form: Form) -> String {
             // All values are strings, so nothing can fail.
             serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n"
         }
-        Form::Table => attributes()
-            .iter()
-            .map(|attribute| {
+        Form::Table => {
+            let width = attributes().iter().map(|attribute| attribute.name.len()).max();
+            let width = width.unwrap_or(0);
+            let line = |attribute: &Attribute| {
                 let Attribute { name, summary, .. } = attribute;
-                format!("{name:<17} {:<12} {summary}\n", attribute.access())
-            })
-            .collect(),
+                format!("{name:<width$} {:<12} {summary}\n", attribute.access())
+            };
+            attributes().iter().map(line).collect()
+        }
     }
 }
 

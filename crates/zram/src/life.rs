@@ -180,7 +180,7 @@ impl Zram {
     }
 
     /// Frees all and makes all settings the default ones. A call of [`show`](Self::show) or [`store`](Self::store)
-    /// that is under way ends first what it does.
+    /// that is under way ends first what it does, a job too: until then the device's memory and backing store stay.
     ///
     /// # Errors
     /// [`Error::Open`]: the device is open, or being made.

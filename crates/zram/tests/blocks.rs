@@ -6,7 +6,7 @@ mod support;
 use fastrand::Rng;
 use page::{RefuseNth, Request, Supply, page_size};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use support::data::data;
@@ -190,7 +190,19 @@ fn at_the_last_word(
     act: impl Fn(&Device) -> Result<(), Error>,
     refused: impl Fn(&Device, Error),
 ) {
-    let (block, mut refusals) = (4 * BLOCK, 0);
+    let refusals = AtomicUsize::new(0);
+    without_words(before, |device| {
+        if let Err(error) = act(device) {
+            refusals.fetch_add(1, Relaxed);
+            refused(device, error);
+        }
+    });
+    assert!(refusals.into_inner() > 0);
+}
+
+/// The same, whatever comes of it.
+fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
+    let block = 4 * BLOCK;
     for others in 0..100 {
         let spent = Arc::new(Spent::default());
         let supply = Some(spent.clone() as Arc<dyn Supply>);
@@ -202,14 +214,9 @@ fn at_the_last_word(
             device.write((2 * block + nth * BLOCK) as u64, &[7; BLOCK]).unwrap();
         }
         spent.0.store(true, Relaxed);
-        if let Err(error) = act(&device) {
-            refusals += 1;
-            refused(&device, error);
-        }
+        act(&device);
         device.check();
     }
-    println!("{refusals} refused");
-    assert!(refusals > 0);
 }
 
 fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
@@ -238,29 +245,61 @@ fn a_discard_frees_what_has_words_though_another_has_none() {
     );
 }
 
-/// Of a block that can't have a word for a pattern, those before the slot that the error names are written, and no others.
+/// The block is stored anew with it, in its own place: that needs no word (I6).
+#[test]
+fn an_overwrite_of_a_slot_in_its_block_needs_no_word() {
+    let (whole, words) = (half(&mut Rng::with_seed(15), 4 * BLOCK), AtomicUsize::new(0));
+    for part in [0..BLOCK, 100..300] {
+        without_words(
+            |device| device.write(0, &whole).unwrap(),
+            |device| {
+                let at = BLOCK + part.start;
+                let without = device.write(at as u64, &vec![0x41; part.len()]);
+                let mut expected = whole.clone();
+                expected[at..][..part.len()].fill(0x41);
+                assert_eq!(without, Ok(()));
+                assert!(slots_of(device, 4).concat() == expected);
+                words.fetch_add(usize::from(device.order_stats()[1].rewrites > 0), Relaxed);
+            },
+        );
+    }
+    assert!(words.into_inner() > 0, "there was a word for each");
+}
+
+/// Of a block that can't be written as one, as there is no room, or no word for its pattern, those slots are written that come
+/// before the one that the error names, and no others.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     let mut rng = Rng::with_seed(14);
     let old = half(&mut rng, 4 * BLOCK);
-    let mut new = half(&mut rng, 4 * BLOCK);
-    new[2 * BLOCK..3 * BLOCK].fill(0x55);
     for alone in [0, 2] {
+        let before = |device: &Device| {
+            device.write(0, &old).unwrap();
+            // These have words already.
+            for nth in 0..alone {
+                let at = nth * BLOCK;
+                device.write(at as u64, &old[at..][..BLOCK]).unwrap();
+            }
+        };
+        let patterned = |mut new: Vec<u8>| {
+            new[2 * BLOCK..3 * BLOCK].fill(0x55);
+            new
+        };
+        // Each fits where the old one is, so none needs room.
+        let new = patterned(half(&mut rng, 4 * BLOCK));
+        without_words(before, |device| {
+            assert_eq!(device.write(0, &new), Ok(()));
+            assert!(slots_of(device, 4).concat() == new);
+        });
+        // None does.
+        let new = patterned(noise(&mut rng, 4 * BLOCK));
         at_the_last_word(
-            |device| {
-                device.write(0, &old).unwrap();
-                // These have words already, and can be written.
-                for nth in 0..alone {
-                    let at = nth * BLOCK;
-                    device.write(at as u64, &old[at..][..BLOCK]).unwrap();
-                }
-            },
+            before,
             |device| device.write(0, &new),
             |device, error| {
                 let Error::OutOfMemory { slot: named, .. } = error else { panic!("{error}") };
-                assert_eq!(named, alone as u64);
                 for (nth, found) in slots_of(device, 4).iter().enumerate() {
-                    let expected = if nth < alone { &new } else { &old };
+                    let expected = if nth < named as usize { &new } else { &old };
                     assert!(found == &expected[nth * BLOCK..][..BLOCK], "slot {nth}");
                 }
             },

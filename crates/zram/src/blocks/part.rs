@@ -43,8 +43,9 @@ impl<E: BesideSlot> Request<'_, E> {
         let Some(word) = word.filter(|word| word.content() != Content::Inline(0)) else {
             return Ok(false);
         };
-        let slot_word = table.lock(part.slot, self.seconds)?;
-        if slot_word.content() != Content::Inline(0) {
+        // Where none can be made, the slot is in its block, and stays so.
+        let slot_word = table.lock(part.slot, self.seconds);
+        if slot_word.as_ref().is_ok_and(|word| word.content() != Content::Inline(0)) {
             return Ok(false);
         }
         let nth = part.slot - layout.first_slot(block);
@@ -59,13 +60,14 @@ impl<E: BesideSlot> Request<'_, E> {
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.shared.huge_size)?;
         self.share.of_blocks.count_write(false);
-        match put(table, self.share, (part.slot, slot_word), encoded, ACCESSED) {
+        let put = |word| put(table, self.share, (part.slot, word), encoded, ACCESSED);
+        match slot_word.and_then(put) {
             Ok(_) => {
                 self.share.changed_live([1, 0]);
                 self.settle(block, word, Settle::IfWorth);
                 Ok(true)
             }
-            // No room beside the block: it is stored anew with the slot, at its own place if it fits (I6).
+            // No room beside the block, or no word to say so: it is stored anew with the slot, at its own place if it fits (I6).
             Err(refused) => {
                 if Place::of_content(word.content()).is_some() {
                     return Err(refused.into());

@@ -266,16 +266,23 @@ impl Parts {
                 Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => {
                     drop(locked);
-                    let zspage = self.memory.create(class)?;
-                    Locked::new(self, class).insert(zspage);
-                    continue;
+                    match self.memory.create(class) {
+                        Ok(zspage) => {
+                            Locked::new(self, class).insert(zspage);
+                            continue;
+                        }
+                        // Who refuses what manages it may count ready pages too.
+                        Err(refused) => refused,
+                    }
                 }
-                Err(refused) => refused,
+                Err(refused) => match locked.take(owner, Search::Committed)? {
+                    Some(taken) => return Ok(taken),
+                    None => {
+                        drop(locked);
+                        refused
+                    }
+                },
             };
-            if let Some(taken) = locked.take(owner, Search::Committed)? {
-                return Ok(taken);
-            }
-            drop(locked);
             refusals += 1;
             let others_release = self.releases.load(Relaxed) > 0;
             let trimmed = self.trim_pages(TRIM) > 0;

@@ -3,9 +3,9 @@
 
 use fastrand::Rng;
 use page::{Request, Supply};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use zsmalloc::{
@@ -564,4 +564,38 @@ fn a_second_compactor_is_sent_away_at_once() {
         let bytes = stamped(index, 1000);
         assert_eq!(core.pin(index).content(), Content::Object { bytes: &bytes, mark: 0 });
     }
+}
+
+/// Refuses all as long as the pool has more pages than so many.
+#[derive(Default)]
+struct Tight {
+    pool: OnceLock<Weak<Pool>>,
+    most: AtomicUsize,
+}
+
+impl Supply for Tight {
+    fn grant(&self, _: Request) -> bool {
+        let pool = self.pool.get().and_then(Weak::upgrade);
+        pool.is_none_or(|pool| pool.pages().used() <= self.most.load(Relaxed))
+    }
+}
+
+/// Where all memory has a limit, ready pages go before a store fails: also where what manages a zspage is refused.
+#[test]
+fn ready_pages_go_before_a_store_is_refused() {
+    let tight = Arc::new(Tight::default());
+    tight.most.store(usize::MAX, Relaxed);
+    let mut config = config(Geometry::default());
+    config.pages.supply = Some(tight.clone());
+    let pool = Arc::new(Pool::new(config).unwrap());
+    tight.pool.set(Arc::downgrade(&pool)).unwrap();
+    let handles: Vec<_> = (0..6).map(|_| pool.store(&[1; 4000]).unwrap()).collect();
+    handles.into_iter().for_each(|handle| pool.free(handle).unwrap());
+    let ready = pool.pages().used();
+    assert!(ready > 0, "some pages are kept ready");
+    tight.most.store(ready - 1, Relaxed);
+    let kept = pool.store(&[2; 100]).unwrap();
+    assert!(pool.pages().used() < ready);
+    pool.free(kept).unwrap();
+    pool.check();
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 use zram::{BackingFile, Config, Device, Selection, Which, Zram};
@@ -98,7 +98,7 @@ impl ColdArgs {
 
     /// Checks that it can be saved where it is to be.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.save.as_deref().map_or(Ok(()), |path| OutFile::new(path).map(|_| ()))
+        self.save.as_deref().map(OutFile::new).transpose().map(|_| ())
     }
 
     /// Saves the device.
@@ -122,21 +122,20 @@ fn unless_interrupted<T>(
     interrupt: &Interrupt,
     job: impl FnOnce() -> Result<T, zram::Error>,
 ) -> Result<Result<T, zram::Error>, Error> {
-    let is_over = AtomicBool::new(false);
+    let (over, told) = mpsc::channel::<()>();
     let done = thread::scope(|scope| {
-        let watch = || {
-            while !is_over.load(Relaxed) {
+        let watch = move || {
+            while told.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 if interrupt.is_set() {
                     device.cancel_job();
                 }
-                thread::sleep(TICK);
             }
         };
         // Without it a second interrupt ends the process.
         let _ = thread::Builder::new().spawn_scoped(scope, watch);
-        let done = job();
-        is_over.store(true, Relaxed);
-        done
+        // It ends with the job, whatever becomes of that.
+        let _over = over;
+        job()
     });
     interrupt.check()?;
     Ok(done)

@@ -34,10 +34,6 @@ const GOODBYE: Duration = Duration::from_secs(3);
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
     args.save_on_exit.as_deref().map(OutFile::new).transpose()?;
-    if let Some(dir) = args.mount.as_deref().filter(|dir| dir.is_file()) {
-        let source = std::io::Error::from(Errno::NOTDIR);
-        return Err(Error::Mount { path: dir.to_owned(), source });
-    }
     // Threads have it of who starts them.
     if !is_io_flusher() && args.mount.is_some() {
         say!(

@@ -41,6 +41,10 @@ impl Mounted {
         mode: Mode,
         threads: usize,
     ) -> io::Result<Self> {
+        // The system would mount there, and nobody could go in.
+        if dir.is_file() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let has_ended = Arc::new(AtomicBool::new(false));
         let files = Files::new(zram, disk, mode, has_ended.clone());
         let mut config = Config::default();

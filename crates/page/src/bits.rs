@@ -1,7 +1,21 @@
 //! Bits in words of 64: bit n is bit `n % 64` of word `n / 64`.
 
-use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::ops::Range;
+
+/// The bits of a word, for who looks at what was done before [`publish`] set them.
+#[inline]
+pub(crate) fn seen(word: &AtomicU64) -> u64 {
+    word.load(Acquire)
+}
+
+/// Sets or clears a bit, after what it says is so; whether it was set.
+#[inline]
+pub(crate) fn publish(word: &AtomicU64, nth: u32, set: bool) -> bool {
+    let bit = 1 << nth;
+    let before = if set { word.fetch_or(bit, Release) } else { word.fetch_and(!bit, Release) };
+    before & bit != 0
+}
 
 /// The words that `range` lies in, by number, and its bits in each.
 #[inline]

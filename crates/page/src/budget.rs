@@ -4,6 +4,26 @@ use crate::Error;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+/// Pages that were taken, and go back when it is dropped.
+pub(crate) struct Taken<'b> {
+    budget: &'b Budget,
+    pages: usize,
+}
+
+impl Taken<'_> {
+    /// They stay taken.
+    #[inline]
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.budget.give(self.pages);
+    }
+}
+
 /// Counts pages in use against a limit that may change at any time.
 ///
 /// A limit set below what is in use takes nothing away; it refuses more until enough was given back. What
@@ -126,6 +146,13 @@ impl Budget {
             }
             Err(used) => Err(Error::Limit { limit, used, wanted: pages }),
         }
+    }
+
+    /// As [`take`](Self::take), to be given back unless it is kept.
+    #[inline]
+    pub(crate) fn try_take(&self, pages: usize) -> Result<Taken<'_>, Error> {
+        self.take(pages)?;
+        Ok(Taken { budget: self, pages })
     }
 
     /// Gives back `pages` that were taken.

@@ -14,6 +14,7 @@
 //! zeros are as good.
 #![allow(unsafe_code)]
 
+use crate::bits;
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::table::Table;
@@ -91,15 +92,13 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     fn word(&self, word: u32) -> u64 {
-        self.used.get(word).map_or(0, |bits| bits.load(Relaxed))
+        self.used.get(word).map_or(0, bits::seen)
     }
 
     fn set_used(&self, id: ExtentId, used: bool) {
-        let bit = 1 << (id.index() % 64);
         if let Some(word) = self.used.get(id.index() / 64) {
-            let before =
-                if used { word.fetch_or(bit, Relaxed) } else { word.fetch_and(!bit, Relaxed) };
-            debug_assert_eq!(before & bit == 0, used, "{id:?}");
+            let before = bits::publish(word, id.index() % 64, used);
+            debug_assert_ne!(before, used, "{id:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Extents: runs of consecutive pages with a descriptor.
 
 use crate::page_shift;
-use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::num::NonZeroU32;
 
 /// The number of an extent within its space.
@@ -34,19 +34,38 @@ impl ExtentId {
 #[derive(Debug)]
 pub struct Extent<D> {
     /// First page, counted in the space's offsets.
-    pub(crate) first: AtomicU32,
-    /// Number of pages; 0 while the extent is free.
-    pub(crate) pages: AtomicU32,
+    first: AtomicU32,
+    /// Number of pages; 0 while the extent is free. Stored last, read first.
+    pages: AtomicU32,
     /// Owner's number, set when the extent is made.
-    pub(crate) tag: AtomicU32,
+    tag: AtomicU32,
     /// What the owner keeps about the extent, such as which of its pages are committed. At first zeros,
     /// or what the last owner left.
     pub data: D,
 }
 
-const _: () = assert!(size_of::<Extent<()>>() == 12);
+const _: () = assert!(cfg!(all(test, loom)) || size_of::<Extent<()>>() == 12);
 
 impl<D> Extent<D> {
+    /// As a table's memory is, which is zeros.
+    #[cfg(all(test, loom))]
+    pub(crate) fn unused(data: D) -> Self {
+        let [first, pages, tag] = std::array::from_fn(|_| AtomicU32::new(0));
+        Extent { first, pages, tag, data }
+    }
+
+    /// Makes it an extent, under the space's lock.
+    pub(crate) fn begin(&self, first: u32, pages: u32, tag: u32) {
+        self.first.store(first, Relaxed);
+        self.tag.store(tag, Relaxed);
+        self.pages.store(pages, Release);
+    }
+
+    /// Makes it a free one, under the space's lock; its first page, and how many it had.
+    pub(crate) fn end(&self) -> (u32, u32) {
+        (self.first.load(Relaxed), self.pages.swap(0, Relaxed))
+    }
+
     /// Offset of the extent's first byte.
     pub fn start(&self) -> u64 {
         (self.first.load(Relaxed) as u64) << page_shift()

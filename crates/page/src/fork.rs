@@ -8,9 +8,12 @@
 //! without its guard only when `hold` took it and forgot the guard, which the flag beside it says.
 #![allow(unsafe_code)]
 
+use crate::Error;
 use rustix_futex_sync as futex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Once, Weak};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Weak};
 
 /// A mutex that can be held over a fork: one futex word, which knows no owner and keeps no list of waiters
 /// that the child would lack.
@@ -85,14 +88,43 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { members: Vec::new(), he
 /// Held from before a fork to after it: one thread forks at a time, or two would wait for what the other holds.
 static FORKING: Mutex<()> = Mutex::new(());
 
-/// Has `member` held over every fork, as long as it lives.
-pub fn register(member: Weak<dyn Forks>) {
-    static HANDLERS: Once = Once::new();
-    HANDLERS.call_once(|| {
+/// Forks that lie between this process and the first that asked.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// A number that is another one in each child than it was in the process it was forked from. What was made under
+/// another one than that of now came over a fork: locks may be held by threads that are not here, and memory may be
+/// the parent's alone.
+#[inline]
+pub fn generation() -> u32 {
+    GENERATION.load(Relaxed)
+}
+
+/// Has [`generation`] count from now on.
+///
+/// # Errors
+/// [`Error::Forks`]; the next call tries again.
+pub fn watch() -> Result<(), Error> {
+    static ARE_WATCHED: AtomicBool = AtomicBool::new(false);
+    static WATCHING: Mutex<()> = Mutex::new(());
+    if ARE_WATCHED.load(Acquire) {
+        return Ok(());
+    }
+    let _one = WATCHING.lock();
+    if !ARE_WATCHED.load(Relaxed) {
         // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork wants them,
-        // and stay for the life of the process. It fails only without memory; then forks go unheld.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-    });
+        // and stay for the life of the process.
+        let failed = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+        if failed != 0 {
+            return Err(Error::Forks);
+        }
+        ARE_WATCHED.store(true, Release);
+    }
+    Ok(())
+}
+
+/// Has `member` held over every fork, as long as it lives; not where [`watch`] fails, which its owner may ask before.
+pub fn register(member: Weak<dyn Forks>) {
+    let _unwatched = watch();
     let mut registry = REGISTRY.lock();
     registry.members.retain(|member| member.strong_count() > 0);
     registry.members.push(member);
@@ -112,6 +144,8 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    // There is no other thread yet.
+    GENERATION.store(generation().wrapping_add(1), Relaxed);
     after(|member| member.let_go_in_child());
 }
 

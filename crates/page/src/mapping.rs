@@ -4,11 +4,18 @@
 //! A [`Mapping`] owns the address range it made and nothing else; every call below is confined to that
 //! range. Memory of a private anonymous mapping reads as zero until written, so any type for which zero
 //! bytes are valid may lie in it.
+//!
+//! The system refuses to unmap a range amid a larger mapping (neighbours of the same kind are one to it) while the
+//! process has all the mappings it may have. A range is then not forgotten: its memory is given back, and it is
+//! unmapped later ([`stuck`](crate::stuck)).
 #![allow(unsafe_code)]
 
+use crate::stuck;
 use crate::supply::{Request, Supply};
 use crate::{Error, page_size};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// An owned range of private anonymous memory, unmapped on drop. Only touched pages cost memory.
@@ -42,35 +49,50 @@ impl Mapping {
         debug_assert!(skip <= slack);
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
         let base = unsafe { whole.add(skip) };
-        unmap(whole, skip);
+        drop(Mapping { base: whole, len: skip });
         // SAFETY: `skip + len <= len + slack`: one past the part that is kept.
-        unmap(unsafe { base.add(len) }, slack - skip);
-        // SAFETY: [base, base + len) was mapped above and is not shared yet. The advice only keeps
-        // huge pages away: they are not given back in parts. Systems without them answer EINVAL.
-        let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxNoHugepage) };
-        Ok(Mapping { base, len })
+        drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
+        let mapping = Mapping { base, len };
+        // Huge pages are not given back in parts.
+        // SAFETY: no byte changes.
+        unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
+        Ok(mapping)
+    }
+
+    /// Gives the range back to the system; or, where that refuses, it stays as it is.
+    pub(crate) fn unmap(self) -> Result<(), Self> {
+        let mapping = ManuallyDrop::new(self);
+        match unmap(mapping.base, mapping.len) {
+            true => Ok(()),
+            false => Err(ManuallyDrop::into_inner(mapping)),
+        }
     }
 
     /// Leaves it out of core dumps.
-    pub(crate) fn keep_from_dumps(&self) {
-        // SAFETY: as in `advise`: no byte changes.
+    pub(crate) fn keep_from_dumps(&self) -> Result<(), Error> {
+        // SAFETY: no byte changes.
         unsafe { self.advise(Advice::LinuxDontDump) }
     }
 
-    /// Leaves it out of children: after a fork they have nothing there.
-    pub(crate) fn keep_from_children(&self) {
-        // SAFETY: as in `advise`: no byte changes here, and a child has no mapping to look at.
-        unsafe { self.advise(Advice::LinuxDontFork) }
+    /// Leaves its pages out of children: they have zeros there. The addresses stay the mapping's in a child too, so
+    /// nothing of the child's own comes to lie there.
+    pub(crate) fn keep_from_children(&self) -> Result<(), Error> {
+        // SAFETY: no byte changes here, and zeros are as good as fresh memory there.
+        unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Advises all of it: parts would be mappings of their own, of which there can be 65,530.
+    /// Advises all of it: parts would be mappings of their own, of which there can be 65,530. So there may be one too many
+    /// even so, where neighbours are one mapping to the system: that is refused as a mapping would be.
     ///
     /// # Safety
     /// The advice changes no byte.
-    unsafe fn advise(&self, advice: Advice) {
-        // SAFETY: the range is a live mapping, this one's; the caller speaks for the advice. A system that does
-        // not know it goes on without.
-        let _ = unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) };
+    unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
+        // SAFETY: the range is a live mapping, this one's; the caller speaks for the advice.
+        match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
+            // A system that does not know it goes on without.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(_) => Err(Error::Mapping { bytes: self.len }),
+        }
     }
 
     /// Takes over a mapping that was forgotten.
@@ -156,7 +178,12 @@ unsafe fn advise_all(pieces: &[Piece], advice: libc::c_int) -> bool {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        unmap(self.base, self.len);
+        stuck::retry();
+        if !unmap(self.base, self.len) {
+            // SAFETY: the range is this mapping's, and no one uses it any more.
+            unsafe { release_at(self.base, self.len) };
+            stuck::add(self.base, self.len);
+        }
     }
 }
 
@@ -169,13 +196,18 @@ fn map(len: usize) -> Option<NonNull<u8>> {
     NonNull::new(address.ok()?.cast())
 }
 
-fn unmap(start: NonNull<u8>, len: usize) {
-    if len > 0 {
-        // SAFETY: called only with parts of a range that `map` returned, before anyone else knows of
-        // them (`reserve`) or after the owner is gone (`drop`).
-        let result = unsafe { munmap(start.as_ptr().cast(), len) };
-        debug_assert!(result.is_ok(), "munmap of an owned range: {result:?}");
-    }
+/// Unmaps a range that [`stuck::add`] was given; whether the system took it.
+///
+/// # Safety
+/// `start` and `len` are those of such a range, once.
+pub(crate) unsafe fn unmap_again(start: NonNull<u8>, len: usize) -> bool {
+    unmap(start, len)
+}
+
+/// Whether the system took the range back.
+fn unmap(start: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: called only with ranges that `map` returned, or parts of them, whose owner is giving them up.
+    len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 
 #[cfg(test)]

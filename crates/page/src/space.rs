@@ -13,7 +13,7 @@
 use crate::descriptors::Descriptors;
 use crate::mapping::{Mapping, Piece, populate_all_at, release_all_at, release_at};
 use crate::supply::{Request, Supply};
-use crate::sync::{Mutex, Ordering::Relaxed, Ordering::Release};
+use crate::sync::Mutex;
 use crate::unit::{UNIT_BYTES, unit_pages};
 use crate::units::Units;
 use crate::zeroed::Zeroed;
@@ -26,8 +26,9 @@ use std::sync::Arc;
 /// Offsets of a space are below 2 to this power: 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
 
-/// The smallest segment that is tried when the system refuses larger ones.
-const SEGMENT_BYTES_MIN: usize = 1 << 20;
+/// The smallest segment that is tried when the system refuses larger ones, where the extent needs no larger one.
+/// (In tests here it is small beside the longest extent, as it is where pages are larger.)
+const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 /// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
 const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
@@ -50,7 +51,8 @@ pub struct Config {
     pub quick: bool,
     /// Whether segments are part of core dumps.
     pub in_dumps: bool,
-    /// Whether children have the segments too, after a fork; see [`Space::left_behind`].
+    /// Whether children have the pages too, after a fork. If not they have zeros there, and whoever needs what was
+    /// stored is to be refused: see [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
 }
 
@@ -157,33 +159,31 @@ impl<D: Zeroed> Space<D> {
         let first = match self.units.take(pages, id.to_raw()) {
             Some(first) => first,
             None => {
-                self.grow(&mut state)?;
+                self.grow(&mut state, pages)?;
                 self.units.take(pages, id.to_raw()).ok_or(Error::Exhausted)?
             }
         };
+        self.extent(id).begin(first, pages, tag);
+        // After that: who finds it among the live ones reads what it is.
         self.extents.take(id);
-        let extent = self.extent(id);
-        extent.first.store(first, Relaxed);
-        extent.tag.store(tag, Relaxed);
-        extent.pages.store(pages, Release);
         Ok(id)
     }
 
     /// Gives an extent back; all its pages were released.
     pub fn free(&self, id: ExtentId) {
         let mut state = self.state.lock();
-        let extent = self.extent(id);
-        let pages = extent.pages.swap(0, Relaxed);
-        if let Some(unused) = self.units.give(extent.first.load(Relaxed), pages) {
+        let (first, pages) = self.extent(id).end();
+        if let Some(unused) = self.units.give(first, pages) {
             self.shrink(&mut state, unused);
         }
         self.extents.give(id);
     }
 
-    /// Reserves one more segment, smaller ones after a refusal.
-    fn grow(&self, state: &mut State) -> Result<(), Error> {
-        let least = SEGMENT_BYTES_MIN.max(self.units.granule_bytes());
-        let mut bytes = state.segment_bytes;
+    /// Reserves one more segment, in which an extent of `pages` pages has room; smaller ones after a refusal.
+    fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
+        let extent = self.units.granules(pages) as usize * self.units.granule_bytes();
+        let least = SEGMENT_BYTES_MIN.max(extent.next_power_of_two());
+        let mut bytes = state.segment_bytes.max(least);
         let mapping = loop {
             match Mapping::reserve(bytes, bytes.min(UNIT_BYTES), self.supply()) {
                 Ok(mapping) => break mapping,
@@ -192,10 +192,10 @@ impl<D: Zeroed> Space<D> {
             }
         };
         if !self.in_dumps {
-            mapping.keep_from_dumps();
+            mapping.keep_from_dumps()?;
         }
         if !self.in_children {
-            mapping.keep_from_children();
+            mapping.keep_from_children()?;
         }
         let units = self.units.attach(&mapping, self.supply())?;
         state.segment_bytes = (bytes * 2).clamp(UNIT_BYTES, SEGMENT_BYTES_MAX);
@@ -204,15 +204,22 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Unmaps the segment of the unit `number` if it is all unused and another one is too, so that a
-    /// pool at the edge of a segment does not map and unmap it over and over.
+    /// pool at the edge of a segment does not map and unmap it over and over. Where the system refuses that, it stays as
+    /// it was, and is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
         let unused = |segment: &Segment| self.units.are_unused(segment.units.clone());
         let emptied = state.segments.iter().position(|segment| segment.units.contains(&number));
         let spare = state.segments.iter().filter(|segment| unused(segment)).count() > 1;
         if let Some(at) = emptied.filter(|&at| spare && unused(&state.segments[at])) {
-            let segment = state.segments.swap_remove(at);
-            self.units.detach(segment.units.clone());
-            state.segment_bytes = state.segment_bytes.min(segment.mapping.len());
+            let Segment { mapping, units } = state.segments.swap_remove(at);
+            let bytes = mapping.len();
+            match mapping.unmap() {
+                Ok(()) => {
+                    self.units.detach(units);
+                    state.segment_bytes = state.segment_bytes.min(bytes);
+                }
+                Err(mapping) => state.segments.push(Segment { mapping, units }),
+            }
         }
     }
 
@@ -227,7 +234,8 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// The extents there are, lowest number first.
+    /// The extents there are, lowest number first. Each is what it is said to be when it is come to; where others make
+    /// and free extents, it may be gone, or another one, when it is looked at.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.extents.live()
     }
@@ -299,12 +307,13 @@ impl<D: Zeroed> Space<D> {
         if wanted == 0 {
             return Ok(());
         }
-        self.budget.take(wanted)?;
         // Counted first: of two who ask at once, one at least sees the other's pages.
+        let taken = self.budget.try_take(wanted)?;
+        // It is others' code: if it panics, what was taken goes back.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
-            self.budget.give(wanted);
             return Err(Error::Refused { pages: wanted });
         }
+        taken.keep();
         Ok(())
     }
 
@@ -392,16 +401,9 @@ impl<D: Zeroed> Space<D> {
         self.state.let_go();
     }
 
-    /// Whether children have the segments too, after a fork.
+    /// Whether children have the pages too, after a fork.
     pub fn is_in_children(&self) -> bool {
         self.in_children
-    }
-
-    /// To be called in a child that has no segments, before it maps any memory: what lies there later is not this
-    /// space's, and no extent may be looked into any more.
-    pub fn left_behind(&self) {
-        let mut state = self.state.lock();
-        state.segments.drain(..).for_each(|segment| std::mem::forget(segment.mapping));
     }
 
     /// Makes the count of committed pages what the owners found: in a child, a lost thread may have died
@@ -433,5 +435,61 @@ impl<D: Zeroed> Space<D> {
         let address = self.pointer(extent.start()).addr().get();
         let by_address = self.offset_of(address);
         assert!(by_address.is_none_or(|found| found == extent.start()), "{by_address:?} of {id:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refuses segments above a size.
+    struct Refuse(usize);
+
+    impl Supply for Refuse {
+        fn grant(&self, request: Request) -> bool {
+            !matches!(request, Request::Map { bytes } if bytes > self.0)
+        }
+    }
+
+    /// A segment that is granted though the extent has no room in it would stay, one more for each attempt.
+    #[test]
+    fn no_segment_is_made_that_is_too_small_for_the_extent() {
+        for granule in [1, 16] {
+            let supply: Arc<dyn Supply> = Arc::new(Refuse(1 << 17));
+            let config = Config { supply: Some(supply), granule, ..Config::default() };
+            let space = Space::<()>::new(config).unwrap();
+            let fits = (1 << 17) / crate::page_size() as u32;
+            let segments = || space.state.lock().segments.len();
+            for _ in 0..10 {
+                let refused = space.alloc(fits + 1, 0).unwrap_err();
+                assert_eq!(refused, Error::Mapping { bytes: 1 << 18 });
+                assert_eq!(segments(), 0);
+            }
+            let id = space.alloc(fits, 0).unwrap();
+            assert_eq!(segments(), 1);
+            assert!(space.alloc(fits + 1, 0).is_err());
+            assert_eq!(segments(), 1);
+            space.free(id);
+            space.check();
+        }
+    }
+
+    #[test]
+    fn a_supply_that_panics_takes_nothing() {
+        struct Panics;
+        impl Supply for Panics {
+            fn grant(&self, request: Request) -> bool {
+                assert!(!matches!(request, Request::Commit { pages: 3 }), "three");
+                true
+            }
+        }
+        let config = Config { supply: Some(Arc::new(Panics)), ..Config::default() };
+        let space = Space::<()>::new(config).unwrap();
+        let charge = |pages| {
+            let charge = std::panic::AssertUnwindSafe(|| space.charge(pages));
+            std::panic::catch_unwind(charge).is_ok()
+        };
+        assert_eq!((charge(2), charge(3), charge(1)), (true, false, true));
+        assert_eq!(space.budget().used(), 3);
     }
 }

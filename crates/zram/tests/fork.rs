@@ -144,10 +144,10 @@ fn segments_are_in_dumps_and_children_as_asked() {
     in_child(|| {
         for (dump, fork) in [(false, Fork::Copy), (true, Fork::Leave), (true, Fork::Copy)] {
             let config = Config { dump, fork, ..Config::new(1 << 20).unwrap() };
-            let before = (mappings_with("dd"), mappings_with("dc"));
+            let before = (mappings_with("dd"), mappings_with("wf"));
             let device = Device::new(config).unwrap();
             device.write(0, &block(1)).unwrap();
-            let added = (mappings_with("dd") - before.0, mappings_with("dc") - before.1);
+            let added = (mappings_with("dd") - before.0, mappings_with("wf") - before.1);
             assert_eq!(added, (usize::from(!dump), usize::from(fork == Fork::Leave)));
         }
     });

@@ -72,7 +72,9 @@ impl<O: Owner + Send + 'static> Core<O> {
             let mut quiet = 0;
             while quiet < QUIET_TICKS {
                 let Some(core) = weak.upgrade() else { return };
-                core.whole();
+                if core.whole().is_err() {
+                    return;
+                }
                 quiet = if core.parts().ease_and_fetch() { 0 } else { quiet + 1 };
                 drop(core);
                 if worker.rest(TICK * (1 << quiet)) {

@@ -100,9 +100,9 @@ impl<O: Owner + Send + 'static> Core<O> {
 
     /// Compacts every class that is worth it, a little at a time; objects moved.
     fn pass(&self, worker: &Worker, next: Next) -> usize {
-        self.whole();
         let parts = self.parts();
-        let Some(alone) = Compacting::begin(parts) else { return 0 };
+        let alone = self.whole().ok().and_then(|()| Compacting::begin(parts));
+        let Some(alone) = alone else { return 0 };
         if next == Next::Finish || parts.is_plan_too_large() {
             parts.plan_anew(Purpose::Compaction);
         }

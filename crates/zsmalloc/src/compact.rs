@@ -39,6 +39,9 @@ pub struct CompactionStat {
     pub cpu: Duration,
     /// How often the set of open classes was chosen anew, whoever did.
     pub plans: u64,
+    /// Background threads that ended by a panic, those that fetch pages too. Another is started when there is something
+    /// to do, a second later, and each time twice as late, up to a minute.
+    pub panics: u64,
 }
 
 /// The same, as it is counted.
@@ -61,6 +64,7 @@ impl Counters {
             freed_pages: self.freed_pages.load(Relaxed).saturating_sub(spent),
             cpu: Duration::from_nanos(self.cpu_nanoseconds.load(Relaxed)),
             plans: self.plans.load(Relaxed),
+            panics: 0,
         }
     }
 }
@@ -179,9 +183,9 @@ impl<O: Owner> Core<O> {
 
     /// Moves objects together until so many pages were gained.
     fn shrink_until(&self, wanted: usize) -> Done {
-        self.whole();
         let parts = self.parts();
-        let Some(alone) = Compacting::begin(parts) else { return Done::default() };
+        let alone = self.whole().ok().and_then(|()| Compacting::begin(parts));
+        let Some(alone) = alone else { return Done::default() };
         parts.plan_anew(Purpose::Compaction);
         // Who wants so many pages gets them by packing alone: to refine takes pages at first.
         let grown = parts.has_grown().filter(|_| wanted == usize::MAX);
@@ -319,6 +323,7 @@ impl<O: Owner> Core<O> {
 
     /// What compaction has done so far, and what it took.
     pub fn compaction_stat(&self) -> CompactionStat {
-        self.parts().compaction.read()
+        let Parts { compaction, compactor, fetcher, .. } = self.parts();
+        CompactionStat { panics: compactor.panics() + fetcher.panics(), ..compaction.read() }
     }
 }

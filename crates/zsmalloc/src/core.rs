@@ -124,8 +124,12 @@ impl<O: Owner> Core<O> {
     /// Locks word `index` for reading. What it holds stays and does not change until the pin is dropped. A word
     /// has six pins at most at a time: whoever wants another waits. One that holds nothing may not exist, and so
     /// not be locked: it may be given something meanwhile.
+    ///
+    /// # Panics
+    /// In a child that is [left behind](Self::is_left_behind).
     pub fn pin(&self, index: u32) -> Pin<'_, O::Beside> {
-        self.pin_if(index, |_| true)
+        self.expect_whole();
+        self.pinned(index, |_| true)
     }
 
     /// As [`pin`](Self::pin), but a word that holds nothing where `admits` says no of what lies beside it:
@@ -134,8 +138,12 @@ impl<O: Owner> Core<O> {
         &self,
         index: u32,
         admits: impl Fn(&O::Beside) -> bool,
-    ) -> Pin<'_, O::Beside> {
-        self.whole();
+    ) -> Result<Pin<'_, O::Beside>, Error> {
+        self.whole()?;
+        Ok(self.pinned(index, admits))
+    }
+
+    fn pinned(&self, index: u32, admits: impl Fn(&O::Beside) -> bool) -> Pin<'_, O::Beside> {
         let word = self.owner.words().lock_shared(index, admits);
         let value = word.as_ref().map_or(Value::EMPTY, Shared::value);
         let memory = &self.parts.memory;
@@ -145,7 +153,9 @@ impl<O: Owner> Core<O> {
 
     /// Has the processor fetch what word `index` holds, which is to be overwritten soon, while something else is done.
     pub fn prefetch(&self, index: u32) {
-        self.whole();
+        if self.whole().is_err() {
+            return;
+        }
         let value = self.owner.words().with(index, |word, _| word.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
             self.parts.prefetch(place.offset, place.len);
@@ -153,15 +163,22 @@ impl<O: Owner> Core<O> {
     }
 
     /// Locks word `index` for a change.
+    ///
+    /// # Errors
+    /// There is no such word, no memory for it, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<Exclusive<'_, O::Beside>, Error> {
-        self.whole();
+        self.whole()?;
         self.owner.check_index(index)?;
         Ok(self.exclusive(index, self.owner.words().lock_or_make(index)?))
     }
 
     /// As [`lock`](Self::lock), but `None` for a word that is not there and so holds nothing.
+    ///
+    /// # Panics
+    /// In a child that is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<Exclusive<'_, O::Beside>> {
-        self.lock_if(index, |_| true)
+        self.expect_whole();
+        Some(self.exclusive(index, self.owner.words().lock_exclusive(index, |_| true)?))
     }
 
     /// As [`lock_existing`](Self::lock_existing), with `admits` as in [`pin_if`](Self::pin_if).
@@ -169,9 +186,10 @@ impl<O: Owner> Core<O> {
         &self,
         index: u32,
         admits: impl Fn(&O::Beside) -> bool,
-    ) -> Option<Exclusive<'_, O::Beside>> {
-        self.whole();
-        Some(self.exclusive(index, self.owner.words().lock_exclusive(index, admits)?))
+    ) -> Result<Option<Exclusive<'_, O::Beside>>, Error> {
+        self.whole()?;
+        let word = self.owner.words().lock_exclusive(index, admits);
+        Ok(word.map(|word| self.exclusive(index, word)))
     }
 
     pub(crate) fn exclusive<'p>(
@@ -185,8 +203,10 @@ impl<O: Owner> Core<O> {
     /// Gives back the memory of words that hold nothing any more, if enough do; bytes. `go_on` is asked now and
     /// then. Does nothing while another thread does it.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
-        self.whole();
-        self.owner.words().tidy(go_on)
+        match self.whole() {
+            Ok(()) => self.owner.words().tidy(go_on),
+            Err(_) => 0,
+        }
     }
 
     /// Reads that had to wait since a word was being changed.
@@ -195,14 +215,17 @@ impl<O: Owner> Core<O> {
     }
 
     /// Stores `bytes` for word `index`, which does not name them yet: see [`Exclusive::replace`].
+    ///
+    /// # Errors
+    /// There is no memory or no class for them, or [`Error::LeftBehind`].
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<Staged<'_>, Error> {
-        self.whole();
+        self.whole()?;
         Staged::new(&self.parts, index, bytes)
     }
 
     /// The count of the pool's pages (`mem_used`) and its limit.
     pub fn pages(&self) -> &Budget {
-        self.whole();
+        self.mended();
         self.parts.memory.space.budget()
     }
 
@@ -225,14 +248,16 @@ impl<O: Owner> Core<O> {
 
     /// Gives back the pages that are kept ready for the next objects; how many.
     pub fn trim(&self) -> usize {
-        self.whole();
+        if self.whole().is_err() {
+            return 0;
+        }
         let alone = Alone::wait(&self.parts.tending);
         self.parts.trim_all(&alone)
     }
 
     /// Statistics per class.
     pub fn classes(&self) -> Classes {
-        self.whole();
+        self.mended();
         let table = self.parts.table();
         let shapes = table.classes().iter().zip(&self.parts.classes);
         Classes::new(
@@ -241,9 +266,11 @@ impl<O: Owner> Core<O> {
     }
 
     /// Asserts the state of every class, zspage and word. No other caller may use the pool meanwhile;
-    /// compaction is waited for, and kept away.
+    /// compaction is waited for, and kept away. In a child that is left behind there is nothing to assert.
     pub fn check(&self) {
-        self.whole();
+        if self.whole().is_err() {
+            return;
+        }
         let _no_compaction = Alone::wait(&self.parts.compacting);
         let _no_fetch = Alone::wait(&self.parts.tending);
         self.check_still();
@@ -285,8 +312,13 @@ pub struct Pin<'p, E = ()> {
 
 impl<E> Pin<'_, E> {
     /// What the word holds.
+    ///
+    /// # Panics
+    /// In a child of the process that pinned it, as [`beside`](Self::beside). There a pin can only be dropped, which
+    /// does nothing.
     #[inline]
     pub fn content(&self) -> Content<'_> {
+        self.word.iter().for_each(Shared::expect_here);
         match &self.held {
             Ok((object, mark)) => Content::Object { bytes: object.bytes(), mark: *mark },
             Err(payload) => Content::Inline(*payload),

@@ -8,6 +8,7 @@ use crate::class::Class;
 use crate::core::{Content, Old};
 use crate::locked::Locked;
 use crate::parts::Parts;
+use crate::since::Since;
 use crate::word::{PAYLOAD_BITS, Place, Value};
 use crate::words::{Beside, Held};
 
@@ -18,19 +19,23 @@ pub struct Staged<'p> {
     index: u32,
     offset: u64,
     len: usize,
+    since: Since,
 }
 
 impl<'p> Staged<'p> {
     pub(crate) fn new(parts: &'p Parts, index: u32, bytes: &[u8]) -> Result<Self, Error> {
         let offset = parts.alloc(bytes.len(), index)?;
         parts.memory.write(offset, bytes);
-        Ok(Staged { parts, index, offset, len: bytes.len() })
+        Ok(Staged { parts, index, offset, len: bytes.len(), since: Since::now() })
     }
 }
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        self.parts.free(self.offset, self.len);
+        // A child frees what no word names.
+        if !self.since.is_over() {
+            self.parts.free(self.offset, self.len);
+        }
     }
 }
 
@@ -75,6 +80,7 @@ impl<'p, E: Beside> Exclusive<'p, E> {
 
     /// Stores `bytes` for this word, which does not name them yet.
     pub fn stage(&self, bytes: &[u8]) -> Result<Staged<'p>, Error> {
+        self.word.expect_here();
         Staged::new(self.parts, self.index, bytes)
     }
 
@@ -125,6 +131,8 @@ impl<'p, E: Beside> Exclusive<'p, E> {
     pub fn replace(self, staged: Staged<'p>, mark: u8) -> Old {
         let ours = std::ptr::eq(staged.parts, self.parts) && staged.index == self.index;
         assert!(ours, "an object staged for word {} is given to word {}", staged.index, self.index);
+        staged.since.expect_here();
+        self.word.expect_here();
         let place = Place { offset: staged.offset, len: staged.len, mark };
         std::mem::forget(staged);
         self.finish(Value::object(place))
@@ -156,13 +164,14 @@ impl<'p, E: Beside> Exclusive<'p, E> {
 
     /// Puts `bytes`, which fit there, in the place of the object the word holds, and unlocks it.
     fn put(self, place: Place, class: &Class, bytes: &[u8], mark: u8) -> Old {
-        // A mover copies under the class's lock what it found whole.
+        self.parts.changed_len(Some(place.len), Some(bytes.len()));
+        // A mover copies under the class's lock what it found whole. A fork takes it too: in the child the word says
+        // how long the bytes are that are there.
         let locked = Locked::new(self.parts, class);
         self.parts.memory.write(place.offset, bytes);
-        drop(locked);
-        self.parts.changed_len(Some(place.len), Some(bytes.len()));
         let new = Place { offset: place.offset, len: bytes.len(), mark };
         self.word.unlock(Value::object(new));
+        drop(locked);
         Old::Object { len: place.len, mark: place.mark }
     }
 

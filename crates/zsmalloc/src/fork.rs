@@ -5,18 +5,20 @@
 //! taken for nothing yet. The child has none of those threads, so it frees such objects, unlocks all words,
 //! and makes lists and counts anew. (A body that was taken and not yet given to a zspage stays lost.)
 //!
-//! The thread that forks has no pin and no lock of the pool.
+//! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it has pinned, locked
+//! or staged holds nothing in the child (`Since`), where it can only be dropped.
 //!
 //! A pool whose pages are not `in_children` has no object in a child. Nothing is mended then: counts stay as they
-//! were, and the owner of the pool sees to it that no object is asked for.
+//! were, every request is refused, and nothing is waited for that a lost thread had begun. It knows that by itself,
+//! from the generation of the process that made it, whoever holds it over forks.
 
 use crate::class::ClassState;
 use crate::locked::Locked;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Body;
-use crate::{Core, Owner};
+use crate::{Core, Error, Owner};
 use page::ExtentId;
-use page::fork::Forks;
+use page::fork::{Forks, generation};
 
 impl<O: Owner + Send> Forks for Core<O> {
     fn hold(&self) {
@@ -46,12 +48,6 @@ impl<O: Owner + Send> Forks for Core<O> {
         let parts = self.parts();
         parts.compactor.forget_thread();
         parts.fetcher.forget_thread();
-        let space = &parts.memory.space;
-        if space.is_in_children() {
-            parts.lost_threads.store(true, Release);
-        } else {
-            space.left_behind();
-        }
     }
 }
 
@@ -61,18 +57,53 @@ impl<O: Owner> Core<O> {
         self.parts().memory.space.is_in_children()
     }
 
-    /// The first use in a child mends what lost threads left. Everything that looks at the pool begins here.
-    pub(crate) fn whole(&self) {
-        if self.parts().lost_threads.load(Acquire) {
-            self.mend();
+    /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses everything.
+    pub fn is_left_behind(&self) -> bool {
+        self.came_over() && !self.is_in_children()
+    }
+
+    /// Whether this is a child of the process that made or mended the pool.
+    #[inline]
+    fn came_over(&self) -> bool {
+        self.parts().generation.load(Acquire) != generation()
+    }
+
+    /// The first use in a child mends what lost threads left. Everything that uses the pool begins here.
+    ///
+    /// # Errors
+    /// [`Error::LeftBehind`]
+    #[inline]
+    pub(crate) fn whole(&self) -> Result<(), Error> {
+        if self.came_over() { self.come_over() } else { Ok(()) }
+    }
+
+    /// The same for those that have no error to return.
+    #[inline]
+    pub(crate) fn expect_whole(&self) {
+        if let Err(error) = self.whole() {
+            panic!("{error}");
         }
     }
 
+    /// The same for figures: where the pool is left behind, they are as they were.
+    #[inline]
+    pub(crate) fn mended(&self) {
+        let _left_behind = self.whole();
+    }
+
     #[cold]
+    fn come_over(&self) -> Result<(), Error> {
+        if !self.is_in_children() {
+            return Err(Error::LeftBehind);
+        }
+        self.mend();
+        Ok(())
+    }
+
     fn mend(&self) {
         let parts = self.parts();
         let _one = parts.mending.lock();
-        if !parts.lost_threads.load(Acquire) {
+        if !self.came_over() {
             return;
         }
         parts.memory.mend_arena();
@@ -96,7 +127,7 @@ impl<O: Owner> Core<O> {
         for class in &parts.classes {
             Locked::new(parts, class).release_unused();
         }
-        parts.lost_threads.store(false, Release);
+        parts.generation.store(generation(), Release);
     }
 
     /// Length of the object at `offset`, if word `index` names it.
@@ -111,7 +142,7 @@ impl Locked<'_> {
     fn mend(mut self, id: ExtentId, len_named: impl Fn(u32, u64) -> Option<usize>) {
         let (parts, class) = (self.parts(), self.class());
         let extent = parts.memory.space.extent(id);
-        if extent.data.load(Relaxed).is_null() {
+        if !extent.data.is_attached() {
             // Made or destroyed but for one step; it has no pages.
             return parts.memory.space.free(id);
         }

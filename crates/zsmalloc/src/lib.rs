@@ -36,6 +36,7 @@ mod plan;
 mod pool;
 mod readers;
 mod ready;
+mod since;
 mod slots;
 mod stat;
 mod sync;

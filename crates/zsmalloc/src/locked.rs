@@ -8,7 +8,7 @@ use crate::background::is_worth_asking;
 use crate::class::{Class, ClassState, FULL};
 use crate::memory::Loose;
 use crate::parts::Parts;
-use crate::sync::{MutexGuard, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{MutexGuard, Ordering::Relaxed, Ordering::SeqCst};
 use crate::zspage::{Body, Head};
 use page::{ExtentId, page_size};
 
@@ -343,9 +343,7 @@ impl<'p> Locked<'p> {
     /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may be gone, and
     /// another's by now. One without a body is being made or destroyed.
     pub(crate) fn has(&self, id: ExtentId) -> bool {
-        // The body first: where it is this class's, it stays so under the lock, and the tag was there before it.
-        let extent = self.parts.memory.space.extent(id);
-        !extent.data.load(Acquire).is_null() && extent.tag() == self.class.position
+        self.parts.memory.space.extent(id).data.body(self.class.position).is_some()
     }
 
     /// Moves the body of a zspage, if it still is one, to where bodies lie together.

@@ -16,9 +16,8 @@ use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
 use crate::locked::Locked;
 use crate::parts::table_of;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::{Body, Head, Zspage};
-use page::{Extent, ExtentId, PageSet, Space};
+use page::{Extent, ExtentId, PageSet, Space, Zeroed};
 use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -29,6 +28,9 @@ const LINE: usize = 64;
 /// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that fills them is short, so
 /// it would be waited for at the next lock.
 const OVERWRITTEN: usize = 64;
+
+// SAFETY: an atomic pointer, of which null is valid.
+unsafe impl Zeroed for Zspage {}
 
 /// A zspage that no one can find: one that is being made, or destroyed.
 #[derive(Debug)]
@@ -130,15 +132,15 @@ impl Memory {
     }
 
     /// Has a zspage found by whoever has the class's lock.
-    pub(crate) fn attach(&self, _locked: &mut Locked<'_>, zspage: Loose) -> ExtentId {
-        self.space.extent(zspage.id).data.store(zspage.body.as_ptr(), Release);
+    pub(crate) fn attach(&self, locked: &mut Locked<'_>, zspage: Loose) -> ExtentId {
+        self.space.extent(zspage.id).data.attach(locked.class().position, zspage.body);
         zspage.id
     }
 
     /// Takes a zspage, which no list has any more, out of reach.
     pub(crate) fn detach(&self, locked: &mut Locked<'_>, id: ExtentId) -> Loose {
         let (extent, body) = self.body_of(locked, id);
-        extent.data.store(std::ptr::null_mut(), Relaxed);
+        extent.data.detach();
         Loose { id, body }
     }
 
@@ -185,9 +187,9 @@ impl Memory {
     /// A zspage of the class whose lock is held, and its body.
     fn body_of(&self, locked: &Locked<'_>, id: ExtentId) -> (&Extent<Zspage>, NonNull<u8>) {
         let extent = self.space.extent(id);
-        match NonNull::new(extent.data.load(Acquire)) {
-            Some(body) if extent.tag() == locked.class().position => (extent, body),
-            _ => panic!("{id:?} is not a zspage"),
+        match extent.data.body(locked.class().position) {
+            Some(body) => (extent, body),
+            None => panic!("{id:?} is not a zspage of {:?}", locked.class()),
         }
     }
 
@@ -225,7 +227,7 @@ impl Memory {
         // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
         // and no `Body` or `Head` borrows the old, since `locked` is borrowed mutably.
         unsafe { new.copy_from_nonoverlapping(old, Body::bytes(objects)) };
-        extent.data.store(new.as_ptr(), Relaxed);
+        extent.data.attach(class.position, new);
         self.free_body(class, old);
     }
 

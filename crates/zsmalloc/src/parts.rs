@@ -10,7 +10,7 @@ use crate::locked::{Locked, Search, Taken};
 use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicBool, AtomicUsize, Backoff, Mutex};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Backoff, Mutex};
 use crate::worker::Worker;
 use crate::zspage::Zspage;
 use crate::{ClassTable, Config, Error, Geometry};
@@ -61,14 +61,15 @@ pub(crate) struct Parts {
     /// Pages fetched, and given back, by themselves; and which are wanted.
     pub(crate) fetcher: Arc<Worker>,
     pub(crate) ahead: Ahead,
-    /// Whether this is a child that has not mended what lost threads left.
-    pub(crate) lost_threads: AtomicBool,
+    /// That of the process that made the pool, or mended what lost threads left: see [`page::fork::generation`].
+    pub(crate) generation: AtomicU32,
     /// Held while it does.
     pub(crate) mending: Mutex<()>,
 }
 
 impl Parts {
     pub(crate) fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
+        page::fork::watch()?;
         let table = config.geometry.table()?;
         let supply = config.pages.supply.clone();
         let supply = supply.as_deref();
@@ -102,7 +103,7 @@ impl Parts {
             compactor: Arc::new(Worker::new("uzram-compact")),
             fetcher: Arc::new(Worker::new("uzram-pages")),
             ahead: Ahead::new(table.classes().len(), supply)?,
-            lost_threads: AtomicBool::new(false),
+            generation: AtomicU32::new(page::fork::generation()),
             mending: Mutex::default(),
         };
         parts.note_plan();

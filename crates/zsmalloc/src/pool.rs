@@ -52,6 +52,10 @@ impl Handle {
 
 /// A pool that gives out handles.
 ///
+/// After a fork, parent and child have a pool each, with the same objects; but of one whose pages are not
+/// [`in_children`](page::Config::in_children) the child is refused everything, with [`Error::LeftBehind`], and figures
+/// say how it was.
+///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
 /// let handle = pool.store(b"some bytes")?;
@@ -90,7 +94,7 @@ impl Pool {
     /// Stores `bytes`, 1 up to the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
-        self.core.whole();
+        self.core.whole()?;
         let cells = self.core.owner();
         let (index, word) = cells.take()?;
         let word = self.core.exclusive(index, word);
@@ -122,7 +126,7 @@ impl Pool {
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever). Six guards at
     /// most are there of an object at a time: whoever wants another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
-        let pin = self.core.pin_if(handle.index(), |generation| self.names(handle, generation));
+        let pin = self.core.pin_if(handle.index(), |generation| self.names(handle, generation))?;
         match pin.content() {
             Content::Object { .. } => Ok(ReadGuard(pin)),
             Content::Inline(_) => Err(Error::Handle { raw: handle.0.get() }),
@@ -141,7 +145,8 @@ impl Pool {
 
     /// Locks the word of the object behind `handle`.
     fn lock(&self, handle: &Handle) -> Result<Exclusive<'_, Generation>, Error> {
-        let word = self.core.lock_if(handle.index(), |generation| self.names(handle, generation));
+        let word =
+            self.core.lock_if(handle.index(), |generation| self.names(handle, generation))?;
         let is_live = |word: &Exclusive<'_, _>| matches!(word.content(), Content::Object { .. });
         word.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
@@ -153,7 +158,7 @@ impl Pool {
 
     /// Objects stored.
     pub fn len(&self) -> u64 {
-        self.core.whole();
+        self.core.mended();
         self.core.owner().live()
     }
 
@@ -256,13 +261,18 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.core.stop_background();
-        if cfg!(debug_assertions) && !std::thread::panicking() {
+        // Of a child that is left behind they are not.
+        let are_ours = !self.core.is_left_behind();
+        if cfg!(debug_assertions) && are_ours && !std::thread::panicking() {
             self.leak_report().inspect(|report| eprintln!("zsmalloc: {report}"));
         }
     }
 }
 
 /// Stored bytes, pinned.
+///
+/// In a child of the process that pinned them it can only be dropped, and looking at the bytes panics; nor are they to be
+/// looked at there through a slice from before the fork.
 #[derive(Debug)]
 pub struct ReadGuard<'p>(Pin<'p, Generation>);
 

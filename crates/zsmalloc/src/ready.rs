@@ -10,8 +10,8 @@
 use crate::class::{Class, FULL};
 use crate::locked::Locked;
 use crate::parts::{Parts, TRIM};
-use crate::sync::Alone;
 use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::{Alone, AtomicUsize};
 use page::{ExtentId, PageSet};
 use std::iter::Peekable;
 
@@ -170,13 +170,28 @@ impl Parts {
         work: impl FnOnce(),
         end: impl Fn(Locked<'_>, ExtentId, &PageSet),
     ) {
-        self.releases.fetch_add(1, Relaxed);
+        let _releasing = Releasing::begin(&self.releases);
         work();
         for (id, pages) in pages_of(batch) {
             let class = &self.classes[self.memory.space.extent(id).tag() as usize];
             end(Locked::new(self, class), id, pages);
         }
-        self.releases.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A thread that gives pages back or fetches some, counted for those who wait for that, also if it panics.
+struct Releasing<'p>(&'p AtomicUsize);
+
+impl<'p> Releasing<'p> {
+    fn begin(count: &'p AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Releasing(count)
+    }
+}
+
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

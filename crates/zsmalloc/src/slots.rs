@@ -184,7 +184,8 @@ pub struct Slots<E: BesideSlot = ()> {
 }
 
 impl Core<Slots> {
-    /// A pool with words 0 to `len - 1`; at most 2^32 - 1 of them.
+    /// A pool with words 0 to `len - 1`; at most 2^32 - 1 of them. Who has it sees to it that it is held over forks
+    /// ([`page::fork`]), or that no child uses it; but one whose pages are not in children is refused there anyway.
     pub fn with_slots(config: Config, len: u64) -> Result<Self, Error> {
         Self::with_slots_and(config, len)
     }
@@ -208,20 +209,20 @@ impl<E: BesideSlot> Core<Slots<E>> {
     /// What word `index` holds at this moment, and what `look` says of what lies beside it; nothing where it was never
     /// made. Waits for nothing: what it holds may be changed or freed meanwhile.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, &E) -> R) -> Option<R> {
-        self.whole();
+        self.mended();
         self.owner().words.with(index, |word, beside| look(Old::from(word.peek()), beside))
     }
 
     /// Whether word `index` holds nothing, and no one has it locked who may be about to change that.
     pub fn is_vacant(&self, index: u32) -> bool {
-        self.whole();
+        self.mended();
         self.owner().words.with(index, |word, _| word.is_vacant()).unwrap_or(true)
     }
 
     /// Shows `look` words that hold something, some from `index` on, locked or not; from where to go on, if there
     /// may be more. `look` must not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, &E)) -> Option<u64> {
-        self.whole();
+        self.mended();
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
         self.owner().words.for_each_of(leaf, |nth, word, beside| {
@@ -237,8 +238,7 @@ impl<E: BesideSlot> Core<Slots<E>> {
     /// word; whether it has. Waits for nothing: a word that is locked is left. `choose` is asked until it says
     /// the mark that is there, so a time it looks at is not older than the mark.
     pub fn remark(&self, index: u32, choose: impl Fn(usize, u8, &E) -> u8) -> bool {
-        self.whole();
-        self.owner().words.remark(index, choose)
+        self.whole().is_ok() && self.owner().words.remark(index, choose)
     }
 }
 

@@ -4,8 +4,9 @@
 
 use page::fork::Mutex;
 use rustix_futex_sync::Condvar;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,12 @@ pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
 /// are not interrupted for it, and it has still a tenth of one.
 const NICENESS: i32 = 10;
+/// After a panic no thread is started for this time, each time twice as long up to the second.
+const RESTART: (Duration, Duration) = if cfg!(test) {
+    (Duration::from_millis(20), Duration::from_millis(100))
+} else {
+    (Duration::from_secs(1), Duration::from_secs(60))
+};
 
 /// What a wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +37,8 @@ pub(crate) enum Told {
 struct Inner {
     thread: Option<JoinHandle<()>>,
     stopping: bool,
+    /// Before this moment none is started, since the last panicked.
+    not_before: Option<Instant>,
 }
 
 /// The thread, while there is one, and what it is told.
@@ -38,6 +47,7 @@ pub(crate) struct Worker {
     inner: Mutex<Inner>,
     told: Condvar,
     asked: AtomicBool,
+    panics: AtomicU32,
     /// Starts or wakes the thread; unset where there is to be none.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -50,6 +60,7 @@ impl Worker {
             inner: Mutex::default(),
             told: Condvar::new(),
             asked: AtomicBool::new(false),
+            panics: AtomicU32::new(0),
             wake: OnceLock::new(),
         }
     }
@@ -76,22 +87,43 @@ impl Worker {
     }
 
     /// Starts the thread, which does `run`, or wakes it.
-    pub(crate) fn start_or_wake(&self, run: impl FnOnce() + Send + 'static) {
+    pub(crate) fn start_or_wake(self: &Arc<Self>, run: impl FnOnce() + Send + 'static) {
         let mut inner = self.inner.lock();
         if inner.thread.is_none() && !inner.stopping {
-            let run = || {
+            let worker = self.clone();
+            let run = move || {
                 // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice as the others.
                 let _ = rustix::process::nice(NICENESS);
-                run();
+                // What it unwinds through lets go of its locks; whoever panicked has said why.
+                if catch_unwind(AssertUnwindSafe(run)).is_err() {
+                    worker.ended_by_panic();
+                }
             };
+            let is_early = inner.not_before.is_some_and(|moment| Instant::now() < moment);
+            let thread = thread::Builder::new().name(self.name.into());
             // Without a thread all stays as it is, until the next who asks.
-            inner.thread = thread::Builder::new().name(self.name.into()).spawn(run).ok();
+            inner.thread = if is_early { None } else { thread.spawn(run).ok() };
             if inner.thread.is_none() {
                 self.asked.store(false, SeqCst);
             }
         }
         drop(inner);
         self.told.notify_all();
+    }
+
+    /// For the thread: another is started in its place, not at once.
+    fn ended_by_panic(&self) {
+        let before = self.panics.fetch_add(1, Relaxed);
+        let mut inner = self.inner.lock();
+        let rest = RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1);
+        inner.not_before = Some(Instant::now() + rest);
+        inner.thread = None;
+        self.asked.store(false, SeqCst);
+    }
+
+    /// Threads that ended by a panic.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Relaxed).into()
     }
 
     /// For the thread: waits until someone asks, `time` at most. `ends`: it is not to go on after that time.
@@ -143,7 +175,7 @@ impl Worker {
         // The thread itself may drop the last reference to the pool.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
         {
-            // It does not panic; if it did, the message is out already.
+            // It ends without a panic, as these are caught.
             let _ = thread.join();
         }
     }
@@ -160,5 +192,37 @@ impl Worker {
     pub(crate) fn forget_thread(&self) {
         self.asked.store(false, SeqCst);
         std::mem::forget(self.inner.lock().thread.take());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Each thread panics but the fourth; whoever asks finds one again, in a while.
+    #[test]
+    fn another_thread_comes_after_a_panic() {
+        let worker = Arc::new(Worker::new("uzram-test"));
+        let runs = Arc::new(AtomicUsize::new(0));
+        let (weak, count) = (Arc::downgrade(&worker), runs.clone());
+        worker.enable(move || {
+            let Some(worker) = weak.upgrade() else { return };
+            let (shared, runs) = (worker.clone(), count.clone());
+            worker.start_or_wake(move || {
+                assert!(runs.fetch_add(1, SeqCst) >= 3, "a panic that is wanted here");
+                while shared.wait(IDLE, true) == Told::Asked {
+                    runs.fetch_add(100, SeqCst);
+                }
+            });
+        });
+        let begun = Instant::now();
+        while runs.load(SeqCst) < 104 {
+            worker.ask();
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} runs", runs.load(SeqCst));
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(worker.panics(), 3);
+        worker.stop();
     }
 }

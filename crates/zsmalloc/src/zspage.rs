@@ -14,16 +14,53 @@
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are atomics.
 
-use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering, Ordering::Relaxed};
 use page::{PageSet, bits};
 use std::ops::Range;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
 /// Owner of a slot that is held for a release. No owner's word has this number.
 pub(crate) const HELD: u32 = u32::MAX;
 
-/// What an extent's descriptor keeps: where the body is.
-pub(crate) type Zspage = AtomicPtr<u8>;
+/// Bits of a body's address, as of a node's of the table of words; above them is the class.
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
+
+/// What an extent's descriptor keeps: where the body is, and the zspage's class, in one word. An extent's number is
+/// used again: read one after the other, body and class could be of two lives of it. Null where there is no zspage, or one
+/// that is being made or destroyed. It changes under the class's lock only.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Zspage(AtomicPtr<u8>);
+
+impl Zspage {
+    /// Makes it a zspage of `class`, or gives it another body.
+    pub(crate) fn attach(&self, class: u32, body: NonNull<u8>) {
+        let raw = body.as_ptr();
+        assert!(raw.addr() <= ADDRESS && class >> (usize::BITS - ADDRESS_BITS) == 0, "{raw:?}");
+        let raw = raw.map_addr(|address| address | (class as usize) << ADDRESS_BITS);
+        self.0.store(raw, Ordering::Release);
+    }
+
+    /// Makes it none.
+    pub(crate) fn detach(&self) {
+        self.0.store(null_mut(), Relaxed);
+    }
+
+    /// The body, if it is a zspage of `class`. Who has that class's lock finds it so as long as he has it.
+    #[inline]
+    pub(crate) fn body(&self, class: u32) -> Option<NonNull<u8>> {
+        let raw = self.0.load(Ordering::Acquire);
+        let body = NonNull::new(raw.map_addr(|address| address & ADDRESS));
+        body.filter(|_| (raw.addr() >> ADDRESS_BITS) as u32 == class)
+    }
+
+    /// Whether it is a zspage, of whichever class.
+    pub(crate) fn is_attached(&self) -> bool {
+        !self.0.load(Ordering::Acquire).is_null()
+    }
+}
 
 /// The fixed part of a body.
 #[derive(Debug, Default)]
@@ -155,5 +192,26 @@ impl Body<'_> {
             assert!(!self.is_taken(slot as u32), "slot {slot} is beyond the last");
         }
         (0..self.owners.len() as u32).filter(|&slot| self.owner(slot).is_some()).count() as u32
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_found_by_its_class_alone() {
+        let zspage = Zspage(AtomicPtr::default());
+        let [body, other] = [0x7fff_ffff_fff8, 8]
+            .map(|address| NonNull::new(std::ptr::without_provenance_mut(address)).unwrap());
+        assert!(!zspage.is_attached() && zspage.body(0).is_none());
+        for class in [0, 1, 700, 0xffff] {
+            zspage.attach(class, body);
+            assert_eq!((zspage.body(class), zspage.body(class ^ 1)), (Some(body), None));
+            zspage.attach(class, other);
+            assert_eq!(zspage.body(class), Some(other));
+            zspage.detach();
+            assert!(!zspage.is_attached() && zspage.body(class).is_none());
+        }
     }
 }

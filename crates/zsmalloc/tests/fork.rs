@@ -4,10 +4,13 @@
 mod support;
 
 use fastrand::Rng;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use support::Stop;
 use support::child::in_child;
-use zsmalloc::{Config, Geometry, Handle, KernelGeometry, Pool};
+use support::seed;
+use zsmalloc::{Config, Content, Core, Geometry, Handle, KernelGeometry, Pool, Slots};
 
 fn data(rng: &mut Rng) -> Vec<u8> {
     let (byte, len) = (rng.u8(..), rng.usize(1..=4096));
@@ -70,7 +73,7 @@ fn a_child_has_a_whole_copy() {
     for geometry in [Geometry::default(), Geometry::Kernel(KernelGeometry::default())] {
         let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
         pool.compact_in_background();
-        let mut rng = Rng::with_seed(1);
+        let mut rng = Rng::with_seed(seed(1));
         let kept: Vec<_> = (0..1000)
             .map(|_| {
                 let data = data(&mut rng);
@@ -80,8 +83,8 @@ fn a_child_has_a_whole_copy() {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _stop = Stop(&stop);
-            for seed in 0..4 {
-                let (pool, stop) = (&pool, &stop);
+            for _ in 0..4 {
+                let (pool, stop, seed) = (&pool, &stop, rng.u64(..));
                 scope.spawn(move || disturb(pool, seed, stop));
             }
             for round in 0..60 {
@@ -114,4 +117,101 @@ fn a_forgotten_child_costs_nothing() {
     }
     assert_eq!(&*pool.read(&handle).unwrap(), b"untouched");
     pool.free(handle).unwrap();
+}
+
+/// A pool is its own in the child, guards from before the fork are none there: they can be dropped, which does
+/// nothing, whether the pool was used before or not.
+#[test]
+fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
+    for in_children in [true, false] {
+        let pages = page::Config { in_children, ..page::Config::default() };
+        let pool = Pool::new(Config { pages, ..Config::default() }).unwrap();
+        let handles = [b"first", b"other"].map(|bytes| pool.store(bytes).unwrap());
+        let mut guards = [0, 0].map(|nth| Some(pool.read(&handles[nth]).unwrap()));
+        let mut use_in_child = |drop_first: bool| {
+            in_child(|| {
+                if drop_first {
+                    guards.iter_mut().for_each(|guard| drop(guard.take()));
+                }
+                if in_children {
+                    // With a reader it would wait for ever.
+                    pool.write(&handles[0], b"FIRST").unwrap();
+                }
+                for guard in &mut guards {
+                    let read = AssertUnwindSafe(|| guard.as_ref().map(|guard| guard[0]));
+                    assert_eq!(catch_unwind(read).is_err(), !drop_first);
+                    drop(guard.take());
+                }
+                pool.check();
+                if in_children {
+                    assert_eq!(&*pool.read(&handles[0]).unwrap(), b"FIRST");
+                    assert_eq!(&*pool.read(&handles[1]).unwrap(), b"other");
+                    pool.write(&handles[0], b"again").unwrap();
+                    pool.check();
+                }
+            });
+        };
+        use_in_child(true);
+        use_in_child(false);
+        for guard in guards {
+            assert_eq!(&**guard.as_ref().unwrap(), b"first");
+        }
+        pool.check();
+        handles.into_iter().for_each(|handle| pool.free(handle).unwrap());
+    }
+}
+
+/// The same of words: pinned, locked for a change, and objects that are staged.
+#[test]
+fn locks_from_before_the_fork_hold_nothing_in_a_child() {
+    let core = Arc::new(Core::with_slots(Config::default(), 100).unwrap());
+    let weak: Weak<Core<Slots>> = Arc::downgrade(&core);
+    page::fork::register(weak);
+    let store = |index: u32, byte: u8| {
+        let staged = core.stage(index, &[byte; 500]).unwrap();
+        core.lock(index).unwrap().replace(staged, 0);
+    };
+    let expect = |index: u32, byte: u8| {
+        assert_eq!(core.pin(index).content(), Content::Object { bytes: &[byte; 500], mark: 0 });
+    };
+    (0..20).for_each(|index| store(index, index as u8));
+    let mut pinned = Some(core.pin(1));
+    let mut locked = Some(core.lock(2).unwrap());
+    let mut staged = Some(core.stage(3, &[99; 500]).unwrap());
+    let mut room = Some(locked.as_ref().unwrap().reserve(&[98; 600]).unwrap());
+    for is_used_first in [false, true] {
+        in_child(|| {
+            if is_used_first {
+                (0..20).for_each(|index| expect(index, index as u8));
+                // These may come to lie where those were that were staged.
+                (20..30).for_each(|index| store(index, index as u8));
+            }
+            drop((staged.take(), room.take()));
+            let is_refused = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
+            let pin = pinned.as_ref().unwrap();
+            assert!(is_refused(&|| assert!(pin.content() == Content::Inline(0))));
+            assert!(is_refused(&|| assert!(pin.beside().is_some())));
+            pin.unmark(15);
+            let locked_before = locked.as_ref().unwrap();
+            assert!(is_refused(&|| drop(locked_before.reserve(b"bytes"))));
+            assert!(is_refused(&|| drop(locked_before.stage(b"bytes"))));
+            drop((pinned.take(), locked.take()));
+            for byte in [50, 60] {
+                (0..20).for_each(|index| store(index, index as u8 + byte));
+                (0..20).for_each(|index| expect(index, index as u8 + byte));
+                core.compact();
+                core.check();
+            }
+        });
+        in_child(|| {
+            // What changes a word by a lock from before is refused, and changes nothing.
+            let (locked, staged) = (locked.take().unwrap(), staged.take().unwrap());
+            let replace = AssertUnwindSafe(|| locked.replace(staged, 0));
+            assert!(catch_unwind(replace).is_err());
+            expect(2, 2);
+            core.check();
+        });
+    }
+    drop((pinned, locked, staged, room));
+    core.check();
 }

@@ -15,9 +15,10 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects.
+    /// An arena without pages; they come with the first objects. Children have them too, whatever `config` says: objects
+    /// are given out as memory, which no one could be refused there.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        let config = page::Config { by_address: true, ..config };
+        let config = page::Config { by_address: true, in_children: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 

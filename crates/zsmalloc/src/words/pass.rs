@@ -59,6 +59,19 @@ struct Pass {
     state: State,
 }
 
+/// That a thread tidies, which is this one: no longer, if it panics, in code of others. Dropped with no lock held.
+struct Tidying<'w, E: Beside>(&'w Words<E>);
+
+impl<E: Beside> Drop for Tidying<'_, E> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // As before any other conversion (T3).
+            self.0.nodes.free_retired(&self.0.readers, &self.0.making);
+            self.0.making.lock().pass.tidying = false;
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Going,
@@ -71,6 +84,7 @@ impl<E: Beside> Words<E> {
     /// `go_on` is asked before each. Does nothing while another thread tidies.
     pub(crate) fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         let Some(mut pass) = self.begin_pass() else { return 0 };
+        let _tidying = Tidying(self);
         while pass.state == State::Going {
             if self.convert_some(&mut pass, go_on) {
                 // Before words are frozen again, or memory is used again, whoever was inside is to have left.
@@ -86,10 +100,13 @@ impl<E: Beside> Words<E> {
 
     /// Converts one chain, if no thread tidies and no word there is locked; else it is left to a pass.
     pub(super) fn settle(&self, stem: u64, level: Level) {
+        // The first, so that it ends after the lock.
+        let _tidying;
         let mut making = self.making.lock();
         if std::mem::replace(&mut making.pass.tidying, true) {
             return;
         }
+        _tidying = Tidying(self);
         // One word was just made, and is to find room again if it goes because it is empty.
         self.convert(&mut making, stem, level, 1);
         drop(making);

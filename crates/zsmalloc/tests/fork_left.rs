@@ -1,0 +1,147 @@
+//! A pool whose pages stay with the parent (`in_children: false`): in a child it refuses everything, touches nothing
+//! and waits for no one.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use support::Stop;
+use support::child::in_child;
+use zsmalloc::{Config, Core, Error, Handle, Pool, Slots};
+
+fn left() -> Config {
+    let pages = page::Config { in_children: false, ..page::Config::default() };
+    Config { pages, ..Config::default() }
+}
+
+/// Memory of the child's own, some of which lies where the pool's pages were, if nothing else does.
+fn own_memory() -> Vec<Vec<u8>> {
+    (0..16).map(|nth| vec![nth + 1; 4 << 20]).collect()
+}
+
+fn is_whole(own: &[Vec<u8>]) -> bool {
+    own.iter().zip(1..).all(|(own, nth)| own.iter().all(|&byte| byte == nth))
+}
+
+/// Objects, and the raw handles of others, which are live too.
+fn filled(pool: &Pool) -> (Vec<Handle>, Vec<u64>) {
+    let store = |nth: usize| pool.store(&vec![nth as u8; 1 + nth * 37 % 4096]).unwrap();
+    let mut handles: Vec<_> = (0..3000).map(store).collect();
+    // Holes to compact, and pages that are ready.
+    let mut raw: Vec<_> = handles.drain(1000..).map(Handle::into_raw).collect();
+    for raw in raw.drain(500..) {
+        pool.free(Handle::from_raw(raw).unwrap()).unwrap();
+    }
+    (handles, raw)
+}
+
+fn expect_refusals(pool: &Pool, handles: &[Handle], raw: &[u64]) {
+    assert_eq!(pool.store(b"bytes").unwrap_err(), Error::LeftBehind);
+    assert_eq!(pool.malloc(17).unwrap_err(), Error::LeftBehind);
+    for handle in handles {
+        assert_eq!(pool.read(handle).unwrap_err(), Error::LeftBehind);
+        assert_eq!(pool.write(handle, b"x").unwrap_err(), Error::LeftBehind);
+    }
+    for &raw in raw {
+        assert_eq!(pool.free(Handle::from_raw(raw).unwrap()).unwrap_err(), Error::LeftBehind);
+    }
+    assert_eq!((pool.compact(), pool.shrink(1 << 30), pool.trim(), pool.tidy()), (0, 0, 0, 0));
+}
+
+#[test]
+fn a_child_without_the_pages_is_refused_everything() {
+    let mut pool = Some(Pool::new(left()).unwrap());
+    let (handles, raw) = filled(pool.as_ref().unwrap());
+    pool.as_ref().unwrap().compact_in_background();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        let (pool, stop) = (pool.as_ref().unwrap(), &stop);
+        // Whatever it is about when the child is made, the child waits for none of it.
+        for seed in 0..3 {
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(seed);
+                while !stop.load(Relaxed) {
+                    let many: Vec<_> = (0..200)
+                        .map(|_| pool.store(&vec![7; rng.usize(1..=4096)]).unwrap())
+                        .collect();
+                    pool.trim();
+                    many.into_iter().for_each(|handle| pool.free(handle).unwrap());
+                    pool.compact();
+                    pool.tidy();
+                }
+            });
+        }
+        for _ in 0..10 {
+            in_child(|| {
+                let own = own_memory();
+                expect_refusals(pool, &handles, &raw);
+                // What needs no page says how it was.
+                assert!(pool.len() >= 1500 && !pool.is_empty());
+                assert!(pool.pages().used() > 0 && pool.bytes() > 0 && pool.largest() == 4096);
+                assert!(!pool.classes().to_string().is_empty());
+                let _ = (pool.freeable(), pool.compaction_stat(), pool.read_waits());
+                pool.check();
+                assert!(is_whole(&own));
+                // A grandchild has no more than the child.
+                in_child(|| expect_refusals(pool, &handles, &raw));
+            });
+        }
+    });
+    // Dropped there, it takes nothing with it.
+    in_child(|| {
+        let own = own_memory();
+        drop(pool.take());
+        assert!(is_whole(&own));
+        let own = Pool::new(left()).unwrap();
+        let handle = own.store(b"the child's own").unwrap();
+        assert_eq!(&*own.read(&handle).unwrap(), b"the child's own");
+        own.check();
+        own.free(handle).unwrap();
+    });
+    let pool = pool.unwrap();
+    pool.check();
+    for (nth, handle) in handles.into_iter().enumerate() {
+        assert!(*pool.read(&handle).unwrap() == vec![nth as u8; 1 + nth * 37 % 4096]);
+        pool.free(handle).unwrap();
+    }
+    raw.into_iter().for_each(|raw| pool.free(Handle::from_raw(raw).unwrap()).unwrap());
+}
+
+/// Also where nobody has it held over forks.
+#[test]
+fn words_are_refused_in_a_child_without_the_pages() {
+    for is_registered in [false, true] {
+        let core = Arc::new(Core::with_slots(left(), 100).unwrap());
+        if is_registered {
+            let weak: Weak<Core<Slots>> = Arc::downgrade(&core);
+            page::fork::register(weak);
+        }
+        for index in 0..50 {
+            let staged = core.stage(index, &[index as u8; 3000]).unwrap();
+            core.lock(index).unwrap().replace(staged, 0);
+        }
+        in_child(|| {
+            let own = own_memory();
+            assert!(matches!(core.lock(7), Err(Error::LeftBehind)));
+            assert!(matches!(core.stage(7, b"bytes"), Err(Error::LeftBehind)));
+            // These have no error to say it with.
+            let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
+            assert!(panics(&|| drop(core.pin(7))));
+            assert!(panics(&|| drop(core.lock_existing(7))));
+            assert!(panics(&|| drop(core.pins(0..10))));
+            core.prefetch(7);
+            assert!(!core.remark(7, |_, _, ()| 1));
+            assert!(core.look_at(7, |held, _| held).is_some() && !core.is_vacant(7));
+            assert!(core.is_left_behind());
+            assert_eq!((core.compact(), core.shrink(1), core.trim()), (0, 0, 0));
+            assert_eq!(core.tidy(&mut || true), 0);
+            core.check();
+            assert!(is_whole(&own));
+        });
+        core.check();
+    }
+}

@@ -17,6 +17,8 @@ mod descriptors;
 mod error;
 mod extent;
 pub mod fork;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod mapping;
 mod pageset;
 mod recent;

@@ -1,6 +1,6 @@
 //! The system's page size P, read once.
 
-use crate::sync::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
 #[inline]

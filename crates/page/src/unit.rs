@@ -45,6 +45,20 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
+    /// As a table's memory is, which is zeros.
+    #[cfg(all(test, loom))]
+    pub(crate) fn unused() -> Self {
+        let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
+        let [granules, free, hint, map_pages] = std::array::from_fn(|_| AtomicU32::new(0));
+        Unit { base, map, granules, free, hint, map_pages }
+    }
+
+    /// Whether it has a map, which no model looks into.
+    #[cfg(all(test, loom))]
+    pub(crate) fn has_map(&self) -> bool {
+        !self.map.load(Relaxed).is_null()
+    }
+
     /// Gives the unit `granules` granules at `base`, and a map of `map_bytes`, if it has none yet.
     pub(crate) fn attach(
         &self,

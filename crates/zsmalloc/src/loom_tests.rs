@@ -5,6 +5,8 @@
 //! version, and every model ends with a look at all invariants.
 #![allow(clippy::unwrap_used)]
 
+mod alone;
+mod forks;
 mod marks;
 mod moves;
 

@@ -45,18 +45,38 @@ pub(crate) fn thread_number() -> usize {
     0
 }
 
-/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves the job to the other.
-pub(crate) struct Alone<'f>(&'f AtomicBool);
+/// Whether a job is taken: one word, changed by read-modify-write alone. So who lets go sees what those did before that
+/// found it taken meanwhile.
+pub(crate) trait Flag {
+    /// Sets it; what it was.
+    fn swap(&self, taken: bool) -> bool;
+}
 
-impl<'f> Alone<'f> {
+impl Flag for AtomicBool {
+    fn swap(&self, taken: bool) -> bool {
+        AtomicBool::swap(self, taken, Ordering::SeqCst)
+    }
+}
+
+#[cfg(loom)]
+impl Flag for loom::sync::atomic::AtomicBool {
+    fn swap(&self, taken: bool) -> bool {
+        loom::sync::atomic::AtomicBool::swap(self, taken, Ordering::SeqCst)
+    }
+}
+
+/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves the job to the other.
+pub(crate) struct Alone<'f, F: Flag = AtomicBool>(&'f F);
+
+impl<'f, F: Flag> Alone<'f, F> {
     /// Begins, unless another thread is at it.
-    pub(crate) fn begin(taken: &'f AtomicBool) -> Option<Self> {
+    pub(crate) fn begin(taken: &'f F) -> Option<Self> {
         // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
-        (!taken.swap(true, Ordering::SeqCst)).then(|| Alone(taken))
+        (!taken.swap(true)).then(|| Alone(taken))
     }
 
     /// Begins as soon as no other thread is at it.
-    pub(crate) fn wait(taken: &'f AtomicBool) -> Self {
+    pub(crate) fn wait(taken: &'f F) -> Self {
         let mut backoff = Backoff::default();
         loop {
             match Alone::begin(taken) {
@@ -67,9 +87,9 @@ impl<'f> Alone<'f> {
     }
 }
 
-impl Drop for Alone<'_> {
+impl<F: Flag> Drop for Alone<'_, F> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
+        self.0.swap(false);
     }
 }
 

@@ -1,0 +1,155 @@
+//! Models of what is looked up without a lock: `RUSTFLAGS="--cfg loom" cargo test --release -p page --lib loom`.
+//!
+//! Atomics are loom's in these tests; memory that is mapped is real, and no atomic that lies in it is looked at. Who
+//! changes something has the space's lock, so one thread does.
+//!
+//! # Safety
+//! A plain number is valid as zeros.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use crate::sync::AtomicU64;
+use crate::table::Table;
+use crate::unit::{UNIT_BYTES, Unit};
+use crate::zeroed::Zeroed;
+use crate::{Budget, Extent, bits, page_size};
+use loom::sync::Arc;
+use loom::thread;
+use std::ptr::NonNull;
+
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(4);
+    builder.check(body);
+}
+
+/// Runs `other` on a thread beside `first`.
+fn beside<S: Send + Sync + 'static>(scene: S, first: fn(&S), other: fn(&S)) -> Arc<S> {
+    let scene = Arc::new(scene);
+    let shared = scene.clone();
+    let thread = thread::spawn(move || other(&shared));
+    first(&scene);
+    thread.join().unwrap();
+    scene
+}
+
+struct Number(#[allow(dead_code)] u64);
+
+// SAFETY: a number.
+unsafe impl Zeroed for Number {}
+
+/// What is below the length has a chunk: also in a chunk made just before.
+#[test]
+fn loom_table_push_against_look_up() {
+    model(|| {
+        let push: fn(&Table<Number>) = |table| (0..4).for_each(|_| _ = table.push(None).unwrap());
+        let look: fn(&Table<Number>) = |table| {
+            let len = table.len();
+            assert!((0..len).all(|index| table.get(index).is_some()));
+            let first = u32::from(len > 0);
+            assert_eq!(table.slice(0, first).len(), first as usize);
+        };
+        beside(Table::<Number>::new(), push, look);
+    });
+}
+
+fn extent() -> Extent<()> {
+    // As a table's memory is: zeros.
+    Extent::unused(())
+}
+
+/// An extent and its bit, as `alloc`, `free` and `live` have them.
+struct Found {
+    extent: Extent<()>,
+    used: AtomicU64,
+}
+
+fn looked_at(found: &Found) {
+    if bits::seen(&found.used) & 1 != 0 {
+        let pages = found.extent.pages();
+        let (start, tag) = (found.extent.start() / page_size() as u64, found.extent.tag());
+        let is_one = (pages, start, tag) == (8, 16, 5);
+        assert!(is_one || pages == 0, "{pages} pages from {start}, tag {tag}");
+    }
+}
+
+/// Who finds the bit finds the extent, or that it is gone.
+#[test]
+fn loom_extent_made_and_freed_against_live() {
+    model(|| {
+        let found = Found { extent: extent(), used: AtomicU64::new(0) };
+        let make: fn(&Found) = |found| {
+            found.extent.begin(16, 8, 5);
+            assert!(!bits::publish(&found.used, 0, true));
+            found.extent.end();
+            assert!(bits::publish(&found.used, 0, false));
+        };
+        beside(found, make, looked_at);
+    });
+}
+
+/// Who reads the pages first reads start and tag of the same life of the number, or of a later one.
+#[test]
+fn loom_extent_made_again_against_look_up() {
+    model(|| {
+        let first = extent();
+        first.begin(16, 8, 5);
+        let again: fn(&Extent<()>) = |extent| {
+            assert_eq!(extent.end(), (16, 8));
+            extent.begin(32, 4, 7);
+        };
+        let look: fn(&Extent<()>) = |extent| {
+            let pages = extent.pages();
+            let (start, tag) = (extent.start() / page_size() as u64, extent.tag());
+            assert!(pages != 4 || (start, tag) == (32, 7), "{pages} pages from {start}, tag {tag}");
+            assert!(matches!(start, 16 | 32) && matches!(tag, 5 | 7));
+        };
+        beside(first, again, look);
+    });
+}
+
+/// A unit that has granules has a map for them; its base is that of a segment, or none.
+#[test]
+fn loom_unit_attached_against_look_up() {
+    const GRANULES: u32 = 16;
+    model(|| {
+        let base = || NonNull::new(std::ptr::without_provenance_mut(UNIT_BYTES)).unwrap();
+        let attach: fn(&Unit) = |unit| {
+            let base = NonNull::new(std::ptr::without_provenance_mut(UNIT_BYTES)).unwrap();
+            for _ in 0..2 {
+                unit.attach(base, GRANULES, page_size(), None).unwrap();
+                unit.detach();
+            }
+            unit.attach(base, GRANULES, page_size(), None).unwrap();
+        };
+        let look: fn(&Unit) = |unit| {
+            if unit.granules() > 0 {
+                assert!(unit.has_map(), "granules without a map");
+            }
+            let base = unit.base();
+            assert!(base.is_null() || base.addr() == UNIT_BYTES);
+        };
+        let unit = beside(Unit::unused(), attach, look);
+        assert_eq!((unit.granules(), unit.base()), (GRANULES, base().as_ptr()));
+        // SAFETY: `attach` made the map so long, and no one uses the unit any more.
+        unsafe { unit.destroy(page_size()) };
+    });
+}
+
+/// `used <= limit`, and what is refused takes nothing.
+#[test]
+fn loom_budget_taken_by_two() {
+    model(|| {
+        let take: fn(&Budget) = |budget| {
+            if budget.take(2).is_ok() {
+                assert!(budget.used() <= 3);
+                budget.give(1);
+            }
+            if let Ok(taken) = budget.try_take(1) {
+                drop(taken);
+            }
+        };
+        let budget = beside(Budget::new(Some(3)), take, take);
+        assert!(matches!(budget.used(), 1 | 2), "{}", budget.used());
+        assert!(budget.peak() <= 3);
+    });
+}

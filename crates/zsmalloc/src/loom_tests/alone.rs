@@ -1,0 +1,38 @@
+//! A job that one thread does at a time, as ready pages are given back: whoever finds it taken leaves it to the other.
+#![allow(clippy::unwrap_used)]
+
+use super::model_of;
+use crate::sync::Alone;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+#[derive(Default)]
+struct Job {
+    taken: AtomicBool,
+    /// What there is to do.
+    left: AtomicUsize,
+}
+
+/// Adds something to be done, and sees to it, as `vacate` and `ease` do.
+fn add(job: &Job) {
+    job.left.fetch_add(1, Relaxed);
+    while job.left.load(Relaxed) > 0
+        && let Some(_alone) = Alone::begin(&job.taken)
+    {
+        let left = job.left.load(Relaxed);
+        job.left.fetch_sub(left, Relaxed);
+    }
+}
+
+#[test]
+fn loom_what_comes_up_during_a_job_is_done() {
+    model_of(
+        4,
+        Job::default,
+        |_| (),
+        [add, add],
+        |_| (),
+        |job| {
+            assert_eq!(job.left.load(Relaxed), 0, "left undone");
+        },
+    );
+}

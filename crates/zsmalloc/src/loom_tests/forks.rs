@@ -1,0 +1,50 @@
+//! What a fork finds: it takes the classes' locks, and a child has words and bytes as they are then.
+#![allow(clippy::unwrap_used)]
+
+use super::{Actor, Scene, bytes, model};
+use crate::core::sealed::Owner;
+
+/// Shorter than what it takes the place of.
+const SHORT: usize = 3000;
+
+/// Asserts that a word says how long the bytes are which it names, whoever has it locked.
+fn looks_as_a_child(scene: &Scene) {
+    let parts = scene.core.parts();
+    let held: Vec<_> = parts.classes.iter().map(|class| class.state.lock()).collect();
+    let value = scene.core.owner().words().with(0, |word, _| word.peek());
+    let place = value.unwrap().decode().unwrap();
+    let object = parts.memory.read(place.offset, place.len);
+    let version = object[0];
+    let len = if version == 7 { SHORT } else { 3072 };
+    assert!(object == &bytes(version)[..len], "{} bytes of version {version}", object.len());
+    drop(held);
+}
+
+fn fork_against(writer: Actor) {
+    model(
+        4,
+        |scene| scene.store(0, 1),
+        [looks_as_a_child, writer],
+        |scene| {
+            scene.core.check();
+            looks_as_a_child(scene);
+        },
+    );
+}
+
+#[test]
+fn loom_core_fork_against_overwrite() {
+    fork_against(|scene| {
+        assert!(scene.core.lock(0).unwrap().overwrite(&bytes(7)[..SHORT], 0).is_ok());
+        assert!(scene.core.lock(0).unwrap().store(&bytes(8), 0).is_ok());
+    });
+}
+
+#[test]
+fn loom_core_fork_against_patch_and_replace() {
+    fork_against(|scene| {
+        scene.core.lock(0).unwrap().patch(&bytes(9)).unwrap();
+        let staged = scene.core.stage(0, &bytes(7)[..SHORT]).unwrap();
+        scene.core.lock(0).unwrap().replace(staged, 0);
+    });
+}

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use support::{is_long, seed};
 use zsmalloc::{
-    ChainRule, ClassShape, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Old,
-    Pool, Slots,
+    ChainRule, ClassShape, ClassTable, Config, Content, Core, Error, Geometry, Handle,
+    KernelGeometry, Old, Pool, Slots,
 };
 
 /// 1 in `make test`, more in `make long`.
@@ -23,25 +23,49 @@ fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// Lengths up to `max`: at the edges of classes, short, long, and any.
-fn length(rng: &mut Rng, max: usize) -> usize {
-    let len = match rng.u32(0..10) {
-        0..4 => rng.usize(1..=max),
-        4..8 => (8 * rng.usize(4..=max / 8)).saturating_add_signed(rng.isize(-1..=1)),
-        8 => rng.usize(1..=40),
-        _ => max,
-    };
-    len.clamp(1, max)
+/// The largest object of each class.
+struct Edges(Vec<usize>);
+
+impl Edges {
+    fn new(table: &ClassTable) -> Self {
+        Edges(table.classes().iter().map(|shape| shape.capacity).collect())
+    }
+
+    /// Lengths: at the edges of classes, short, long, and any.
+    fn length(&self, rng: &mut Rng) -> usize {
+        let max = self.0[self.0.len() - 1];
+        let len = match rng.u32(0..10) {
+            0..4 => rng.usize(1..=max),
+            4..8 => {
+                let nth = rng.usize(..self.0.len());
+                beside(rng, self.0[nth])
+            }
+            8 => rng.usize(1..=40),
+            _ => max,
+        };
+        len.clamp(1, max)
+    }
+}
+
+/// One below, at, or one above.
+fn beside(rng: &mut Rng, edge: usize) -> usize {
+    edge.saturating_add_signed(rng.isize(-1..=1))
+}
+
+/// Up to `max`, often one of the ends.
+fn up_to(rng: &mut Rng, max: usize) -> usize {
+    if rng.bool() { rng.usize(..=max) } else { [0, 1, max.saturating_sub(1), max][rng.usize(..4)] }
 }
 
 struct Handles {
     pool: Pool,
+    edges: Edges,
     live: Vec<(Handle, Vec<u8>)>,
 }
 
 impl Handles {
     fn store(&mut self, rng: &mut Rng) -> Result<(), Error> {
-        let len = length(rng, self.pool.largest());
+        let len = self.edges.length(rng);
         let data = bytes(rng, len);
         let handle = self.pool.store(&data)?;
         self.live.push((handle, data));
@@ -84,7 +108,7 @@ impl Handles {
     fn write(&mut self, rng: &mut Rng) {
         let nth = rng.usize(..self.live.len());
         let (handle, data) = &mut self.live[nth];
-        let len = rng.usize(..=data.len());
+        let len = up_to(rng, data.len()).min(data.len());
         let new = bytes(rng, len);
         self.pool.write(handle, &new).unwrap();
         data[..len].copy_from_slice(&new);
@@ -120,7 +144,8 @@ impl Handles {
 }
 
 fn handles(config: Config) -> Result<Handles, Error> {
-    Ok(Handles { pool: Pool::new(config)?, live: Vec::new() })
+    let pool = Pool::new(config)?;
+    Ok(Handles { edges: Edges::new(&pool.table()), pool, live: Vec::new() })
 }
 
 /// The native geometry, the kernel's, and one with few long zspages.
@@ -142,9 +167,9 @@ fn config(geometry: Geometry) -> Config {
 
 #[test]
 fn random_operations_match_the_model() {
-    for (seed, geometry) in geometries().into_iter().enumerate() {
-        println!("seed {seed}, {geometry:?}");
-        let mut rng = Rng::with_seed(seed as u64);
+    for (nth, geometry) in geometries().into_iter().enumerate() {
+        println!("{geometry:?}");
+        let mut rng = Rng::with_seed(seed(nth as u64));
         let mut subject = handles(config(geometry)).unwrap();
         for step in 0..30_000 * scale() {
             subject.step(&mut rng, step / 6000 % 2 == 0).unwrap();
@@ -165,6 +190,7 @@ fn random_operations_match_the_model() {
 /// The words of a device, each with an object, a payload or nothing.
 struct Device {
     core: Core<Slots>,
+    edges: Edges,
     model: HashMap<u32, (Vec<u8>, u8)>,
     inline: HashMap<u32, u64>,
 }
@@ -174,7 +200,15 @@ const SLOTS: u32 = 3000;
 impl Device {
     fn new(config: Config) -> Result<Self, Error> {
         let core = Core::with_slots(config, SLOTS as u64)?;
-        Ok(Device { core, model: HashMap::new(), inline: HashMap::new() })
+        let edges = Edges::new(&core.table());
+        Ok(Device { core, edges, model: HashMap::new(), inline: HashMap::new() })
+    }
+
+    /// Any word, or one at the edge of a leaf.
+    fn index(rng: &mut Rng) -> u32 {
+        let leaf = rng.usize(..=SLOTS as usize / 512);
+        let at_edge = beside(rng, 512 * leaf) as u32;
+        if rng.u32(..4) == 0 { at_edge.min(SLOTS - 1) } else { rng.u32(..SLOTS) }
     }
 
     fn expect_old(&self, index: u32, old: Old) {
@@ -186,7 +220,7 @@ impl Device {
     }
 
     fn write(&mut self, rng: &mut Rng, index: u32) -> Result<(), Error> {
-        let len = length(rng, self.core.largest());
+        let len = self.edges.length(rng);
         let (data, mark) = (bytes(rng, len), rng.u8(..16));
         let old = match self.core.stage(index, &data) {
             Ok(staged) => self.core.lock(index)?.replace(staged, mark),
@@ -224,7 +258,7 @@ impl Device {
     }
 
     fn step(&mut self, rng: &mut Rng, filling: bool) -> Result<(), Error> {
-        let index = rng.u32(..SLOTS);
+        let index = Self::index(rng);
         match rng.u32(..10) {
             9 if rng.u32(..40) == 0 => drop(self.core.compact()),
             0..6 if filling => self.write(rng, index)?,
@@ -306,7 +340,10 @@ fn a_limit_loses_nothing(geometry: Geometry, most: usize, steps: usize) {
     let mut refused = 0;
     for step in 0..steps {
         if step % 500 == 0 {
-            device.core.pages().set_limit(Some(rng.usize(most / 10..=most)));
+            // Anywhere, or at what is used.
+            let used = beside(&mut rng, device.core.pages().used());
+            let limit = if rng.bool() { used.min(most) } else { rng.usize(most / 10..=most) };
+            device.core.pages().set_limit(Some(limit));
         }
         if let Err(error) = device.step(&mut rng, true) {
             assert!(error.is_limit(), "{error}");
@@ -378,9 +415,10 @@ fn refuse_every_request<T>(
 
 #[test]
 fn every_refusal_is_an_error_and_loses_nothing() {
+    let seed = seed(14);
     for geometry in [geometries()[0], geometries()[1]] {
         refuse_every_request(geometry, Device::new, |mut device| {
-            let mut rng = Rng::with_seed(14);
+            let mut rng = Rng::with_seed(seed);
             for _ in 0..80 {
                 let _ = device.step(&mut rng, true);
                 device.core.check();
@@ -392,9 +430,10 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 
 #[test]
 fn every_refusal_leaves_handles_as_they_were() {
+    let seed = seed(16);
     for geometry in [geometries()[0], geometries()[1]] {
         refuse_every_request(geometry, handles, |mut subject| {
-            let mut rng = Rng::with_seed(16);
+            let mut rng = Rng::with_seed(seed);
             for step in 0..120 {
                 match step % 12 {
                     _ if subject.live.is_empty() => drop(subject.store(&mut rng)),
@@ -504,11 +543,11 @@ fn share_a_pool(order: u32) {
     let core = Core::with_slots(config(Geometry::Native { order }), 4096).unwrap();
     let core = Arc::new(core);
     core.compact_in_background();
+    let mut seeds = Rng::with_seed(seed(31 + order as u64));
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
-            let core = &core;
+            let (core, mut rng) = (&core, seeds.fork());
             scope.spawn(move || {
-                let mut rng = Rng::with_seed(thread);
                 for version in 0..(20_000 >> order) * scale() as u64 {
                     let index = rng.u32(..4096);
                     if rng.bool() {

@@ -18,6 +18,7 @@ mod error;
 mod extent;
 pub mod fork;
 mod mapping;
+mod maxima;
 mod pageset;
 mod recent;
 mod size;

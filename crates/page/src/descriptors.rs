@@ -3,6 +3,7 @@
 //! ```text
 //!   extents: | 0 | 1 | 2 | ...           12 bytes and the owner's each
 //!   used:    | bit per descriptor |      set while it is an extent's
+//!   spare:   a number for each word of `used`, 1 where it has a clear bit; the lowest is found in a few steps
 //! ```
 //! A page of the table in which no descriptor is used is given back; so what is left after most extents
 //! went is few pages of low numbers.
@@ -14,31 +15,24 @@
 //! zeros are as good.
 #![allow(unsafe_code)]
 
-use crate::bits;
+use crate::maxima::Maxima;
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::table::Table;
 use crate::zeroed::Zeroed;
-use crate::{Error, Extent, ExtentId, page_size};
+use crate::{Error, Extent, ExtentId, bits, page_size};
 use std::ops::Range;
 
 pub(crate) struct Descriptors<D> {
     extents: Table<Extent<D>>,
     used: Table<AtomicU64>,
-    /// No word of `used` below this one has a clear bit.
-    hint: AtomicU32,
     /// Pages of `extents` with a descriptor that is used.
     pages: AtomicU32,
 }
 
 impl<D: Zeroed> Descriptors<D> {
     pub(crate) fn new() -> Self {
-        Descriptors {
-            extents: Table::new(),
-            used: Table::new(),
-            hint: AtomicU32::new(0),
-            pages: AtomicU32::new(0),
-        }
+        Descriptors { extents: Table::new(), used: Table::new(), pages: AtomicU32::new(0) }
     }
 
     pub(crate) fn get(&self, id: ExtentId) -> Option<&Extent<D>> {
@@ -51,19 +45,22 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     /// The lowest descriptor that is not used, made if need be.
-    pub(crate) fn spare(&self, supply: Option<&dyn Supply>) -> Result<ExtentId, Error> {
-        let mut word = self.hint.load(Relaxed);
-        let clear = loop {
-            if word == self.used.len() {
+    pub(crate) fn spare(
+        &self,
+        spare: &mut Maxima,
+        supply: Option<&dyn Supply>,
+    ) -> Result<ExtentId, Error> {
+        let word = match spare.first(1) {
+            Some(word) => word,
+            None => {
+                let word = self.used.len();
+                spare.grow(word + 1, supply)?;
                 self.used.push(supply)?;
-            }
-            match self.word(word).trailing_ones() {
-                64 => word += 1,
-                clear => break clear,
+                spare.set(word, 1);
+                word
             }
         };
-        self.hint.store(word, Relaxed);
-        let index = word.checked_mul(64).ok_or(Error::Exhausted)? + clear;
+        let index = word.checked_mul(64).ok_or(Error::Exhausted)? + self.word(word).trailing_ones();
         while self.extents.len() <= index {
             self.extents.push(supply)?;
         }
@@ -71,17 +68,19 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     /// Takes the spare descriptor `id` into use.
-    pub(crate) fn take(&self, id: ExtentId) {
+    pub(crate) fn take(&self, spare: &mut Maxima, id: ExtentId) {
         let pages = Table::<Extent<D>>::pages_of(id.index());
         let fresh = pages.filter(|page| !self.any_used(page.elements.clone())).count();
         self.pages.fetch_add(fresh as u32, Relaxed);
         self.set_used(id, true);
+        let word = id.index() / 64;
+        spare.set(word, u16::from(self.word(word) != u64::MAX));
     }
 
     /// Makes `id` a spare descriptor again, and gives back the pages in which none is used any more.
-    pub(crate) fn give(&self, id: ExtentId) {
+    pub(crate) fn give(&self, spare: &mut Maxima, id: ExtentId) {
         self.set_used(id, false);
-        self.hint.fetch_min(id.index() / 64, Relaxed);
+        spare.set(id.index() / 64, 1);
         for page in Table::<Extent<D>>::pages_of(id.index()) {
             if !self.any_used(page.elements.clone()) {
                 // SAFETY: no descriptor in the page is used, and the lock that is held keeps it so.
@@ -103,13 +102,13 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     fn any_used(&self, elements: Range<u32>) -> bool {
-        self.used_from(elements.start).next().is_some_and(|index| index < elements.end)
+        bits::masks(elements).any(|(word, bits)| self.word(word as u32) & bits != 0)
     }
 
-    /// The descriptors that are used, from `start` on.
-    fn used_from(&self, start: u32) -> impl Iterator<Item = u32> {
-        let mut word = start / 64;
-        let mut bits = self.word(word) & u64::MAX << (start % 64);
+    /// The descriptors that are used, lowest first.
+    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
+        let mut word = 0;
+        let mut bits = self.word(word);
         std::iter::from_fn(move || {
             while bits == 0 {
                 word += 1;
@@ -120,19 +119,17 @@ impl<D: Zeroed> Descriptors<D> {
             }
             let index = word * 64 + bits.trailing_zeros();
             bits &= bits - 1;
-            Some(index)
+            ExtentId::from_index(index)
         })
     }
 
-    /// The descriptors that are used, lowest first.
-    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
-        self.used_from(0).filter_map(ExtentId::from_index)
-    }
-
-    /// Asserts that the bits, the hint and the count of pages agree with the extents.
-    pub(crate) fn check(&self) {
-        let hint = self.hint.load(Relaxed);
-        assert!((0..hint).all(|word| self.word(word) == u64::MAX), "a spare one below the hint");
+    /// Asserts that the bits, what is noted of them, and the count of pages agree with the extents.
+    pub(crate) fn check(&self, spare: &Maxima) {
+        spare.check();
+        for word in 0..self.used.len() {
+            let has_spare = self.word(word) != u64::MAX;
+            assert_eq!(spare.get(word), u16::from(has_spare), "word {word} of descriptors");
+        }
         let mut pages = Vec::new();
         for id in self.live() {
             assert!(self.get(id).is_some_and(|extent| extent.pages() > 0), "{id:?} has no pages");

@@ -20,6 +20,7 @@ pub mod fork;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod mapping;
+mod maxima;
 mod pageset;
 mod recent;
 mod size;

@@ -12,10 +12,11 @@
 
 use crate::descriptors::Descriptors;
 use crate::mapping::{Mapping, Piece, populate_all_at, release_all_at, release_at};
+use crate::maxima::{Maxima, reserve};
 use crate::supply::{Request, Supply};
-use crate::sync::Mutex;
+use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 use crate::unit::{UNIT_BYTES, unit_pages};
-use crate::units::Units;
+use crate::units::{Rooms, Units};
 use crate::zeroed::Zeroed;
 use crate::{Budget, EXTENT_PAGES_MAX, Error, Extent, ExtentId, PageSet, page_shift};
 use std::fmt;
@@ -88,13 +89,44 @@ impl fmt::Debug for Config {
 struct Segment {
     mapping: Mapping,
     units: Range<u32>,
+    /// How many of its units are used.
+    used: u32,
 }
 
 #[derive(Debug)]
 struct State {
+    /// By their units, lowest first.
     segments: Vec<Segment>,
+    /// How many of them have no unit that is used.
+    unused: usize,
     /// Bytes of the next segment to ask for.
     segment_bytes: usize,
+    /// Where there is room for extents, and which words have a spare descriptor.
+    rooms: Rooms,
+    spare: Maxima,
+}
+
+impl State {
+    fn new() -> Self {
+        State {
+            segments: Vec::new(),
+            unused: 0,
+            segment_bytes: UNIT_BYTES,
+            rooms: Rooms::default(),
+            spare: Maxima::default(),
+        }
+    }
+
+    /// Bytes of memory that the tables here take.
+    fn bytes(&self) -> usize {
+        let segments = self.segments.capacity() * size_of::<Segment>();
+        segments + self.rooms.bytes() + self.spare.bytes()
+    }
+
+    /// The segment of the unit `number`, which has one.
+    fn segment_of(&self, number: u32) -> usize {
+        self.segments.partition_point(|segment| segment.units.end <= number)
+    }
 }
 
 /// Address space in segments, handed out as extents of consecutive pages with a `D` each.
@@ -108,6 +140,8 @@ pub struct Space<D> {
     units: Units,
     extents: Descriptors<D>,
     state: Mutex<State>,
+    /// Bytes of memory of the tables in `state`.
+    state_bytes: AtomicUsize,
 }
 
 impl<D> fmt::Debug for Space<D> {
@@ -129,7 +163,8 @@ impl<D: Zeroed> Space<D> {
             in_dumps: config.in_dumps,
             in_children: config.in_children,
             extents: Descriptors::new(),
-            state: Mutex::new(State { segments: Vec::new(), segment_bytes: UNIT_BYTES }),
+            state: Mutex::new(State::new()),
+            state_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -140,7 +175,7 @@ impl<D: Zeroed> Space<D> {
 
     /// Bytes of memory the space itself uses: maps, bitmaps and descriptors, not the pages.
     pub fn metadata_bytes(&self) -> usize {
-        self.units.bytes() + self.extents.bytes()
+        self.units.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
 
     /// Who may refuse requests before they reach the system.
@@ -155,32 +190,47 @@ impl<D: Zeroed> Space<D> {
             return Err(Error::ExtentLength { pages });
         }
         let mut state = self.state.lock();
-        let id = self.extents.spare(self.supply())?;
-        let first = match self.units.take(pages, id.to_raw()) {
-            Some(first) => first,
+        let made = self.alloc_in(&mut state, pages, tag);
+        self.state_bytes.store(state.bytes(), Relaxed);
+        made
+    }
+
+    fn alloc_in(&self, state: &mut State, pages: u32, tag: u32) -> Result<ExtentId, Error> {
+        let id = self.extents.spare(&mut state.spare, self.supply())?;
+        let entered = match self.units.take(&mut state.rooms, pages, id.to_raw()) {
+            Some(entered) => entered,
             None => {
-                self.grow(&mut state, pages)?;
-                self.units.take(pages, id.to_raw()).ok_or(Error::Exhausted)?
+                self.grow(state, pages)?;
+                let entered = self.units.take(&mut state.rooms, pages, id.to_raw());
+                entered.ok_or(Error::Exhausted)?
             }
         };
-        self.extent(id).begin(first, pages, tag);
+        if let Some(number) = entered.begun {
+            let segment = state.segment_of(number);
+            let segment = &mut state.segments[segment];
+            state.unused -= usize::from(segment.used == 0);
+            segment.used += 1;
+        }
+        self.extent(id).begin(entered.first, pages, tag);
         // After that: who finds it among the live ones reads what it is.
-        self.extents.take(id);
+        self.extents.take(&mut state.spare, id);
         Ok(id)
     }
 
     /// Gives an extent back; all its pages were released.
     pub fn free(&self, id: ExtentId) {
-        let mut state = self.state.lock();
+        let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
-        if let Some(unused) = self.units.give(first, pages) {
-            self.shrink(&mut state, unused);
+        if let Some(unused) = self.units.give(&mut state.rooms, first, pages) {
+            self.shrink(state, unused);
         }
-        self.extents.give(id);
+        self.extents.give(&mut state.spare, id);
     }
 
     /// Reserves one more segment, in which an extent of `pages` pages has room; smaller ones after a refusal.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
+        let segments = state.segments.len();
+        reserve(&mut state.segments, segments + 1, self.supply())?;
         let extent = self.units.granules(pages) as usize * self.units.granule_bytes();
         let least = SEGMENT_BYTES_MIN.max(extent.next_power_of_two());
         let mut bytes = state.segment_bytes.max(least);
@@ -197,28 +247,34 @@ impl<D: Zeroed> Space<D> {
         if !self.in_children {
             mapping.keep_from_children()?;
         }
-        let units = self.units.attach(&mapping, self.supply())?;
+        let units = self.units.attach(&mut state.rooms, &mapping, self.supply())?;
         state.segment_bytes = (bytes * 2).clamp(UNIT_BYTES, SEGMENT_BYTES_MAX);
-        state.segments.push(Segment { mapping, units });
+        let at = state.segment_of(units.start);
+        state.segments.insert(at, Segment { mapping, units, used: 0 });
+        state.unused += 1;
         Ok(())
     }
 
-    /// Unmaps the segment of the unit `number` if it is all unused and another one is too, so that a
-    /// pool at the edge of a segment does not map and unmap it over and over. Where the system refuses that, it stays as
-    /// it was, and is used again or unmapped later.
+    /// Takes note that nothing is used in the unit `number` any more. Unmaps its segment if that is all unused and another
+    /// one is too, so that a pool at the edge of a segment does not map and unmap it over and over. Where the system
+    /// refuses that, the segment stays as it was, and is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
-        let unused = |segment: &Segment| self.units.are_unused(segment.units.clone());
-        let emptied = state.segments.iter().position(|segment| segment.units.contains(&number));
-        let spare = state.segments.iter().filter(|segment| unused(segment)).count() > 1;
-        if let Some(at) = emptied.filter(|&at| spare && unused(&state.segments[at])) {
-            let Segment { mapping, units } = state.segments.swap_remove(at);
+        let at = state.segment_of(number);
+        state.segments[at].used -= 1;
+        if state.segments[at].used > 0 {
+            return;
+        }
+        state.unused += 1;
+        if state.unused > 1 {
+            let Segment { mapping, units, used } = state.segments.remove(at);
             let bytes = mapping.len();
             match mapping.unmap() {
                 Ok(()) => {
-                    self.units.detach(units);
+                    state.unused -= 1;
+                    self.units.detach(&mut state.rooms, units);
                     state.segment_bytes = state.segment_bytes.min(bytes);
                 }
-                Err(mapping) => state.segments.push(Segment { mapping, units }),
+                Err(mapping) => state.segments.insert(at, Segment { mapping, units, used }),
             }
         }
     }
@@ -421,10 +477,17 @@ impl<D: Zeroed> Space<D> {
             taken += self.units.granules(self.extent(id).pages());
             self.check_extent(id);
         }
-        let segments = state.segments.iter();
-        let used: u32 = segments.map(|segment| self.units.check(segment.units.clone())).sum();
-        assert_eq!(used, taken, "granules in use");
-        self.extents.check();
+        let segments = &state.segments;
+        assert!(segments.is_sorted_by(|a, b| a.units.end <= b.units.start), "order of segments");
+        let unused = segments.iter().filter(|segment| segment.used == 0).count();
+        assert_eq!(state.unused, unused, "segments in which nothing is used");
+        for Segment { units, used, .. } in segments {
+            assert_eq!(self.units.count_used(units.clone()), *used, "used of {units:?}");
+        }
+        let units = segments.iter().flat_map(|segment| segment.units.clone());
+        assert_eq!(self.units.check(&state.rooms, units), taken, "granules in use");
+        self.extents.check(&state.spare);
+        assert_eq!(self.state_bytes.load(Relaxed), state.bytes(), "bytes of tables");
     }
 
     fn check_extent(&self, id: ExtentId) {

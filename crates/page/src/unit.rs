@@ -17,7 +17,7 @@
 use crate::mapping::{Mapping, release_at};
 use crate::supply::Supply;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
-use crate::{Error, page_shift, page_size};
+use crate::{Error, bits, page_shift, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -40,9 +40,10 @@ pub(crate) struct Unit {
     free: AtomicU32,
     /// No granule below this one is free.
     hint: AtomicU32,
-    /// Pages of the map in which a granule is used.
-    map_pages: AtomicU32,
 }
+
+/// Pages of maps in which no granule was used before, or none is any more.
+pub(crate) type MapPages = usize;
 
 impl Unit {
     /// As a table's memory is, which is zeros.
@@ -118,11 +119,6 @@ impl Unit {
         self.base.load(Relaxed)
     }
 
-    /// Bytes of memory that the map takes.
-    pub(crate) fn map_bytes(&self) -> usize {
-        self.map_pages.load(Relaxed) as usize * page_size()
-    }
-
     /// For each granule its extent's index + 1.
     #[inline]
     pub(crate) fn map(&self) -> &[AtomicU32] {
@@ -137,33 +133,92 @@ impl Unit {
     }
 
     /// Marks the lowest run of `count` unused granules as used by extent entry `entry`; its first granule.
-    pub(crate) fn take(&self, used: &[AtomicU64], count: u32, entry: u32) -> Option<u32> {
-        if self.free() < count {
-            return None;
-        }
-        let start = self.find_run(used, count)?;
-        let fresh = unused_pages(used, start..start + count).count();
-        self.map_pages.fetch_add(fresh as u32, Relaxed);
-        self.mark(used, start..start + count, entry);
+    pub(crate) fn take(
+        &self,
+        used: &[AtomicU64],
+        count: u32,
+        entry: u32,
+    ) -> Option<(u32, MapPages)> {
+        let mut runs = self.runs(used, self.hint.load(Relaxed)..self.granules(), count);
+        let run = runs.find(|run| run.len() as u32 == count)?;
+        let fresh = unused_pages(used, run.clone()).count();
+        self.mark(used, run.clone(), entry);
         self.free.fetch_sub(count, Relaxed);
-        if start <= self.hint.load(Relaxed) {
-            self.hint.store(start + count, Relaxed);
+        if run.start <= self.hint.load(Relaxed) {
+            self.hint.store(run.end, Relaxed);
         }
-        Some(start)
+        Some((run.start, fresh))
     }
 
     /// Marks `range` as unused, and gives those pages of the map back in which nothing is used any more.
-    pub(crate) fn give(&self, used: &[AtomicU64], range: Range<u32>) {
+    pub(crate) fn give(&self, used: &[AtomicU64], range: Range<u32>) -> MapPages {
         self.hint.fetch_min(range.start, Relaxed);
         self.free.fetch_add(range.end - range.start, Relaxed);
         self.mark(used, range.clone(), 0);
-        let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return };
-        for page in unused_pages(used, range) {
+        let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
+        let pages = unused_pages(used, range).map(|page| {
             // SAFETY: `attach` mapped whole pages for all granules there may be, so also the page of these;
             // all its entries are zero by now. (Where it is locked they stay so.)
             unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
-            self.map_pages.fetch_sub(1, Relaxed);
+        });
+        pages.count()
+    }
+
+    /// The longest run of unused granules, `enough` at most, after the granules `taken` were taken: it was `before`.
+    pub(crate) fn room_after_take(
+        &self,
+        used: &[AtomicU64],
+        taken: Range<u32>,
+        before: u32,
+    ) -> u32 {
+        let behind = self.runs(used, taken.end..taken.start + before, before).next();
+        let behind = behind.filter(|run| run.start == taken.end).map_or(0, |run| run.len() as u32);
+        if taken.len() as u32 + behind < before {
+            return before;
         }
+        self.longest(used, self.hint.load(Relaxed)..self.granules(), before)
+    }
+
+    /// The same after the granules `given` were given back.
+    pub(crate) fn room_after_give(
+        &self,
+        used: &[AtomicU64],
+        given: Range<u32>,
+        before: u32,
+        enough: u32,
+    ) -> u32 {
+        let around = given.start.saturating_sub(enough)..given.end + enough;
+        self.longest(used, around, enough).max(before)
+    }
+
+    /// The longest run of unused granules in `range`, `enough` at most.
+    fn longest(&self, used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
+        let mut longest = 0;
+        for run in self.runs(used, range, enough) {
+            longest = longest.max(run.len() as u32);
+            if longest == enough {
+                break;
+            }
+        }
+        longest
+    }
+
+    /// The runs of unused granules in `range`, lowest first; of longer ones than `most` parts of that length.
+    fn runs(
+        &self,
+        used: &[AtomicU64],
+        range: Range<u32>,
+        most: u32,
+    ) -> impl Iterator<Item = Range<u32>> {
+        let last = range.end.min(self.granules());
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let start = bits::first(used, at, false).filter(|&start| start < last)?;
+            let end = last.min(start + most);
+            let words = (end as usize).div_ceil(64);
+            at = bits::first(&used[..words], start, true).map_or(end, |next| next.min(end));
+            Some(start..at)
+        })
     }
 
     fn mark(&self, used: &[AtomicU64], range: Range<u32>, entry: u32) {
@@ -179,43 +234,23 @@ impl Unit {
         }
     }
 
-    /// First granule of the lowest run of `count` unused ones.
-    fn find_run(&self, used: &[AtomicU64], count: u32) -> Option<u32> {
-        let granules = self.granules();
-        let mut at = self.hint.load(Relaxed);
-        let mut run = 0;
-        while at < granules {
-            let word = used[at as usize / 64].load(Relaxed) >> (at % 64);
-            let left = 64 - at % 64;
-            let free = word.trailing_zeros().min(left);
-            run += free;
-            if run >= count {
-                let start = at + free - run;
-                return (start + count <= granules).then_some(start);
-            }
-            at += free;
-            if free < left {
-                run = 0;
-                at += (word >> free).trailing_ones();
-            }
-        }
-        None
-    }
-
-    /// Whether bitmap, free count and map agree.
-    pub(crate) fn check(&self, used: &[AtomicU64]) {
+    /// Whether bitmap, free count and map agree, and `room` is the longest run, `enough` at most; pages of the map that
+    /// are used.
+    pub(crate) fn check(&self, used: &[AtomicU64], room: u32, enough: u32) -> MapPages {
         let hint = self.hint.load(Relaxed);
-        let mut free = 0;
+        let (mut free, mut run, mut longest) = (0, 0, 0);
         for granule in 0..self.granules() {
             let used = used[granule as usize / 64].load(Relaxed) >> (granule % 64) & 1 == 1;
             assert_eq!(used, self.map()[granule as usize].load(Relaxed) != 0, "granule {granule}");
             assert!(used || granule >= hint, "granule {granule} is free below the hint {hint}");
             free += u32::from(!used);
+            run = if used { 0 } else { run + 1 };
+            longest = run.max(longest);
         }
         assert_eq!(free, self.free(), "free granules of a unit");
+        assert_eq!(longest.min(enough), room, "room of a unit");
         let pages = (self.granules() as usize * 4).div_ceil(page_size());
-        let unused = unused_pages(used, 0..self.granules()).count();
-        assert_eq!(pages - unused, self.map_pages.load(Relaxed) as usize, "pages of a unit's map");
+        pages - unused_pages(used, 0..self.granules()).count()
     }
 }
 

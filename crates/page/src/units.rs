@@ -3,8 +3,9 @@
 //! ```text
 //!   offset (42 bits):  | unit: 16 bits | byte in unit: 26 bits |
 //!   units[unit] -> base address, map;   used[unit * words ..] -> one bit per granule
+//!   rooms: a number per unit, its longest run of unused granules; the lowest with room is found in a few steps
 //! ```
-//! What changes is changed under the space's lock; looking up takes none.
+//! What changes is changed under the space's lock, which guards the rooms; looking up takes none.
 //!
 //! # Safety
 //! A unit's base points to as many granules of a live segment as it has: the space keeps the mapping until it
@@ -12,10 +13,11 @@
 #![allow(unsafe_code)]
 
 use crate::mapping::Mapping;
+use crate::maxima::Maxima;
 use crate::recent::Recent;
 use crate::space::Config;
 use crate::supply::Supply;
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::table::Table;
 use crate::unit::{UNIT_BYTES, UNIT_SHIFT, Unit, unit_pages};
 use crate::windows::Windows;
@@ -28,11 +30,37 @@ const UNITS_MAX: u32 = 1 << (OFFSET_BITS - UNIT_SHIFT);
 /// Units that can be found by address, 64 GiB of them; those beyond are found by offset alone.
 const WINDOWS: u32 = 1024;
 
+/// Where there is room: what the space's lock guards for its units.
+#[derive(Debug, Default)]
+pub(crate) struct Rooms {
+    /// Of each unit the longest run of unused granules, the largest extent's at most; 0 without address space.
+    runs: Maxima,
+    /// No unit below this one is without address space.
+    bare: u32,
+}
+
+impl Rooms {
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.runs.bytes()
+    }
+}
+
+/// An extent's granules that were entered.
+pub(crate) struct Entered {
+    /// The extent's first page.
+    pub(crate) first: u32,
+    /// The number of its unit, if nothing was used there before.
+    pub(crate) begun: Option<u32>,
+}
+
 pub(crate) struct Units {
     units: Table<Unit>,
     used: Table<AtomicU64>,
     /// Words of `used` that were written.
     used_touched: AtomicU32,
+    /// Pages of maps in which a granule is used.
+    map_pages: AtomicUsize,
     windows: Option<Windows>,
     recent: Option<Recent>,
     /// Pages of a granule, and the binary logarithm of its bytes.
@@ -50,6 +78,7 @@ impl Units {
             units: Table::new(),
             used: Table::new(),
             used_touched: AtomicU32::new(0),
+            map_pages: AtomicUsize::new(0),
             windows: config.by_address.then(|| Windows::new(WINDOWS)).transpose()?,
             recent: (config.by_address && config.quick).then(|| Recent::new(granule_shift)),
             granule,
@@ -86,30 +115,43 @@ impl Units {
 
     /// Bytes of memory that were touched.
     pub(crate) fn bytes(&self) -> usize {
-        let maps: usize = self.iter(0..self.units.len()).map(Unit::map_bytes).sum();
+        let maps = self.map_pages.load(Relaxed) * page_size();
         let used = Table::<AtomicU64>::bytes_below(self.used_touched.load(Relaxed));
         let windows = self.windows.as_ref().map_or(0, Windows::bytes);
         let recent = self.recent.as_ref().map_or(0, Recent::bytes);
         maps + used + self.units.bytes() + windows + recent
     }
 
-    /// Enters the lowest run of granules with room for `pages` pages as extent entry `entry`'s; its first page.
-    pub(crate) fn take(&self, pages: u32, entry: u32) -> Option<u32> {
+    /// Granules of the largest extent.
+    fn run_max(&self) -> u32 {
+        self.granules(EXTENT_PAGES_MAX.min(unit_pages()))
+    }
+
+    /// Enters the lowest run of granules with room for `pages` pages as extent entry `entry`'s.
+    pub(crate) fn take(&self, rooms: &mut Rooms, pages: u32, entry: u32) -> Option<Entered> {
         let count = self.granules(pages);
-        (0..self.units.len()).find_map(|number| {
-            let start = self.units.get(number)?.take(self.used(number), count, entry)?;
-            let word = number * self.words() + (start + count).div_ceil(64);
-            self.used_touched.fetch_max(word, Relaxed);
-            Some(number * unit_pages() + start * self.granule)
-        })
+        let number = rooms.runs.first(count as u16)?;
+        let (unit, used) = (self.units.get(number)?, self.used(number));
+        let begun = unit.is_unused().then_some(number);
+        let (start, fresh) = unit.take(used, count, entry)?;
+        let (end, room) = (start + count, rooms.runs.get(number).into());
+        rooms.runs.set(number, unit.room_after_take(used, start..end, room) as u16);
+        self.map_pages.fetch_add(fresh, Relaxed);
+        self.used_touched.fetch_max(number * self.words() + end.div_ceil(64), Relaxed);
+        Some(Entered { first: number * unit_pages() + start * self.granule, begun })
     }
 
     /// Gives back what `take` gave; the unit's number, if nothing in it is used any more.
-    pub(crate) fn give(&self, first: u32, pages: u32) -> Option<u32> {
+    pub(crate) fn give(&self, rooms: &mut Rooms, first: u32, pages: u32) -> Option<u32> {
         let number = first / unit_pages();
-        let unit = self.units.get(number)?;
+        let (unit, used) = (self.units.get(number)?, self.used(number));
         let start = first % unit_pages() / self.granule;
-        unit.give(self.used(number), start..start + self.granules(pages));
+        let given = start..start + self.granules(pages);
+        let gone = unit.give(used, given.clone());
+        let room = rooms.runs.get(number).into();
+        let room = unit.room_after_give(used, given, room, self.run_max());
+        rooms.runs.set(number, room as u16);
+        self.map_pages.fetch_sub(gone, Relaxed);
         unit.is_unused().then_some(number)
     }
 
@@ -169,15 +211,19 @@ impl Units {
     /// Lays a segment's address space behind units that have none; which.
     pub(crate) fn attach(
         &self,
+        rooms: &mut Rooms,
         mapping: &Mapping,
         supply: Option<&dyn Supply>,
     ) -> Result<Range<u32>, Error> {
         let wanted = mapping.len().div_ceil(UNIT_BYTES) as u32;
-        let units = self.spare_units(wanted, supply)?;
+        let units = self.spare_units(rooms, wanted, supply)?;
         for (nth, number) in units.clone().enumerate() {
-            if let Err(error) = self.attach_one(number, mapping, nth * UNIT_BYTES, supply) {
-                self.detach(units.start..number);
-                return Err(error);
+            match self.attach_one(number, mapping, nth * UNIT_BYTES, supply) {
+                Ok(granules) => rooms.runs.set(number, granules.min(self.run_max()) as u16),
+                Err(error) => {
+                    self.detach(rooms, units.start..number);
+                    return Err(error);
+                }
             }
         }
         Ok(units)
@@ -189,7 +235,7 @@ impl Units {
         mapping: &Mapping,
         at: usize,
         supply: Option<&dyn Supply>,
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let unit = self.units.get(number).ok_or(Error::Exhausted)?;
         let granules = (mapping.len() - at).min(UNIT_BYTES) / self.granule_bytes();
         // SAFETY: `at` is below the mapping's length: `attach` counted the units from that length.
@@ -197,12 +243,14 @@ impl Units {
         unit.attach(base, granules as u32, self.map_bytes(), supply)?;
         // A table that is full costs only `offset_of` its answer for this unit.
         self.windows.as_ref().map(|windows| windows.insert(base.addr().get(), number));
-        Ok(())
+        Ok(granules as u32)
     }
 
     /// Takes the address space of units away that are unused.
-    pub(crate) fn detach(&self, units: Range<u32>) {
+    pub(crate) fn detach(&self, rooms: &mut Rooms, units: Range<u32>) {
+        rooms.bare = rooms.bare.min(units.start);
         for number in units {
+            rooms.runs.set(number, 0);
             if let Some(unit) = self.units.get(number) {
                 self.windows.as_ref().inspect(|windows| windows.remove(unit.base().addr(), number));
                 unit.detach();
@@ -211,16 +259,25 @@ impl Units {
     }
 
     /// The first `wanted` consecutive units without address space, made if need be.
-    fn spare_units(&self, wanted: u32, supply: Option<&dyn Supply>) -> Result<Range<u32>, Error> {
-        let mut start = 0;
-        for number in 0..UNITS_MAX {
+    fn spare_units(
+        &self,
+        rooms: &mut Rooms,
+        wanted: u32,
+        supply: Option<&dyn Supply>,
+    ) -> Result<Range<u32>, Error> {
+        let is_bare =
+            |number: &u32| self.units.get(*number).is_none_or(|unit| unit.granules() == 0);
+        rooms.bare = (rooms.bare..UNITS_MAX).find(is_bare).ok_or(Error::Exhausted)?;
+        let mut start = rooms.bare;
+        for number in rooms.bare..UNITS_MAX {
             if number == self.units.len() {
+                rooms.runs.grow(number + 1, supply)?;
                 while self.used.len() < (number + 1) * self.words() {
                     self.used.push(supply)?;
                 }
                 self.units.push(supply)?;
             }
-            if self.units.get(number).is_none_or(|unit| unit.granules() > 0) {
+            if !is_bare(&number) {
                 start = number + 1;
             } else if number + 1 - start == wanted {
                 return Ok(start..number + 1);
@@ -229,20 +286,31 @@ impl Units {
         Err(Error::Exhausted)
     }
 
-    /// Whether nothing in `units` is used.
-    pub(crate) fn are_unused(&self, units: Range<u32>) -> bool {
-        self.iter(units).all(Unit::is_unused)
+    /// How many of `units` are used.
+    pub(crate) fn count_used(&self, units: Range<u32>) -> u32 {
+        self.iter(units).filter(|unit| !unit.is_unused()).count() as u32
     }
 
-    /// Asserts the state of `units`, which have address space; how many of their granules are used.
-    pub(crate) fn check(&self, units: Range<u32>) -> u32 {
-        let checked = units.map(|number| {
+    /// Asserts the state of `units`, all of those with address space; how many of their granules are used.
+    pub(crate) fn check(&self, rooms: &Rooms, units: impl Iterator<Item = u32>) -> u32 {
+        rooms.runs.check();
+        let (mut used, mut map_pages) = (0, 0);
+        let mut with_room: u32 = 0;
+        for number in units {
             let Some(unit) = self.units.get(number) else { panic!("unit {number} was never made") };
             assert!(unit.granules() > 0, "unit {number} has no address space");
-            unit.check(self.used(number));
-            unit.granules() - unit.free()
-        });
-        checked.sum()
+            let room = rooms.runs.get(number);
+            map_pages += unit.check(self.used(number), room.into(), self.run_max());
+            used += unit.granules() - unit.free();
+            with_room += u32::from(room > 0);
+        }
+        assert_eq!(self.map_pages.load(Relaxed), map_pages, "pages of maps");
+        let all = 0..self.units.len();
+        let rooms_of_all = all.clone().filter(|&number| rooms.runs.get(number) > 0);
+        assert_eq!(rooms_of_all.count() as u32, with_room, "units with room");
+        let is_bare = |unit: &Unit| unit.granules() == 0;
+        assert!(!self.iter(0..rooms.bare.min(all.end)).any(is_bare), "bare below {}", rooms.bare);
+        used
     }
 
     /// The granules that `pages` pages take.

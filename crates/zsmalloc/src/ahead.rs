@@ -144,7 +144,9 @@ impl Locked<'_> {
             head.ready.insert(pages);
         }
         let count = fetched.len();
+        let had_offer = head.ready.len() > count;
         head.set_busy(count > 0);
+        self.offer(id, had_offer);
         self.state.committed += count;
         self.state.ready += count;
         self.parts().fetched.fetch_add(count as usize, Relaxed);
@@ -153,8 +155,9 @@ impl Locked<'_> {
     }
 
     /// Pages of a zspage are no longer being given back or fetched.
-    pub(crate) fn end_busy(self, id: ExtentId) {
+    pub(crate) fn end_busy(mut self, id: ExtentId) {
         self.head(id).set_busy(false);
+        self.offer(id, false);
         self.destroy_if_unused(id);
     }
 }

@@ -16,12 +16,24 @@ impl Locked<'_> {
             for id in self.group(group) {
                 listed += 1;
                 assert!(listed <= self.state.zspages, "group {group} has a cycle");
-                assert_eq!(self.head(id).previous.load(Relaxed), previous);
+                assert_eq!(self.head(id).group.previous.load(Relaxed), previous);
                 assert_eq!(self.class().group(self.head(id).inuse()), group, "group of {id:?}");
                 previous = id.to_raw();
             }
         }
+        let mut offering = 0;
+        let mut previous = 0;
+        for id in self.offering() {
+            offering += 1;
+            assert!(offering <= self.state.zspages, "those that offer pages are a cycle");
+            assert!(self.has(id) && self.head(id).has_offer(), "{id:?} offers no ready page");
+            assert_eq!(self.head(id).offers.previous.load(Relaxed), previous);
+            previous = id.to_raw();
+        }
+        let noted = self.parts().offers.has(self.class());
+        assert_eq!(noted, offering > 0, "whether the class offers ready pages");
         let (mut inuse, mut committed, mut ready, mut zspages, mut full) = (0, 0, 0, 0, 0);
+        let mut offer = 0;
         for id in self.all() {
             self.check_zspage(id, &mut visit);
             let head = self.head(id);
@@ -29,8 +41,10 @@ impl Locked<'_> {
             full += u32::from(self.class().group(head.inuse()) == FULL);
             inuse += head.inuse();
             ready += head.ready.len();
+            offer += u32::from(head.has_offer());
             committed += head.committed.len();
         }
+        assert_eq!(offer, offering, "zspages that offer ready pages");
         let state = &self.state;
         assert_eq!(
             (inuse, committed, ready, zspages, full),

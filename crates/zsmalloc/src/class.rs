@@ -35,6 +35,8 @@ pub(crate) struct Class {
 pub(crate) struct ClassState {
     /// First zspage of each fullness group but the last, as a raw extent id; 0 is none.
     pub(crate) heads: [u32; FULL],
+    /// First zspage that offers ready pages, likewise.
+    pub(crate) offers: u32,
     /// The groups that have zspages, a bit each.
     pub(crate) groups: u32,
     pub(crate) zspages: u32,

@@ -113,6 +113,7 @@ impl<O: Owner> Core<O> {
             class.population.store(0, Relaxed);
         }
         parts.ready.store(0, Relaxed);
+        parts.offers.forget();
         parts.fetched.store(0, Relaxed);
         parts.compacting.store(false, Relaxed);
         parts.releases.store(0, Relaxed);
@@ -169,6 +170,7 @@ impl Locked<'_> {
         self.state.committed += committed;
         self.state.ready += ready;
         self.link(id, class.group(inuse));
+        self.offer(id, false);
     }
 }
 

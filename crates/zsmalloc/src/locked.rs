@@ -9,7 +9,7 @@ use crate::class::{Class, ClassState, FULL};
 use crate::memory::Loose;
 use crate::parts::Parts;
 use crate::sync::{MutexGuard, Ordering::Relaxed, Ordering::SeqCst};
-use crate::zspage::{Body, Head};
+use crate::zspage::{Body, Head, Links};
 use page::{ExtentId, page_size};
 
 /// Zspages looked at for a slot on committed pages, at the limit.
@@ -96,10 +96,19 @@ impl<'p> Locked<'p> {
 
     /// The zspages of a fullness group; full ones are in no list.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
+        self.list(self.state.heads[group], |head| &head.group)
+    }
+
+    /// The zspages that offer ready pages.
+    pub(crate) fn offering(&self) -> impl Iterator<Item = ExtentId> {
+        self.list(self.state.offers, |head| &head.offers)
+    }
+
+    fn list(&self, first: u32, links: fn(&Head) -> &Links) -> impl Iterator<Item = ExtentId> {
         let mut last: Option<ExtentId> = None;
         // The next is looked up when it is asked for: mostly the first will do.
         std::iter::from_fn(move || {
-            let next = last.map_or(self.state.heads[group], |id| self.head(id).next.load(Relaxed));
+            let next = last.map_or(first, |id| links(self.head(id)).next.load(Relaxed));
             let next = ExtentId::from_raw(next)?;
             last = Some(next);
             Some(next)
@@ -189,6 +198,8 @@ impl<'p> Locked<'p> {
         if filled.unready > 0 {
             self.state.ready -= filled.unready;
             self.parts.took_ready(filled.unready as usize);
+            let had_offer = !self.head(id).is_busy();
+            self.offer(id, had_offer);
         }
         self.regroup(id, filled.inuse - 1, filled.inuse);
     }
@@ -208,6 +219,9 @@ impl<'p> Locked<'p> {
         }
         self.regroup(id, inuse, inuse - 1);
         if emptied > 0 {
+            let head = self.head(id);
+            let had_offer = !head.is_busy() && head.ready.len() > emptied;
+            self.offer(id, had_offer);
             self.state.ready += emptied;
             // In one order with `tending`: see `ease`.
             self.parts.ready.fetch_add(emptied as usize, SeqCst);
@@ -306,14 +320,7 @@ impl<'p> Locked<'p> {
         if group == FULL {
             return;
         }
-        let first = self.state.heads[group];
-        let head = self.head(id);
-        head.previous.store(0, Relaxed);
-        head.next.store(first, Relaxed);
-        if let Some(first) = ExtentId::from_raw(first) {
-            self.head(first).previous.store(id.to_raw(), Relaxed);
-        }
-        self.state.heads[group] = id.to_raw();
+        self.state.heads[group] = self.push(self.state.heads[group], id, |head| &head.group);
         self.state.groups |= 1 << group;
     }
 
@@ -321,17 +328,49 @@ impl<'p> Locked<'p> {
         if group == FULL {
             return;
         }
-        let next = self.head(id).next.load(Relaxed);
-        let previous = self.head(id).previous.load(Relaxed);
-        match ExtentId::from_raw(previous) {
-            Some(previous) => self.head(previous).next.store(next, Relaxed),
-            None => self.state.heads[group] = next,
-        }
+        self.state.heads[group] = self.pull(self.state.heads[group], id, |head| &head.group);
         if self.state.heads[group] == 0 {
             self.state.groups &= !(1 << group);
         }
+    }
+
+    /// Has a zspage in the list of those that offer ready pages if it does, and not if it does not; whether it did before.
+    pub(crate) fn offer(&mut self, id: ExtentId, before: bool) {
+        let first = self.state.offers;
+        self.state.offers = match (before, self.head(id).has_offer()) {
+            (false, true) => self.push(first, id, |head| &head.offers),
+            (true, false) => self.pull(first, id, |head| &head.offers),
+            _ => return,
+        };
+        if (first == 0) != (self.state.offers == 0) {
+            self.parts.offers.set(self.class, self.state.offers != 0);
+        }
+    }
+
+    /// Puts a zspage before the first of a list, which it is then.
+    fn push(&self, first: u32, id: ExtentId, links: fn(&Head) -> &Links) -> u32 {
+        let own = links(self.head(id));
+        own.previous.store(0, Relaxed);
+        own.next.store(first, Relaxed);
+        if let Some(first) = ExtentId::from_raw(first) {
+            links(self.head(first)).previous.store(id.to_raw(), Relaxed);
+        }
+        id.to_raw()
+    }
+
+    /// Takes a zspage out of a list; the first of those that stay.
+    fn pull(&self, first: u32, id: ExtentId, links: fn(&Head) -> &Links) -> u32 {
+        let own = links(self.head(id));
+        let (next, previous) = (own.next.load(Relaxed), own.previous.load(Relaxed));
         if let Some(next) = ExtentId::from_raw(next) {
-            self.head(next).previous.store(previous, Relaxed);
+            links(self.head(next)).previous.store(previous, Relaxed);
+        }
+        match ExtentId::from_raw(previous) {
+            Some(previous) => {
+                links(self.head(previous)).next.store(next, Relaxed);
+                first
+            }
+            None => next,
         }
     }
 

@@ -9,7 +9,8 @@ use crate::geometry::GRAIN;
 use crate::locked::{Locked, Search, Taken};
 use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
-use crate::sync::Ordering::Relaxed;
+use crate::ready::Offers;
+use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Backoff, Mutex};
 use crate::worker::Worker;
 use crate::zspage::Zspage;
@@ -46,8 +47,12 @@ pub(crate) struct Parts {
     pub(crate) ready: AtomicUsize,
     /// Of them, those that were fetched ahead of need, about.
     pub(crate) fetched: AtomicUsize,
-    /// Threads that give pages back, or fetch some, at the moment.
+    /// Which classes have zspages that offer ready pages.
+    pub(crate) offers: Offers,
+    /// Threads that give pages back at the moment.
     pub(crate) releases: AtomicUsize,
+    /// Pages given back so far, for whoever looks whether there were any meanwhile.
+    pub(crate) released: AtomicUsize,
     /// Whether a thread sees to what is kept ready.
     pub(crate) tending: AtomicBool,
     /// Pages in use when all objects were last in the classes that the plan had for them, or fewer that were since.
@@ -95,7 +100,9 @@ impl Parts {
             geometry: config.geometry,
             ready: AtomicUsize::new(0),
             fetched: AtomicUsize::new(0),
+            offers: Offers::new(table.classes().len(), supply)?,
             releases: AtomicUsize::new(0),
+            released: AtomicUsize::new(0),
             tending: AtomicBool::new(false),
             settled: AtomicUsize::new(0),
             compaction: Counters::default(),
@@ -206,6 +213,7 @@ impl Parts {
         size_of_val(&*self.classes)
             + size_of_val(&*self.by_size)
             + self.ahead.bytes()
+            + self.offers.bytes()
             + self.plan.as_ref().map_or(0, Plan::bytes)
     }
 
@@ -262,6 +270,7 @@ impl Parts {
         let mut backoff = Backoff::default();
         let mut refusals = 0;
         loop {
+            let released = self.released.load(SeqCst);
             let mut locked = Locked::new(self, class);
             let refused = match locked.take(owner, Search::Lowest) {
                 Ok(Some(taken)) => return Ok(taken),
@@ -285,8 +294,10 @@ impl Parts {
                 },
             };
             refusals += 1;
-            let others_release = self.releases.load(Relaxed) > 0;
             let trimmed = self.trim_pages(TRIM) > 0;
+            // After the look for pages: whoever had some of them is at it still, or they came since the slot was refused.
+            let others_release =
+                self.releases.load(SeqCst) > 0 || self.released.load(SeqCst) != released;
             if refusals == ATTEMPTS || !(trimmed || others_release) {
                 Locked::new(self, class).destroy_one_unused();
                 return Err(refused);

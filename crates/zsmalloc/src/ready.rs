@@ -4,16 +4,19 @@
 //!   live --last object on it freed--> ready --more than may be kept--> held --madvise--> untouched
 //!     ^-----------a slot on it taken----'
 //! ```
+//! Which zspages have some is known: each class has a list of them, and the pool a bit for each class that has one.
+//!
 //! Giving back is a system call, so it is done outside the class's lock. Meanwhile no one may be given a
 //! slot on those pages: their slots are held, all of them, by one thread per zspage.
 
-use crate::class::{Class, FULL};
+use crate::Error;
+use crate::class::Class;
 use crate::locked::Locked;
-use crate::parts::{Parts, TRIM};
-use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::sync::{Alone, AtomicUsize};
-use page::{ExtentId, PageSet};
-use std::iter::Peekable;
+use crate::parts::{Parts, TRIM, table_of};
+use crate::sync::Alone;
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use page::{ExtentId, PageSet, Supply, bits};
+use std::sync::atomic::AtomicU64;
 
 /// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no one has
 /// asked for compaction for a moment ...
@@ -22,6 +25,71 @@ const READY_SHARE: usize = 256;
 const READY_MIN: usize = 8;
 /// As many more may be fetched ahead of need, but no more than two for each open class.
 const AHEAD_SHARE: usize = 32;
+
+/// Zspages that are looked at for the emptiest that offers ready pages: what lies in fuller ones is needed sooner.
+const OFFERS_MAX: usize = 8;
+/// Zspages without objects that are looked at for one that was made in vain: those come first.
+const UNUSED_MAX: usize = 8;
+
+/// Which classes have zspages that offer ready pages: a bit each, changed under the class's lock, read without.
+#[derive(Debug)]
+pub(crate) struct Offers(Box<[AtomicU64]>);
+
+impl Offers {
+    pub(crate) fn new(classes: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
+        Ok(Offers(table_of(supply, (0..classes.div_ceil(64)).map(|_| Ok(AtomicU64::new(0))))?))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    /// Notes whether a class has some, whose lock is held.
+    pub(crate) fn set(&self, class: &Class, has: bool) {
+        let bit = 1 << (class.position % 64);
+        let word = &self.0[class.position as usize / 64];
+        // Who sees it, or no longer, sees what was noted before: that pages are ready, or that someone has them.
+        if has {
+            word.fetch_or(bit, Release)
+        } else {
+            word.fetch_and(!bit, Release)
+        };
+    }
+
+    pub(crate) fn has(&self, class: &Class) -> bool {
+        bits::any(&self.0, class.position..class.position + 1)
+    }
+
+    pub(crate) fn forget(&self) {
+        self.0.iter().for_each(|word| word.store(0, Relaxed));
+    }
+
+    /// The first class from `from` on that has some.
+    fn first(&self, from: usize) -> Option<usize> {
+        let mut ignored = (1u64 << (from % 64)) - 1;
+        let mut words = self.0.iter().enumerate().skip(from / 64);
+        words.find_map(|(nth, word)| {
+            let classes = word.load(Acquire) & !std::mem::take(&mut ignored);
+            (classes != 0).then(|| nth * 64 + classes.trailing_zeros() as usize)
+        })
+    }
+}
+
+/// That a thread gives pages back at the moment: from before it holds any, so whoever finds none sees that.
+struct Releasing<'p>(&'p Parts);
+
+impl<'p> Releasing<'p> {
+    fn begin(parts: &'p Parts) -> Self {
+        parts.releases.fetch_add(1, SeqCst);
+        Releasing(parts)
+    }
+}
+
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        self.0.releases.fetch_sub(1, SeqCst);
+    }
+}
 
 /// A busy zspage, and those of its pages that are on their way: back, with their slots held, or here.
 pub(crate) type OnTheWay = (ExtentId, PageSet);
@@ -120,18 +188,22 @@ impl Parts {
 
     /// Gives ready pages back, `wanted` or a few more; how many.
     pub(crate) fn trim_pages(&self, wanted: usize) -> usize {
-        let mut classes = self.classes.iter().peekable();
+        if self.ready.load(SeqCst) == 0 {
+            return 0;
+        }
+        let releasing = Releasing::begin(self);
+        let mut from = 0;
         let mut total = 0;
-        while total < wanted && self.ready.load(Relaxed) > 0 {
+        while total < wanted && self.ready.load(SeqCst) > 0 {
             let mut batch = no_batch();
             let mut pages = 0;
             for place in &mut batch {
                 if total + pages < wanted {
-                    *place = self.next_ready(&mut classes);
+                    *place = self.next_ready(&mut from);
                 }
                 pages += place.as_ref().map_or(0, |(_, pages)| pages.len() as usize);
             }
-            let gone = self.give_back(&batch);
+            let gone = self.give_back(&batch, &releasing);
             if gone == 0 {
                 break;
             }
@@ -141,26 +213,26 @@ impl Parts {
         total
     }
 
-    /// Holds the ready pages of a zspage of the first of `classes` that has one.
-    fn next_ready<'p>(
-        &'p self,
-        classes: &mut Peekable<impl Iterator<Item = &'p Class>>,
-    ) -> Option<OnTheWay> {
-        while let Some(class) = classes.peek() {
-            let locked = Locked::new(self, class);
+    /// Holds the ready pages of a zspage of the first class from `from` on that offers some.
+    fn next_ready(&self, from: &mut usize) -> Option<OnTheWay> {
+        while let Some(position) = self.offers.first(*from) {
+            let mut locked = Locked::new(self, &self.classes[position]);
             if let Some(id) = locked.first_ready() {
+                *from = position;
                 return Some(locked.hold_ready(id));
             }
-            classes.next();
+            *from = position + 1;
         }
         None
     }
 
     /// Gives held pages back to the system, and zspages that this leaves empty; how many pages.
-    fn give_back(&self, batch: &[Option<OnTheWay>]) -> usize {
+    fn give_back(&self, batch: &[Option<OnTheWay>], _releasing: &Releasing<'_>) -> usize {
         let release = || self.memory.release(pages_of(batch));
         self.while_busy(batch, release, |locked, id, gone| locked.settle(id, gone));
-        pages_of(batch).map(|(_, gone)| gone.len() as usize).sum()
+        let gone = pages_of(batch).map(|(_, gone)| gone.len() as usize).sum();
+        self.released.fetch_add(gone, SeqCst);
+        gone
     }
 
     /// Does `work` with no lock held, and then `end` for each of the zspages, which stay as long as they are busy.
@@ -170,7 +242,6 @@ impl Parts {
         work: impl FnOnce(),
         end: impl Fn(Locked<'_>, ExtentId, &PageSet),
     ) {
-        let _releasing = Releasing::begin(&self.releases);
         work();
         for (id, pages) in pages_of(batch) {
             let class = &self.classes[self.memory.space.extent(id).tag() as usize];
@@ -179,38 +250,17 @@ impl Parts {
     }
 }
 
-/// A thread that gives pages back or fetches some, counted for those who wait for that, also if it panics.
-struct Releasing<'p>(&'p AtomicUsize);
-
-impl<'p> Releasing<'p> {
-    fn begin(count: &'p AtomicUsize) -> Self {
-        count.fetch_add(1, Relaxed);
-        Releasing(count)
-    }
-}
-
-impl Drop for Releasing<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Locked<'_> {
-    /// A zspage that has ready pages, and that no one is giving back at the moment.
-    fn has_ready(&self, id: ExtentId) -> bool {
-        !self.head(id).is_busy() && !self.head(id).ready.is_empty()
-    }
-
-    /// The first such zspage of the class, the emptiest first.
+    /// A zspage that offers ready pages, about the emptiest of those of the class.
     fn first_ready(&self) -> Option<ExtentId> {
-        let mut partial = (0..FULL).flat_map(|group| self.group(group));
-        partial.find(|&id| self.has_ready(id)).filter(|_| self.state.ready > 0)
+        self.offering().take(OFFERS_MAX).min_by_key(|&id| self.head(id).inuse())
     }
 
-    /// Holds the slots on a zspage's ready pages, which are to be given back.
-    fn hold_ready(&self, id: ExtentId) -> OnTheWay {
+    /// Holds the slots on the ready pages that a zspage offers, which are to be given back.
+    fn hold_ready(&mut self, id: ExtentId) -> OnTheWay {
+        self.head(id).set_busy(true);
+        self.offer(id, true);
         let body = self.body(id);
-        body.head.set_busy(true);
         let going = PageSet::default();
         going.copy_from(&body.head.ready);
         going.runs().for_each(|pages| body.hold(self.class().slots_of(pages)));
@@ -234,19 +284,21 @@ impl Locked<'_> {
 
     /// Gives all ready pages of a zspage back to the system, and the zspage if that leaves it empty.
     /// The number of pages; none where another thread does it at the moment.
-    pub(crate) fn release(self, id: ExtentId) -> u32 {
-        if !self.has_ready(id) {
+    pub(crate) fn release(mut self, id: ExtentId) -> u32 {
+        if !self.head(id).has_offer() {
             self.destroy_if_unused(id);
             return 0;
         }
-        let (parts, going) = (self.parts(), self.hold_ready(id));
+        let parts = self.parts();
+        let releasing = Releasing::begin(parts);
+        let going = self.hold_ready(id);
         drop(self);
-        parts.give_back(&[Some(going)]) as u32
+        parts.give_back(&[Some(going)], &releasing) as u32
     }
 
     /// Gives a zspage back that was made for an object and has got none, if there is one; whether there was.
     pub(crate) fn destroy_one_unused(self) -> bool {
-        let unused = self.group(0).find(|&id| self.is_unused(id));
+        let unused = self.group(0).take(UNUSED_MAX).find(|&id| self.is_unused(id));
         let is_there = unused.is_some();
         if let Some(unused) = unused {
             self.destroy_if_unused(unused);

@@ -3,10 +3,11 @@
 //! ```text
 //!   extent: first page, pages, class | pointer to the body
 //!   body:   |  0  next        4  previous   |  zspages of the fullness group, as raw extent ids; 0 = none
-//!           |  8  inuse      12  busy       |  live objects; 1 while pages are being given back, or fetched
-//!           | 16  committed: 256 bits       |  pages that are counted, for objects or to be ready
-//!           | 48  ready: 256 bits           |  of them, those that no live object touches
-//!           | 80  taken: a bit per slot     |  in words of 64
+//!           |  8  next       12  previous   |  those of the class that offer ready pages, likewise
+//!           | 16  inuse      20  busy       |  live objects; 1 while pages are being given back, or fetched
+//!           | 24  committed: 256 bits       |  pages that are counted, for objects or to be ready
+//!           | 56  ready: 256 bits           |  of them, those that no live object touches
+//!           | 88  taken: a bit per slot     |  in words of 64
 //!           |     owners: u32 per slot      |  whose the object is
 //! ```
 //! A slot is *free* (bit clear), *live* (bit set, owner's number) or *held* (bit set, `HELD`): held
@@ -62,19 +63,29 @@ impl Zspage {
     }
 }
 
+/// The zspages before and after one in a list, as raw extent ids; 0 is none.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Links {
+    pub(crate) next: AtomicU32,
+    pub(crate) previous: AtomicU32,
+}
+
 /// The fixed part of a body.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Head {
-    pub(crate) next: AtomicU32,
-    pub(crate) previous: AtomicU32,
+    /// In the list of the fullness group.
+    pub(crate) group: Links,
+    /// In the list of those that offer ready pages.
+    pub(crate) offers: Links,
     inuse: AtomicU32,
     busy: AtomicU32,
     pub(crate) committed: PageSet,
     pub(crate) ready: PageSet,
 }
 
-const _: () = assert!(size_of::<Head>() == 80 && align_of::<Head>() == 8);
+const _: () = assert!(size_of::<Head>() == 88 && align_of::<Head>() == 8);
 
 impl Head {
     /// Live objects: allocated slots, those held for a release left out.
@@ -95,10 +106,17 @@ impl Head {
         self.busy.store(u32::from(busy), Relaxed);
     }
 
+    /// Whether ready pages may be given back: there are some, and no one is about it. Such a zspage is in the list for it.
+    pub(crate) fn has_offer(&self) -> bool {
+        !self.is_busy() && !self.ready.is_empty()
+    }
+
     /// Takes the zspage out of all lists and counts, but for the pages it has.
     pub(crate) fn reset(&self) {
-        self.next.store(0, Relaxed);
-        self.previous.store(0, Relaxed);
+        for links in [&self.group, &self.offers] {
+            links.next.store(0, Relaxed);
+            links.previous.store(0, Relaxed);
+        }
         self.inuse.store(0, Relaxed);
         self.busy.store(0, Relaxed);
         self.ready.clear();

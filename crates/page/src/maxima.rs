@@ -1,0 +1,191 @@
+//! Numbers in a row, and the largest of each 16, of each 16 of those, and so on: the first that is large enough is
+//! found, and one is changed, in a few steps, however many there are.
+//!
+//! ```text
+//!   level 2: | largest of the 16 at 0 of level 1 | ...
+//!   level 1: | largest of numbers 0 to 15 | of 16 to 31 | ...
+//!   level 0: | number 0 | 1 | 2 | ...                        2 bytes each; a level of 16 or fewer is the top
+//! ```
+
+use crate::Error;
+use crate::supply::{Request, Supply};
+
+/// Numbers under one of the level above.
+const WIDTH: usize = 16;
+/// Enough for 2 to the power of 28 numbers.
+const LEVELS: usize = 7;
+
+/// Numbers of 16 bits, by index; those that were never set are 0.
+#[derive(Debug, Default)]
+pub(crate) struct Maxima {
+    levels: [Vec<u16>; LEVELS],
+}
+
+impl Maxima {
+    /// Makes it `len` numbers, if it is fewer.
+    pub(crate) fn grow(&mut self, len: u32, supply: Option<&dyn Supply>) -> Result<(), Error> {
+        let mut lens = [len as usize; LEVELS];
+        for level in 1..LEVELS {
+            let below = lens[level - 1];
+            lens[level] = if below > WIDTH { below.div_ceil(WIDTH) } else { 0 };
+        }
+        for (numbers, len) in self.levels.iter_mut().zip(lens) {
+            reserve(numbers, len, supply)?;
+        }
+        let mut below: &[u16] = &[];
+        for (numbers, len) in self.levels.iter_mut().zip(lens) {
+            // A level that is new is that of numbers there were.
+            if numbers.is_empty() && len > 0 {
+                numbers.extend(below.chunks(WIDTH).map(largest));
+            }
+            numbers.resize(len.max(numbers.len()), 0);
+            below = numbers;
+        }
+        Ok(())
+    }
+
+    /// The number at `index`; 0 beyond the last.
+    pub(crate) fn get(&self, index: u32) -> u16 {
+        self.levels[0].get(index as usize).map_or(0, |&number| number)
+    }
+
+    /// Changes the number at `index`, which is one of those there are.
+    pub(crate) fn set(&mut self, index: u32, number: u16) {
+        let (mut at, mut number) = (index as usize, number);
+        for numbers in self.levels.iter_mut().take_while(|numbers| !numbers.is_empty()) {
+            if std::mem::replace(&mut numbers[at], number) == number {
+                return;
+            }
+            let first = at - at % WIDTH;
+            number = largest(&numbers[first..numbers.len().min(first + WIDTH)]);
+            at /= WIDTH;
+        }
+    }
+
+    /// The lowest index of a number that is `least` or more.
+    pub(crate) fn first(&self, least: u16) -> Option<u32> {
+        let top = self.levels.iter().position(|numbers| numbers.len() <= WIDTH)?;
+        let mut at = 0;
+        for numbers in self.levels[..=top].iter().rev() {
+            let first = at * WIDTH;
+            let under = &numbers[first..numbers.len().min(first + WIDTH)];
+            at = first + under.iter().position(|&number| number >= least)?;
+        }
+        Some(at as u32)
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.levels.iter().map(|numbers| numbers.capacity() * size_of::<u16>()).sum()
+    }
+
+    /// Asserts that each level has the largest numbers of the one below.
+    pub(crate) fn check(&self) {
+        for (level, pair) in self.levels.windows(2).enumerate() {
+            let below = if pair[0].len() > WIDTH { &*pair[0] } else { &[] };
+            let largest = below.chunks(WIDTH).map(largest);
+            assert!(largest.eq(pair[1].iter().copied()), "level {}", level + 1);
+        }
+    }
+}
+
+fn largest(numbers: &[u16]) -> u16 {
+    numbers.iter().fold(0, |most, &one| most.max(one))
+}
+
+/// Has room for `len` elements in all, made where its memory is granted.
+pub(crate) fn reserve<T>(
+    elements: &mut Vec<T>,
+    len: usize,
+    supply: Option<&dyn Supply>,
+) -> Result<(), Error> {
+    if len <= elements.capacity() {
+        return Ok(());
+    }
+    // At least twice as many, so that what is copied is paid for by what came since.
+    let wanted = len.max(elements.capacity() * 2).max(4);
+    let bytes = wanted * size_of::<T>();
+    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
+        return Err(Error::Refused { pages: bytes.div_ceil(crate::page_size()) });
+    }
+    let more = wanted - elements.len();
+    elements.try_reserve_exact(more).map_err(|_| Error::Mapping { bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    fn seed() -> u64 {
+        let seed = std::env::var("UZRAM_SEED").ok().and_then(|text| text.parse().ok());
+        let seed = seed.unwrap_or(1);
+        println!("UZRAM_SEED={seed}");
+        seed
+    }
+
+    #[test]
+    fn the_first_is_found_at_every_edge() {
+        for len in [1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 4095, 4096, 4097, 65536] {
+            let mut maxima = Maxima::default();
+            maxima.grow(len, None).unwrap();
+            assert_eq!((maxima.first(0), maxima.first(1)), (Some(0), None));
+            for index in [0, 1, 15, 16, 17, 63, 64, 65, 255, 256, len / 2, len - 1] {
+                if index < len {
+                    maxima.set(index, 7);
+                    maxima.check();
+                    assert_eq!((maxima.first(7), maxima.first(8)), (Some(index), None), "{len}");
+                    assert_eq!(maxima.get(index), 7);
+                    maxima.set(index, 0);
+                }
+            }
+            maxima.check();
+            assert_eq!((maxima.first(1), maxima.get(len)), (None, 0));
+        }
+    }
+
+    #[test]
+    fn random_changes_match_a_row() {
+        let mut random = Rng::with_seed(seed());
+        let mut maxima = Maxima::default();
+        let mut row: Vec<u16> = Vec::new();
+        for step in 0..20_000 {
+            if random.u32(..20) == 0 || row.is_empty() {
+                row.resize(row.len() + random.usize(1..20), 0);
+                maxima.grow(row.len() as u32, None).unwrap();
+            }
+            // Mostly the last, as tables that grow have it.
+            let back = if random.bool() { row.len() } else { row.len().min(20) };
+            let index = row.len() - random.usize(1..=back);
+            row[index] = random.u16(..9);
+            maxima.set(index as u32, row[index]);
+            let least = random.u16(..10);
+            let first = row.iter().position(|&number| number >= least);
+            assert_eq!(maxima.first(least), first.map(|at| at as u32), "{least} at step {step}");
+            if step % 500 == 0 {
+                maxima.check();
+            }
+        }
+        assert!((0..).zip(&row).all(|(index, &number)| maxima.get(index) == number));
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        for nth in 1.. {
+            let supply = crate::RefuseNth::new(nth, false);
+            let mut maxima = Maxima::default();
+            maxima.grow(16, None).unwrap();
+            maxima.set(3, 5);
+            if maxima.grow(4000, Some(&supply)).is_ok() {
+                assert_eq!(nth, 4, "three levels grow");
+                break;
+            }
+            maxima.check();
+            assert_eq!((maxima.first(1), maxima.get(16)), (Some(3), 0));
+            maxima.grow(4000, Some(&supply)).unwrap();
+            maxima.set(3999, 6);
+            maxima.check();
+            assert_eq!(maxima.first(6), Some(3999));
+        }
+    }
+}

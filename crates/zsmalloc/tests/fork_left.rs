@@ -8,8 +8,8 @@ use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use support::Stop;
 use support::child::in_child;
+use support::{Stop, seed};
 use zsmalloc::{Config, Core, Error, Handle, Pool, Slots};
 
 fn left() -> Config {
@@ -61,9 +61,10 @@ fn a_child_without_the_pages_is_refused_everything() {
         let _stop = Stop(&stop);
         let (pool, stop) = (pool.as_ref().unwrap(), &stop);
         // Whatever it is about when the child is made, the child waits for none of it.
-        for seed in 0..3 {
+        let mut seeds = Rng::with_seed(seed(1));
+        for _ in 0..3 {
+            let mut rng = seeds.fork();
             scope.spawn(move || {
-                let mut rng = Rng::with_seed(seed);
                 while !stop.load(Relaxed) {
                     let many: Vec<_> = (0..200)
                         .map(|_| pool.store(&vec![7; rng.usize(1..=4096)]).unwrap())

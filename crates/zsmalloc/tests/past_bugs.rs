@@ -17,7 +17,9 @@ fn config(geometry: Geometry) -> Config {
     Config { geometry, ..Config::default() }
 }
 
-fn seeded(seed: u64) -> Rng {
+/// Of `UZRAM_SEED`, or its own seed.
+fn seeded(own: u64) -> Rng {
+    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
     println!("seed {seed}");
     Rng::with_seed(seed)
 }

@@ -1,10 +1,13 @@
 //! The table of words as its owners use it: threads, pins and stale handles while leaves are converted.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use fastrand::Rng;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use support::seed;
 use zsmalloc::{Config, Content, Core, Error, Handle, Pin, Pool, Slots};
 
 /// Bytes that differ per slot and version, and say which they are of.
@@ -29,9 +32,14 @@ fn version_of(pin: Pin<'_>, slot: u32) -> Option<u32> {
 }
 
 /// Writes and discards slots of its own, and knows what they hold.
-fn write(core: &Core<Slots>, writer: u32, writers: u32, slots: u32, stop: &AtomicBool) {
+fn write(
+    core: &Core<Slots>,
+    mut rng: Rng,
+    (writer, writers): (u32, u32),
+    slots: u32,
+    stop: &AtomicBool,
+) {
     let start = Instant::now();
-    let mut rng = Rng::with_seed(writer as u64);
     let mut mine = vec![None; (slots / writers) as usize];
     let mut version = 0;
     while !stop.load(Relaxed) {
@@ -64,13 +72,15 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
     const SLOTS: u32 = 512 * 9;
     let core = Core::with_slots(Config::default(), SLOTS as u64).unwrap();
     let (stop, read_by_others) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut seeds = Rng::with_seed(seed(1));
     std::thread::scope(|scope| {
         let (core, stop, read_by_others) = (&core, &stop, &read_by_others);
         for writer in 0..WRITERS {
-            scope.spawn(move || write(core, writer, WRITERS, SLOTS, stop));
+            let rng = seeds.fork();
+            scope.spawn(move || write(core, rng, (writer, WRITERS), SLOTS, stop));
         }
+        let mut rng = seeds.fork();
         scope.spawn(move || {
-            let mut rng = Rng::with_seed(99);
             while !stop.load(Relaxed) {
                 let first = rng.u32(..SLOTS);
                 for (slot, pin) in (first..SLOTS).zip(core.pins(first..SLOTS)).take(20) {
@@ -115,7 +125,7 @@ fn words_in_a_row_are_pinned_in_order() {
 #[test]
 fn a_stale_handle_is_never_taken_for_a_live_one() {
     let pool = Pool::new(Config::default()).unwrap();
-    let mut rng = Rng::with_seed(3);
+    let mut rng = Rng::with_seed(seed(3));
     let mut live: Vec<u64> = Vec::new();
     let mut stale = HashSet::new();
     let mut refused = 0;
@@ -257,9 +267,10 @@ fn threads_are_given_different_cells() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (pool, stop) = (&pool, &stop);
+        let mut seeds = Rng::with_seed(seed(4));
         for thread in 0..4u64 {
+            let mut rng = seeds.fork();
             scope.spawn(move || {
-                let mut rng = Rng::with_seed(thread);
                 let mut mine: Vec<(Handle, u64)> = Vec::new();
                 let mut nth = 0;
                 while !stop.load(Relaxed) {

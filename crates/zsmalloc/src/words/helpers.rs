@@ -4,6 +4,14 @@
 use super::Words;
 use crate::word::Value;
 
+/// The seed of a test, printed: `UZRAM_SEED`, or its own.
+#[cfg(not(loom))]
+pub(super) fn seed(own: u64) -> u64 {
+    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
+    println!("seed {seed}");
+    seed
+}
+
 pub(super) type Table = Words<()>;
 
 pub(super) fn set(table: &Table, index: u32, payload: u64) {

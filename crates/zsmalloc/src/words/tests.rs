@@ -1,7 +1,7 @@
 //! The table against a model, under threads, and in bytes.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{Table, clear, get, set};
+use super::helpers::{Table, clear, get, seed, set};
 use super::kind::Kind;
 use super::node::Node;
 use super::*;
@@ -33,7 +33,7 @@ fn tidy_all(table: &Table) -> usize {
 
 #[test]
 fn words_are_as_in_the_model() {
-    let mut rng = Rng::with_seed(7);
+    let mut rng = Rng::with_seed(seed(7));
     let (_arena, table) = table();
     let mut model: HashMap<u32, u64> = HashMap::new();
     for round in 0..60 {
@@ -381,9 +381,10 @@ fn threads_find_their_words_while_leaves_are_converted() {
     let value = |index: u32, version: u64| (index as u64) << 32 | version;
     std::thread::scope(|scope| {
         let (table, stop) = (&table, &stop);
+        let mut seeds = Rng::with_seed(seed(1));
         for writer in 0..WRITERS {
+            let mut rng = seeds.fork();
             scope.spawn(move || {
-                let mut rng = Rng::with_seed(writer as u64);
                 let mut mine = HashMap::new();
                 let mut version = 0;
                 while !stop.load(Ordering::Relaxed) {
@@ -410,8 +411,8 @@ fn threads_find_their_words_while_leaves_are_converted() {
                 }
             });
         }
+        let mut rng = seeds.fork();
         scope.spawn(move || {
-            let mut rng = Rng::with_seed(99);
             while !stop.load(Ordering::Relaxed) {
                 // Two at once, of which the second must not be one that a writer waits for us to leave.
                 let first = rng.u32(..COUNT);

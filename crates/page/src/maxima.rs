@@ -4,7 +4,7 @@
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
 //!   level 1: | largest of numbers 0 to 15 | of 16 to 31 | ...
-//!   level 0: | number 0 | 1 | 2 | ...                        2 bytes each; a level of 16 or fewer is the top
+//!   level 0: | number 0 | 1 | 2 | ...                        2 bytes each, 16 to a group; a level of one is the top
 //! ```
 
 use crate::Error;
@@ -15,82 +15,93 @@ const WIDTH: usize = 16;
 /// Enough for 2 to the power of 28 numbers.
 const LEVELS: usize = 7;
 
+/// Numbers that have one above them. All are there, so that they are looked at at once.
+type Group = [u16; WIDTH];
+
 /// Numbers of 16 bits, by index; those that were never set are 0.
 #[derive(Debug, Default)]
 pub(crate) struct Maxima {
-    levels: [Vec<u16>; LEVELS],
+    levels: [Vec<Group>; LEVELS],
 }
 
 impl Maxima {
     /// Makes it `len` numbers, if it is fewer.
     pub(crate) fn grow(&mut self, len: u32, supply: Option<&dyn Supply>) -> Result<(), Error> {
-        let mut lens = [len as usize; LEVELS];
+        let mut lens = [(len as usize).div_ceil(WIDTH); LEVELS];
         for level in 1..LEVELS {
             let below = lens[level - 1];
-            lens[level] = if below > WIDTH { below.div_ceil(WIDTH) } else { 0 };
+            lens[level] = if below > 1 { below.div_ceil(WIDTH) } else { 0 };
         }
-        for (numbers, len) in self.levels.iter_mut().zip(lens) {
-            reserve(numbers, len, supply)?;
+        for (groups, len) in self.levels.iter_mut().zip(lens) {
+            reserve(groups, len, supply)?;
         }
-        let mut below: &[u16] = &[];
-        for (numbers, len) in self.levels.iter_mut().zip(lens) {
-            // A level that is new is that of numbers there were.
-            if numbers.is_empty() && len > 0 {
-                numbers.extend(below.chunks(WIDTH).map(largest));
+        let mut below: &[Group] = &[];
+        for (groups, len) in self.levels.iter_mut().zip(lens) {
+            let is_new = groups.is_empty();
+            groups.resize(len.max(groups.len()), [0; WIDTH]);
+            // The level above a single group begins when there are two.
+            if let (true, Some(first), Some(only)) = (is_new, groups.first_mut(), below.first()) {
+                first[0] = largest(only);
             }
-            numbers.resize(len.max(numbers.len()), 0);
-            below = numbers;
+            below = groups;
         }
         Ok(())
     }
 
     /// The number at `index`; 0 beyond the last.
     pub(crate) fn get(&self, index: u32) -> u16 {
-        self.levels[0].get(index as usize).map_or(0, |&number| number)
+        let at = index as usize;
+        self.levels[0].get(at / WIDTH).map_or(0, |group| group[at % WIDTH])
     }
 
     /// Changes the number at `index`, which is one of those there are.
     pub(crate) fn set(&mut self, index: u32, number: u16) {
         let (mut at, mut number) = (index as usize, number);
-        for numbers in self.levels.iter_mut().take_while(|numbers| !numbers.is_empty()) {
-            if std::mem::replace(&mut numbers[at], number) == number {
+        for groups in self.levels.iter_mut().take_while(|groups| !groups.is_empty()) {
+            let group = &mut groups[at / WIDTH];
+            if std::mem::replace(&mut group[at % WIDTH], number) == number {
                 return;
             }
-            let first = at - at % WIDTH;
-            number = largest(&numbers[first..numbers.len().min(first + WIDTH)]);
+            number = largest(group);
             at /= WIDTH;
         }
     }
 
     /// The lowest index of a number that is `least` or more.
     pub(crate) fn first(&self, least: u16) -> Option<u32> {
-        let top = self.levels.iter().position(|numbers| numbers.len() <= WIDTH)?;
+        let top = self.levels.iter().position(|groups| groups.len() <= 1)?;
         let mut at = 0;
-        for numbers in self.levels[..=top].iter().rev() {
-            let first = at * WIDTH;
-            let under = &numbers[first..numbers.len().min(first + WIDTH)];
-            at = first + under.iter().position(|&number| number >= least)?;
+        for groups in self.levels[..=top].iter().rev() {
+            at = at * WIDTH + first_in(groups.get(at)?, least)?;
         }
         Some(at as u32)
     }
 
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.levels.iter().map(|numbers| numbers.capacity() * size_of::<u16>()).sum()
+        self.levels.iter().map(|groups| groups.capacity() * size_of::<Group>()).sum()
     }
 
     /// Asserts that each level has the largest numbers of the one below.
     pub(crate) fn check(&self) {
         for (level, pair) in self.levels.windows(2).enumerate() {
-            let below = if pair[0].len() > WIDTH { &*pair[0] } else { &[] };
-            let largest = below.chunks(WIDTH).map(largest);
-            assert!(largest.eq(pair[1].iter().copied()), "level {}", level + 1);
+            let below = if pair[0].len() > 1 { &*pair[0] } else { &[] };
+            let above = pair[1].as_flattened();
+            assert_eq!(below.len().next_multiple_of(WIDTH), above.len(), "level {}", level + 1);
+            let largest = below.iter().map(largest).chain(std::iter::repeat(0));
+            assert!(above.iter().copied().eq(largest.take(above.len())), "level {}", level + 1);
         }
     }
 }
 
-fn largest(numbers: &[u16]) -> u16 {
-    numbers.iter().fold(0, |most, &one| most.max(one))
+fn largest(group: &Group) -> u16 {
+    group.iter().fold(0, |most, &one| most.max(one))
+}
+
+fn first_in(group: &Group, least: u16) -> Option<usize> {
+    let bits = (0..WIDTH).map(|nth| u32::from(group[nth] >= least) << nth);
+    let bits = bits.fold(0, |all, bit| all | bit);
+    (bits != 0).then(|| bits.trailing_zeros() as usize)
 }
 
 /// Has room for `len` elements in all, made where its memory is granted.
@@ -103,7 +114,7 @@ pub(crate) fn reserve<T>(
         return Ok(());
     }
     // At least twice as many, so that what is copied is paid for by what came since.
-    let wanted = len.max(elements.capacity() * 2).max(4);
+    let wanted = len.max(elements.capacity() * 2);
     let bytes = wanted * size_of::<T>();
     if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
         return Err(Error::Refused { pages: bytes.div_ceil(crate::page_size()) });
@@ -177,7 +188,7 @@ mod tests {
             maxima.grow(16, None).unwrap();
             maxima.set(3, 5);
             if maxima.grow(4000, Some(&supply)).is_ok() {
-                assert_eq!(nth, 4, "three levels grow");
+                assert_eq!(nth, 4, "three levels begin or grow");
                 break;
             }
             maxima.check();

@@ -12,7 +12,7 @@
 
 use crate::mapping::{Mapping, release_at};
 use crate::supply::Supply;
-use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::zeroed::Zeroed;
 use crate::{Error, page_size};
 use std::ops::Range;
@@ -35,6 +35,8 @@ pub(crate) struct Table<T> {
     /// Mappings that were forgotten; null before they are made.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
+    /// Bytes of memory that the elements take, in whole pages.
+    bytes: AtomicUsize,
 }
 
 // SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is needed.
@@ -58,6 +60,7 @@ impl<T: Zeroed> Table<T> {
         Table {
             chunks: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             len: AtomicU32::new(0),
+            bytes: AtomicUsize::new(0),
         }
     }
 
@@ -139,12 +142,15 @@ impl<T: Zeroed> Table<T> {
         if index >= FIRST * ((1 << CHUNKS) - 1) {
             return Err(Error::Exhausted);
         }
-        let (chunk, _) = Self::place(index);
+        let (chunk, at) = Self::place(index);
         if self.chunk(chunk).is_none() {
             let mapping = Mapping::reserve(chunk_bytes::<T>(chunk), page_size(), supply)?;
             self.chunks[chunk].store(mapping.base().as_ptr().cast(), Ordering::Relaxed);
             std::mem::forget(mapping); // `drop` unmaps it
         }
+        let pages = |elements: usize| (elements * size_of::<T>()).div_ceil(page_size());
+        let more = (pages(at + 1) - pages(at)) * page_size();
+        self.bytes.fetch_add(more, Ordering::Relaxed);
         self.len.store(index + 1, Ordering::Release);
         Ok(index)
     }
@@ -165,7 +171,7 @@ impl<T: Zeroed> Table<T> {
 
     /// Bytes of memory that the elements take.
     pub(crate) fn bytes(&self) -> usize {
-        Self::bytes_below(self.len())
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -203,6 +209,7 @@ mod tests {
             assert_eq!(std::ptr::from_ref(element), address);
         }
         assert_eq!(table.bytes(), 8192 + 16384 + 3 * 4096 + 4096);
+        assert_eq!(table.bytes(), Table::<AtomicU64>::bytes_below(5000));
     }
 
     #[test]

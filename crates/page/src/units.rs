@@ -57,8 +57,9 @@ pub(crate) struct Entered {
 pub(crate) struct Units {
     units: Table<Unit>,
     used: Table<AtomicU64>,
-    /// Words of `used` that were written.
+    /// Words of `used` that were written, and bytes of memory that those take.
     used_touched: AtomicU32,
+    used_bytes: AtomicUsize,
     /// Pages of maps in which a granule is used.
     map_pages: AtomicUsize,
     windows: Option<Windows>,
@@ -78,6 +79,7 @@ impl Units {
             units: Table::new(),
             used: Table::new(),
             used_touched: AtomicU32::new(0),
+            used_bytes: AtomicUsize::new(0),
             map_pages: AtomicUsize::new(0),
             windows: config.by_address.then(|| Windows::new(WINDOWS)).transpose()?,
             recent: (config.by_address && config.quick).then(|| Recent::new(granule_shift)),
@@ -116,7 +118,7 @@ impl Units {
     /// Bytes of memory that were touched.
     pub(crate) fn bytes(&self) -> usize {
         let maps = self.map_pages.load(Relaxed) * page_size();
-        let used = Table::<AtomicU64>::bytes_below(self.used_touched.load(Relaxed));
+        let used = self.used_bytes.load(Relaxed);
         let windows = self.windows.as_ref().map_or(0, Windows::bytes);
         let recent = self.recent.as_ref().map_or(0, Recent::bytes);
         maps + used + self.units.bytes() + windows + recent
@@ -137,7 +139,11 @@ impl Units {
         let (end, room) = (start + count, rooms.runs.get(number).into());
         rooms.runs.set(number, unit.room_after_take(used, start..end, room) as u16);
         self.map_pages.fetch_add(fresh, Relaxed);
-        self.used_touched.fetch_max(number * self.words() + end.div_ceil(64), Relaxed);
+        let touched = number * self.words() + end.div_ceil(64);
+        if touched > self.used_touched.load(Relaxed) {
+            self.used_touched.store(touched, Relaxed);
+            self.used_bytes.store(Table::<AtomicU64>::bytes_below(touched), Relaxed);
+        }
         Some(Entered { first: number * unit_pages() + start * self.granule, begun })
     }
 

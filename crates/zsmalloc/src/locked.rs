@@ -12,8 +12,10 @@ use crate::sync::{MutexGuard, Ordering::Relaxed, Ordering::SeqCst};
 use crate::zspage::{Body, Head, Links};
 use page::{ExtentId, page_size};
 
-/// Zspages looked at for a slot on committed pages, at the limit.
-const SCAN_MAX: usize = 256;
+/// Zspages looked at for a slot on committed pages, at the limit: before pages are given back for it, and where that helps
+/// no more.
+pub(crate) const SCAN_FEW: usize = 32;
+pub(crate) const SCAN_MAX: usize = 256;
 
 /// Objects of a class after which it is asked whether it is worth compacting.
 const ASK_EVERY: u32 = 8;
@@ -31,8 +33,8 @@ pub(crate) struct Locked<'p> {
 pub(crate) enum Search {
     /// The lowest of the fullest zspage with room.
     Lowest,
-    /// Only one whose pages are all committed: for a pool at its limit.
-    Committed,
+    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its limit.
+    Committed(usize),
 }
 
 /// What taking a slot changed.
@@ -256,9 +258,9 @@ impl<'p> Locked<'p> {
         let mut partial = self.fullest_first().flat_map(|group| self.group(group));
         match search {
             Search::Lowest => self.at_hand().or_else(|| partial.find_map(|id| self.lowest(id))),
-            Search::Committed if !self.has_committed_room() => None,
-            Search::Committed => partial
-                .take(SCAN_MAX)
+            Search::Committed(_) if !self.has_committed_room() => None,
+            Search::Committed(most) => partial
+                .take(most)
                 .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot, self.body(id)))),
         }
     }

@@ -9,7 +9,7 @@
 
 use crate::Error;
 use crate::class::FULL;
-use crate::locked::{Locked, Search, Taken};
+use crate::locked::{Locked, SCAN_MAX, Search, Taken};
 use page::ExtentId;
 
 /// Zspages of a fullness group that are looked at.
@@ -161,7 +161,7 @@ impl Locked<'_> {
     /// A slot, at the limit one on committed pages; `None` where there is no zspage with room.
     fn take_for_move(&mut self, owner: u32) -> Result<Option<Taken>, Error> {
         self.take(owner, Search::Lowest).or_else(|limit| {
-            let taken = self.take(owner, Search::Committed)?;
+            let taken = self.take(owner, Search::Committed(SCAN_MAX))?;
             taken.map(Some).ok_or(limit)
         })
     }

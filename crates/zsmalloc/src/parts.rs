@@ -6,7 +6,7 @@ use crate::ahead::Ahead;
 use crate::class::Class;
 use crate::compact::Counters;
 use crate::geometry::GRAIN;
-use crate::locked::{Locked, Search, Taken};
+use crate::locked::{Locked, SCAN_FEW, SCAN_MAX, Search, Taken};
 use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
 use crate::ready::Offers;
@@ -285,7 +285,7 @@ impl Parts {
                         Err(refused) => refused,
                     }
                 }
-                Err(refused) => match locked.take(owner, Search::Committed)? {
+                Err(refused) => match locked.take(owner, Search::Committed(SCAN_FEW))? {
                     Some(taken) => return Ok(taken),
                     None => {
                         drop(locked);
@@ -299,8 +299,10 @@ impl Parts {
             let others_release =
                 self.releases.load(SeqCst) > 0 || self.released.load(SeqCst) != released;
             if refusals == ATTEMPTS || !(trimmed || others_release) {
-                Locked::new(self, class).destroy_one_unused();
-                return Err(refused);
+                let mut locked = Locked::new(self, class);
+                let last = locked.take(owner, Search::Committed(SCAN_MAX))?;
+                locked.destroy_one_unused();
+                return last.ok_or(refused);
             }
             if !trimmed {
                 backoff.wait();

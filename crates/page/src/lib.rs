@@ -19,7 +19,9 @@ mod extent;
 pub mod fork;
 mod mapping;
 mod pageset;
-mod recent;
+#[cfg(test)]
+#[path = "../tests/support/seed.rs"]
+mod seed;
 mod size;
 mod space;
 mod supply;

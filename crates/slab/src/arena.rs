@@ -25,7 +25,7 @@ impl Arena {
         let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
         // A slab takes a little more address space then, and the map of pages is a quarter.
         let granule = config.granule.max(GRANULE);
-        let config = page::Config { by_address: true, quick: true, granule, ..config };
+        let config = page::Config { by_address: true, granule, ..config };
         let arena =
             Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) });
         fork::register(&arena);

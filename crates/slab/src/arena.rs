@@ -1,5 +1,6 @@
 //! The pages that caches share.
 
+use crate::home::Home;
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::{Error, fork, packed};
@@ -32,9 +33,9 @@ impl Arena {
         Ok(arena)
     }
 
-    /// A number no other cache of this arena has: the tag of its slabs.
-    pub(crate) fn next_cache(&self) -> u32 {
-        self.caches.fetch_add(1, Relaxed)
+    /// A number no other cache of this arena has.
+    pub(crate) fn next_cache(&self) -> Home {
+        Home::of_cache(self.caches.fetch_add(1, Relaxed))
     }
 
     /// The slab that an address lies in, of whatever cache.

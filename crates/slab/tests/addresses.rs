@@ -21,7 +21,7 @@ fn free(cache: &RawCache, objects: Vec<NonNull<u8>>) -> usize {
 }
 
 fn end(arena: &Arena, cache: RawCache) {
-    assert_eq!(cache.stat().active_objects, 0);
+    assert_eq!((cache.stat().refused, cache.stat().active_objects), (0, 0));
     cache.check();
     cache.destroy().unwrap();
     arena.check();

@@ -1,7 +1,7 @@
 //! Threads end while their objects' destructors use caches.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use slab::{Arena, Cache, Construct, ConstructedCache, Options, RawCache, Tunables};
+use slab::{Arena, Cache, Construct, ConstructedCache, Layout, Options, RawCache, Shape, Tunables};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, LazyLock};
@@ -29,18 +29,27 @@ impl Drop for Owner {
     }
 }
 
+/// Two slabs of objects of `size` bytes: as many a thread keeps, and what it takes for both.
+fn two_slabs(size: usize) -> (Option<Tunables>, usize) {
+    let objects = Shape::new(Layout::Native, size, 8).unwrap().objects;
+    let limit = 2 * objects as u32;
+    (Some(Tunables { limit, batchcount: limit }), objects + 1)
+}
+
 /// Threads that each keep free objects in slabs of their own end together: more empty slabs than a cache keeps.
 fn end_threads() {
     const THREADS: usize = 8;
-    let tunables = Some(Tunables { limit: 8, batchcount: 4 });
+    let (tunables, objects) = two_slabs(size_of::<Owner>());
     let options = Options { tunables, ..Options::named("owners") };
     let cache = ConstructedCache::<Owner>::new(&ARENA, options).unwrap();
     let all = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         let work = || {
-            let boxes: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
+            let boxes: Vec<_> = (0..objects).map(|_| cache.alloc().unwrap()).collect();
             all.wait();
             drop(boxes);
+            all.wait();
+            assert_eq!(ENDED.load(Relaxed), 0, "all is kept until threads end");
             all.wait();
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
@@ -74,18 +83,18 @@ fn a_destructor_may_end_a_cache_when_its_thread_ends() {
 fn a_cache_ends_while_its_threads_do() {
     let arena = Arena::new(page::Config::default()).unwrap();
     for _ in 0..300 {
-        let tunables = Some(Tunables { limit: 16, batchcount: 8 });
+        let (tunables, objects) = two_slabs(4000);
         let options = Options { tunables, ..Options::named("short") };
         let cache = RawCache::with_options(&arena, 4000, 8, options).unwrap();
-        let all = Barrier::new(4);
+        let all = Barrier::new(8);
         std::thread::scope(|scope| {
             let work = || {
-                let objects: Vec<_> = (0..16).map(|_| cache.alloc().unwrap()).collect();
+                let objects: Vec<_> = (0..objects).map(|_| cache.alloc().unwrap()).collect();
                 all.wait();
                 // SAFETY: no one uses them again.
                 objects.into_iter().for_each(|object| unsafe { cache.free(object).unwrap() });
             };
-            (0..4).for_each(|_| drop(scope.spawn(work)));
+            (0..8).for_each(|_| drop(scope.spawn(work)));
         });
         cache.destroy().unwrap();
     }

@@ -77,8 +77,13 @@ impl<D> Extent<D> {
         self.pages.load(Acquire)
     }
 
-    /// The number its owner gave it in [`Space::alloc`](crate::Space::alloc).
+    /// The number its owner gave it last: in [`Space::alloc`](crate::Space::alloc), or since.
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
+    }
+
+    /// Gives it another number. The extent is the caller's.
+    pub fn set_tag(&self, tag: u32) {
+        self.tag.store(tag, Relaxed);
     }
 }

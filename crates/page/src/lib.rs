@@ -22,7 +22,9 @@ mod loom_tests;
 mod mapping;
 mod maxima;
 mod pageset;
-mod recent;
+#[cfg(test)]
+#[path = "../tests/support/seed.rs"]
+mod seed;
 mod size;
 mod space;
 mod stuck;

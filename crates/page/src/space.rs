@@ -46,10 +46,9 @@ pub struct Config {
     /// Pages per entry of the map from page to extent: a power of two up to 256. An extent takes whole
     /// granules of address space; coarse ones make the map small.
     pub granule: u32,
-    /// Whether [`Space::offset_of`] is to find addresses, which costs a table of 8 KiB.
+    /// Whether [`Space::offset_of`] and [`Space::extent_at`] are to find addresses, which costs a table of 8 KiB, and
+    /// more from 1,024 units on.
     pub by_address: bool,
-    /// Whether [`Space::extent_at`] is to be quick too, which costs another 4 KiB.
-    pub quick: bool,
     /// Whether segments are part of core dumps.
     pub in_dumps: bool,
     /// Whether children have the pages too, after a fork. If not they have zeros there, and whoever needs what was
@@ -64,7 +63,6 @@ impl Default for Config {
             supply: None,
             granule: 1,
             by_address: false,
-            quick: false,
             in_dumps: true,
             in_children: true,
         }
@@ -77,7 +75,6 @@ impl fmt::Debug for Config {
             .field("limit", &self.limit)
             .field("granule", &self.granule)
             .field("by_address", &self.by_address)
-            .field("quick", &self.quick)
             .field("in_dumps", &self.in_dumps)
             .field("in_children", &self.in_children)
             .finish_non_exhaustive()
@@ -496,8 +493,8 @@ impl<D: Zeroed> Space<D> {
             assert_eq!(self.find(extent.start() + (page << page_shift())), Some(id));
         }
         let address = self.pointer(extent.start()).addr().get();
-        let by_address = self.offset_of(address);
-        assert!(by_address.is_none_or(|found| found == extent.start()), "{by_address:?} of {id:?}");
+        let by_address = self.units.finds_addresses().then_some(extent.start());
+        assert_eq!(self.offset_of(address), by_address, "{id:?} by its address");
     }
 }
 

@@ -14,7 +14,6 @@
 
 use crate::mapping::Mapping;
 use crate::maxima::Maxima;
-use crate::recent::Recent;
 use crate::space::Config;
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -26,9 +25,6 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 const UNITS_MAX: u32 = 1 << (OFFSET_BITS - UNIT_SHIFT);
-
-/// Units that can be found by address, 64 GiB of them; those beyond are found by offset alone.
-const WINDOWS: u32 = 1024;
 
 /// Where there is room: what the space's lock guards for its units.
 #[derive(Debug, Default)]
@@ -63,7 +59,6 @@ pub(crate) struct Units {
     /// Pages of maps in which a granule is used.
     map_pages: AtomicUsize,
     windows: Option<Windows>,
-    recent: Option<Recent>,
     /// Pages of a granule, and the binary logarithm of its bytes.
     granule: u32,
     granule_shift: u32,
@@ -81,11 +76,15 @@ impl Units {
             used_touched: AtomicU32::new(0),
             used_bytes: AtomicUsize::new(0),
             map_pages: AtomicUsize::new(0),
-            windows: config.by_address.then(|| Windows::new(WINDOWS)).transpose()?,
-            recent: (config.by_address && config.quick).then(|| Recent::new(granule_shift)),
+            windows: config.by_address.then(Windows::new).transpose()?,
             granule,
             granule_shift,
         })
+    }
+
+    /// Whether units can be found by address.
+    pub(crate) fn finds_addresses(&self) -> bool {
+        self.windows.is_some()
     }
 
     /// Bytes of a granule.
@@ -120,8 +119,7 @@ impl Units {
         let maps = self.map_pages.load(Relaxed) * page_size();
         let used = self.used_bytes.load(Relaxed);
         let windows = self.windows.as_ref().map_or(0, Windows::bytes);
-        let recent = self.recent.as_ref().map_or(0, Recent::bytes);
-        maps + used + self.units.bytes() + windows + recent
+        maps + used + self.units.bytes() + windows
     }
 
     /// Granules of the largest extent.
@@ -190,28 +188,26 @@ impl Units {
         (at < bytes).then_some(at)
     }
 
+    /// The unit that `address` lies in, with its number, and the bytes from its base; none where units can't be found so.
+    #[inline]
+    fn unit_at(&self, address: usize) -> Option<(u32, &Unit, usize)> {
+        self.windows.as_ref()?.find(address, |number| {
+            let unit = self.units.get(number)?;
+            Some((number, unit, self.place_in(unit, address)?))
+        })
+    }
+
     /// The offset of `address`, if it lies in one of the units and those can be found by address.
     pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
-        let place = |number| self.place_in(self.units.get(number)?, address);
-        let number = self.windows.as_ref()?.find(address, |number| place(number).is_some())?;
-        Some(((number as u64) << UNIT_SHIFT) + place(number)? as u64)
+        let (number, _, at) = self.unit_at(address)?;
+        Some(((number as u64) << UNIT_SHIFT) + at as u64)
     }
 
     /// The entry of the granule that `address` lies in; of an address in no segment it may be any entry.
     #[inline]
     pub(crate) fn entry_at(&self, address: usize) -> Option<u32> {
-        let quick = self.recent.as_ref().and_then(|recent| recent.entry(address));
-        quick.or_else(|| self.find_entry(address))
-    }
-
-    #[cold]
-    fn find_entry(&self, address: usize) -> Option<u32> {
-        let offset = self.offset_of(address)?;
-        let unit = self.units.get(u32::try_from(offset >> UNIT_SHIFT).ok()?)?;
-        if let Some(recent) = &self.recent {
-            recent.note(address, unit.base().addr(), unit.map());
-        }
-        self.entry(offset)
+        let (_, unit, at) = self.unit_at(address)?;
+        Some(unit.map().get(at >> self.granule_shift)?.load(Relaxed))
     }
 
     /// Lays a segment's address space behind units that have none; which.
@@ -223,6 +219,10 @@ impl Units {
     ) -> Result<Range<u32>, Error> {
         let wanted = mapping.len().div_ceil(UNIT_BYTES) as u32;
         let units = self.spare_units(rooms, wanted, supply)?;
+        if let Some(windows) = &self.windows {
+            let base = |number| self.units.get(number).map_or(0, |unit| unit.base().addr());
+            windows.make_room(wanted, supply, base)?;
+        }
         for (nth, number) in units.clone().enumerate() {
             match self.attach_one(number, mapping, nth * UNIT_BYTES, supply) {
                 Ok(granules) => rooms.runs.set(number, granules.min(self.run_max()) as u16),
@@ -247,8 +247,7 @@ impl Units {
         // SAFETY: `at` is below the mapping's length: `attach` counted the units from that length.
         let base = unsafe { mapping.base().add(at) };
         unit.attach(base, granules as u32, self.map_bytes(), supply)?;
-        // A table that is full costs only `offset_of` its answer for this unit.
-        self.windows.as_ref().map(|windows| windows.insert(base.addr().get(), number));
+        self.windows.as_ref().inspect(|windows| windows.insert(base.addr().get(), number));
         Ok(granules as u32)
     }
 

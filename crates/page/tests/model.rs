@@ -1,21 +1,18 @@
 //! Random extents, commits and releases against a naive model; every byte written is compared.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "support/seed.rs"]
+mod seed;
+
 use fastrand::Rng;
 use page::{Config, Error, ExtentId, PageSet, RefuseNth, Space, page_size};
+use seed::seed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What an extent should hold: per page the stamp written to it, `None` where it is not committed.
 type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;
-
-/// The seed of a test, printed: `UZRAM_SEED`, or its own.
-fn seed(own: u64) -> u64 {
-    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
-    println!("UZRAM_SEED={seed}");
-    seed
-}
 
 struct Subject {
     space: Space<()>,
@@ -214,7 +211,7 @@ fn low_numbers_and_offsets_are_taken_first() {
     let space = Space::<()>::new(Config { granule: 16, ..Config::default() }).unwrap();
     let extents: Vec<_> = (0..5000).map(|_| space.alloc(10, 0).unwrap()).collect();
     let full = space.metadata_bytes();
-    let mut random = Rng::with_seed(5);
+    let mut random = Rng::with_seed(seed(5));
     let mut freed = extents.clone();
     random.shuffle(&mut freed);
     freed.truncate(4000);

@@ -1,5 +1,6 @@
 //! The pages that caches share.
 
+use crate::home::Home;
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::{Error, fork, packed};
@@ -26,17 +27,16 @@ impl Arena {
         let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
         // A slab takes a little more address space then, and the map of pages is a quarter.
         let granule = config.granule.max(GRANULE);
-        let config =
-            page::Config { by_address: true, quick: true, granule, in_children: true, ..config };
+        let config = page::Config { by_address: true, granule, in_children: true, ..config };
         let arena =
             Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) });
         fork::register(&arena);
         Ok(arena)
     }
 
-    /// A number no other cache of this arena has: the tag of its slabs.
-    pub(crate) fn next_cache(&self) -> u32 {
-        self.caches.fetch_add(1, Relaxed)
+    /// A number no other cache of this arena has.
+    pub(crate) fn next_cache(&self) -> Home {
+        Home::of_cache(self.caches.fetch_add(1, Relaxed))
     }
 
     /// The slab that an address lies in, of whatever cache.

@@ -90,7 +90,7 @@ pub trait Construct {
     fn construct() -> Self;
 }
 
-impl<T: Construct + Send> ConstructedCache<T> {
+impl<T: Construct + Send + 'static> ConstructedCache<T> {
     /// A cache in `arena`.
     pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let constructor = |object: NonNull<u8>| {
@@ -146,6 +146,11 @@ impl<T> fmt::Debug for ConstructedCache<T> {
 }
 
 /// An object of a cache, freed on drop.
+///
+/// # Panics
+/// On drop, when the cache can't take the object back: it was written to beyond its end
+/// ([`Debug::On`](crate::Debug::On)), or something is wrong with the cache. The object's memory is lost then, not given out
+/// again, and [`CacheStat::refused`] counts it. (A thread that panics already only counts.)
 pub struct CacheBox<T> {
     object: NonNull<T>,
     cache: Arc<RawCache>,
@@ -191,6 +196,10 @@ impl<T> Drop for CacheBox<T> {
             }
             self.cache.free(self.object.cast())
         };
-        debug_assert_eq!(freed, Ok(()));
+        if let Err(error) = freed
+            && !std::thread::panicking()
+        {
+            panic!("an object of the cache {} can't be freed: {error}", self.cache.name());
+        }
     }
 }

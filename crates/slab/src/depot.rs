@@ -16,7 +16,7 @@
 //! - K1: pages of a slab are committed from before it is found until it is reclaimed, and it is only when no object is
 //!   live. With `Memory::Stable` no guard that was pinned before is left by then either.
 //! - K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from the first.
-//! - K3: a slab is worked in by the thread that owns it, or, where no thread does, under the lock; `owner` becomes a
+//! - K3: a slab that is settled in the cache (H2 in `home`) is worked in by the thread that owns it, or, where no thread does, under the lock; `owner` becomes a
 //!   thread under the lock only, and no one's by that thread only, under the lock.
 #![allow(unsafe_code)]
 
@@ -24,6 +24,7 @@ use crate::bits::{Freed, NO_ONE, RESERVE};
 use crate::grid::Grid;
 use crate::guard::Guard;
 use crate::held::Held;
+use crate::home::Home;
 use crate::lists::{List, Lists};
 use crate::magazine::{Magazine, Magazines, Tunables};
 use crate::options::Options;
@@ -68,9 +69,11 @@ pub(crate) struct Depot {
     pub(crate) guard: Option<Guard>,
     pub(crate) magazines: Magazines,
     state: Mutex<State>,
+    /// Objects that were not taken back.
+    pub(crate) refused: AtomicUsize,
     /// Chains of slabs that wait for a grace period.
     pub(crate) waiting: AtomicUsize,
-    pub(crate) tag: u32,
+    pub(crate) home: Home,
     /// Slabs that may always be empty.
     empty_min: usize,
     pub(crate) grid: Grid,
@@ -105,8 +108,9 @@ impl Depot {
             guard,
             magazines: Magazines::new(tunables),
             state: Mutex::default(),
+            refused: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            tag: arena.next_cache(),
+            home: arena.next_cache(),
             empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
             grid: Grid::new(&shape),
             colour: AtomicU32::new(0),
@@ -137,11 +141,12 @@ impl Depot {
         Ok((id, extent, index))
     }
 
-    /// The number of the object at an address, if it is one of that slab of this cache.
+    /// The number of the object at an address, if it is one of that slab, and that is settled here. Without the lock
+    /// it is to be believed of live objects only.
     fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
         // Where there is no slab, first is 0, and no address is that low.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
-        if extent.tag() == self.tag { self.grid.index(at) } else { None }
+        if self.home.is_settled(extent) { self.grid.index(at) } else { None }
     }
 
     /// Unlocks, and gives back what there is too much of.
@@ -168,8 +173,14 @@ impl Depot {
             }
             drop(state);
             let id = self.make()?;
-            self.state().lists.link(id, List::Free, |id| self.held(id));
+            self.link_new(&mut self.state(), id);
         }
+    }
+
+    /// Takes up a slab that was made, as no one's. The lock is held.
+    pub(crate) fn link_new(&self, state: &mut State, id: ExtentId) {
+        self.settle(id, NO_ONE);
+        state.lists.link(id, List::Free, |id| self.held(id));
     }
 
     /// Counts the pages of a slab of no one again that were given back. The lock is held.
@@ -208,6 +219,10 @@ impl Depot {
                 NO_ONE | RESERVE => {
                     let state = self.state();
                     if matches!(slab.owner.load(Relaxed), NO_ONE | RESERVE) {
+                        // Of a second free: the slab may have gone, and be another cache's. The lock tells (H2).
+                        if self.index_in(extent, object) != Some(index) {
+                            return Err(twice);
+                        }
                         let done = self.free_locked(state, id, index);
                         return if done { Ok(()) } else { Err(twice) };
                     }
@@ -235,12 +250,11 @@ impl Depot {
     fn free_locked(&self, mut state: MutexGuard<'_, State>, id: ExtentId, index: usize) -> bool {
         let held = self.held(id);
         let list = List::of_slab(held.slab);
-        let is_reserved = held.slab.owner.load(Relaxed) == RESERVE;
-        // No one's and in no list: nothing lives there any more.
-        if (list == List::Apart && !is_reserved) || !held.put(index) {
+        if !held.put(index) {
             return false;
         }
-        if is_reserved {
+        // The reserve's.
+        if list == List::Apart {
             return true;
         }
         state.lists.active -= 1;
@@ -264,12 +278,10 @@ impl Depot {
     /// Frees what was freed remotely in a slab that its thread gave up meanwhile.
     fn collect(&self, id: ExtentId) {
         let mut state = self.state();
-        let held = self.held(id);
-        // It may be another thread's by now, who finds the bit, or be gone with all bits.
-        let is_ours = self.arena.space.extent(id).tag() == self.tag && !held.slab.first().is_null();
-        let is_listed = is_ours && List::of_slab(held.slab) != List::Apart;
-        if is_listed && held.slab.owner.load(Relaxed) == NO_ONE {
-            state.lists.active -= held.collect();
+        // It may have gone with all bits, and be another cache's or in the making: first of all it must be settled
+        // here (H2). Where it is in no list, a thread's or the reserve's, the bit is found when it comes into one (B1).
+        if self.is_settled(id) && List::of_slab(self.held(id).slab) != List::Apart {
+            state.lists.active -= self.held(id).collect();
             self.relist(&mut state, id);
         }
         self.end(state);
@@ -282,7 +294,8 @@ impl Depot {
     pub(crate) unsafe fn close(&self) {
         let Some(depot) = self.me.upgrade() else { return };
         // From here on no thread that ends comes by; so all magazines are this caller's.
-        crate::thread::forget(&depot);
+        let keeper: Arc<dyn Keeper> = depot;
+        crate::thread::forget(&keeper);
         self.magazines.all().for_each(|magazine| self.drain(magazine));
         self.end_reserve();
         self.shrink();
@@ -298,43 +311,42 @@ impl Depot {
         }
     }
 
-    /// The cache's slabs, those that wait for a grace period too.
-    fn slabs(&self) -> impl Iterator<Item = &Slab> {
-        let extents = self.arena.space.live().map(|id| self.arena.space.extent(id));
-        let ours = extents.filter(|extent| extent.pages() > 0 && extent.tag() == self.tag);
-        ours.map(|extent| &extent.data).filter(|slab| !slab.first().is_null())
+    /// The slabs that are settled here: all but those that are being made or given back, as threads that have ended
+    /// may still do. Those stay as long as the lock is held (H2).
+    fn slabs<'d>(&'d self, _state: &'d State) -> impl Iterator<Item = Held<'d>> {
+        // No thread is at work in those of threads, say all callers.
+        self.arena.space.live().filter(|&id| self.is_settled(id)).map(|id| self.held(id))
     }
 
     /// The objects that users have; no thread is at work.
     pub(crate) fn live(&self) -> Vec<NonNull<u8>> {
-        let lost = self.state().lost.clone();
-        let live = self.slabs().flat_map(|slab| {
-            // SAFETY: no thread is at work.
-            let held = unsafe { Held::new(slab, &self.shape) };
+        let state = self.state();
+        let live = self.slabs(&state).flat_map(|held| {
             let bits = held.slab.bits(&self.shape);
             let live = (0..self.shape.objects).filter(move |&index| bits.is_out(index));
             live.map(move |index| held.object(index))
         });
-        live.filter(|object| !lost.contains(&object.addr().get())).collect()
+        live.filter(|object| !state.lost.contains(&object.addr().get())).collect()
     }
 
     /// Asserts the whole state (C1, C2, C3); no thread is at work in the cache.
     pub(crate) fn check(&self) {
         let state = self.state();
         state.lists.check(&self.shape, |id| self.held(id));
-        let mut owned = 0;
-        for slab in self.slabs() {
-            // SAFETY: no thread is at work.
-            let held = unsafe { Held::new(slab, &self.shape) };
-            let owner = slab.owner.load(Relaxed);
+        let (mut slabs, mut owned) = (0, 0);
+        for held in self.slabs(&state) {
+            let owner = held.slab.owner.load(Relaxed);
             let is_owned = owner != NO_ONE && owner != RESERVE;
             owned += usize::from(is_owned);
             if is_owned {
                 held.recount();
             }
             held.check();
-            assert!(owner == NO_ONE || List::of_slab(slab) == List::Apart, "{owner} is in a list");
+            let is_listed = List::of_slab(held.slab) != List::Apart;
+            assert_eq!(is_listed, owner == NO_ONE, "in a list is what is no one's, not {owner}'s");
+            slabs += 1;
         }
+        assert_eq!(slabs, state.slabs(), "settled slabs");
         assert_eq!(owned, state.owned, "slabs of threads");
         let own = self.magazines.all().map(|magazine| self.check_magazine(magazine));
         assert_eq!(own.sum::<usize>(), owned, "slabs of threads, as linked");
@@ -372,8 +384,12 @@ impl Depot {
 impl Keeper for Depot {
     fn leave(&self, number: Number) {
         if let Some(magazine) = self.magazines.own(number) {
-            self.drain(magazine);
+            self.release_all(&mut self.state(), magazine);
         }
+    }
+
+    fn tidy(&self) {
+        self.end(self.state());
     }
 
     fn hold(&self) {

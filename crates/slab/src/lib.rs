@@ -30,6 +30,7 @@ mod fork;
 mod grid;
 mod guard;
 mod held;
+mod home;
 mod layout;
 mod leak;
 mod lists;
@@ -44,6 +45,9 @@ mod raw;
 #[cfg(test)]
 #[path = "../tests/support/s4.rs"]
 mod s4;
+#[cfg(test)]
+#[path = "../../page/tests/support/seed.rs"]
+mod seed;
 mod shape;
 mod shrink;
 mod slab;

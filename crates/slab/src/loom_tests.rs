@@ -1,9 +1,12 @@
-//! Models of what threads do to one slab's bits: its thread takes, frees, gives up and collects, others free remotely.
+//! Models of what threads do to one slab's bits: its thread takes, frees, gives up and collects, others free remotely;
+//! and of a slab that goes from cache to cache while one who freed in it comes late.
 //!
-//! The lock, the count and what the owner may do are played here as the depot has them (K3); the bits are the real ones.
+//! The lock, the count and what the owner may do are played here as the depot has them (K3); the bits are the real ones,
+//! and the tags.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
+use crate::home::Home;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -198,5 +201,78 @@ fn loom_what_was_written_comes_before() {
             assert_eq!(bytes.with(|bytes| unsafe { *bytes }), 7);
         }
         other.join().unwrap();
+    });
+}
+
+/// An extent that is a slab of one cache or the other, with the locks of both. Who works in it does so through the
+/// cell, in which loom finds two at once.
+struct Place {
+    tag: Owner,
+    is_listed: Owner,
+    cell: loom::cell::UnsafeCell<Home>,
+    locks: [Mutex<()>; 2],
+}
+
+fn home(cache: usize) -> Home {
+    Home::of_cache(cache as u32)
+}
+
+impl Place {
+    /// In a list of the first cache.
+    fn new() -> Arc<Self> {
+        let tag = Owner::new(home(0).settled_tag());
+        let cell = loom::cell::UnsafeCell::new(home(0));
+        let locks = [Mutex::new(()), Mutex::new(())];
+        Arc::new(Place { tag, is_listed: Owner::new(1), cell, locks })
+    }
+
+    fn work(&self, cache: usize) {
+        // SAFETY: that it is the caller's alone is what is looked for.
+        self.cell.with_mut(|home_of| unsafe { assert_eq!(*home_of, home(cache)) });
+    }
+
+    /// As one who gives it back does.
+    fn unlink(&self, cache: usize) {
+        let _lock = self.locks[cache].lock().unwrap();
+        self.work(cache);
+        self.is_listed.store(0, Relaxed);
+        self.tag.store(home(cache).tag(), Relaxed);
+    }
+
+    /// As one who makes it does, to whom the extent was given.
+    fn make(&self, cache: usize) {
+        self.tag.store(home(cache).tag(), Relaxed);
+        // SAFETY: as in `work`.
+        self.cell.with_mut(|home_of| unsafe { *home_of = home(cache) });
+        let _lock = self.locks[cache].lock().unwrap();
+        self.work(cache);
+        self.tag.store(home(cache).settled_tag(), Relaxed);
+        self.is_listed.store(1, Relaxed);
+    }
+
+    /// As one does who has freed remotely in a slab of the first cache that was no one's by then.
+    fn collect(&self) {
+        let _lock = self.locks[0].lock().unwrap();
+        if self.tag.load(Relaxed) == home(0).settled_tag() && self.is_listed.load(Relaxed) != 0 {
+            self.work(0);
+        }
+    }
+}
+
+/// H2: who collects late in a slab that went works in none that is another cache's, or in the making.
+#[test]
+fn loom_a_late_collect_keeps_to_its_own_slabs() {
+    model(|| {
+        let place = Place::new();
+        let late = {
+            let place = place.clone();
+            thread::spawn(move || place.collect())
+        };
+        place.unlink(0);
+        place.make(1);
+        place.unlink(1);
+        place.make(0);
+        late.join().unwrap();
+        place.collect();
     });
 }

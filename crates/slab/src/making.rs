@@ -1,8 +1,8 @@
 //! Slabs are made and given back, with no lock of the cache held; those of the reserve too.
 //!
 //! # Safety
-//! - A1: a slab that is in no list, and no thread's, is known to its maker alone, or to who unlinked it: he may work in
-//!   it, and do with its memory what he likes, as no object of it is live (K1).
+//! - A1: a slab that is not settled (H2 in `home`) is known to its maker alone, or to who unlinked it: he may work in it,
+//!   and do with its memory what he likes, as no object of it is live (K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -14,7 +14,7 @@ use crate::lists::List;
 use crate::options::Memory;
 use crate::shape::Shape;
 use crate::sync::Relaxed;
-use crate::thread::Number;
+use crate::thread::{Number, number_if_known};
 use page::{ExtentId, PageSet};
 use std::ptr::NonNull;
 
@@ -23,7 +23,7 @@ impl Depot {
     pub(crate) fn make(&self) -> Result<ExtentId, Error> {
         let (space, pages) = (&self.arena.space, self.shape.pages as u32);
         let block = self.blocks.alloc()?;
-        let made = space.alloc(pages, self.tag).and_then(|id| {
+        let made = space.alloc(pages, self.home.tag()).and_then(|id| {
             space.charge(pages).inspect_err(|_| space.free(id))?;
             Ok(id)
         });
@@ -42,7 +42,7 @@ impl Depot {
     fn free_block(&self, block: NonNull<u8>) {
         // SAFETY: both callers have it from `blocks` for a slab that is not, or no longer.
         let freed = unsafe { self.blocks.free(block) };
-        debug_assert_eq!(freed, Ok(()));
+        assert_eq!(freed, Ok(()), "a block of the cache {} can't be freed", self.options.name);
     }
 
     /// Lays a slab out, and its objects.
@@ -54,7 +54,8 @@ impl Depot {
         let pad = self.guard.as_ref().map_or(0, Guard::pad);
         // First, so that a child which is forked meanwhile finds it in no list.
         extent.data.list.store(List::Apart as u8, Relaxed);
-        extent.data.owner.store(NO_ONE, Relaxed);
+        // A fork amid a constructor leaves the slab to the thread that makes it, which the child has.
+        extent.data.owner.store(number_if_known().raw(), Relaxed);
         // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows of either.
         unsafe {
             let held = Held::new(&extent.data, &self.shape);
@@ -79,6 +80,7 @@ impl Depot {
             && let Some(id) = state.lists.first(List::Free)
         {
             state.lists.unlink(id, |id| self.held(id));
+            self.unsettle(id);
             self.held(id).set_next(chain);
             chain = Some(id);
         }
@@ -103,12 +105,13 @@ impl Depot {
 
     /// Gives back the pages of slabs that no one knows any more.
     fn reclaim(&self, head: ExtentId) {
+        // They were unlinked by the caller, who alone knows of them (A1). A fork amid a destructor leaves them to him.
+        let mine = number_if_known().raw();
+        let all = std::iter::successors(Some(head), |&id| self.held(id).next());
+        all.for_each(|id| self.held(id).slab.owner.store(mine, Relaxed));
         let mut chain = Some(head);
         while let Some(id) = chain {
-            let space = &self.arena.space;
-            let slab = &space.extent(id).data;
-            // SAFETY: it was unlinked by the caller, who alone knows of it.
-            let held = unsafe { Held::new(slab, &self.shape) };
+            let held = self.held(id);
             chain = held.next();
             if let Some(destructor) = self.options.destructor {
                 (0..self.shape.objects).for_each(|index| destructor(held.object(index)));
@@ -132,7 +135,7 @@ impl Depot {
         } else if let Some(block) = block {
             // Locked memory, so none of it was given back before: it stays, as a new slab.
             self.prepare(id, block);
-            self.state().lists.link(id, List::Free, |id| self.held(id));
+            self.link_new(&mut self.state(), id);
         }
     }
 
@@ -142,24 +145,26 @@ impl Depot {
         self.blocks.mend();
         let mut state = self.state();
         let mut lost = Vec::new();
-        for id in space.live().filter(|&id| space.extent(id).tag() == self.tag) {
+        for id in space.live().filter(|&id| self.home.has(space.extent(id))) {
             let slab = &space.extent(id).data;
             let owner = slab.owner.load(Relaxed);
             if number.is(owner) || state.reserve.contains(&id) {
                 continue;
             }
-            if slab.first().is_null() || slab.block().is_none() {
-                lost.push(id);
+            if !self.is_settled(id) {
+                // New or on its way out. Where memory is stable it may wait for its grace period.
+                let is_whole = !slab.first().is_null() && slab.block().is_some();
+                if !is_whole || self.options.memory == Memory::AnyTime {
+                    lost.push(id);
+                }
             } else if List::of_slab(slab) != List::Apart {
                 state.lists.unlink(id, |id| self.held(id));
                 self.take_back(&mut state, id);
-            } else if owner != NO_ONE {
+            } else {
                 // A thread's, or the reserve's while its idle pages were given back.
                 state.owned -= usize::from(owner != RESERVE);
                 self.held(id).rebuild();
                 self.take_back(&mut state, id);
-            } else if self.options.memory == Memory::AnyTime {
-                lost.push(id);
             }
         }
         drop(state);
@@ -183,7 +188,7 @@ impl Depot {
         for _ in 0..slabs {
             let id = self.make()?;
             let mut state = self.state();
-            self.held(id).slab.owner.store(RESERVE, Relaxed);
+            self.settle(id, RESERVE);
             state.reserve.push(id);
         }
         Ok(())

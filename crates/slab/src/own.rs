@@ -9,7 +9,6 @@ use crate::held::Held;
 use crate::layout::Layout;
 use crate::lists::List;
 use crate::magazine::{Magazine, Own, Put, Tunables};
-use crate::sync::Relaxed;
 use crate::thread::{Number, number};
 use page::ExtentId;
 use std::ptr::NonNull;
@@ -130,10 +129,10 @@ impl Depot {
         self.adopt(state, magazine, number, id);
     }
 
-    /// Makes a slab that is in no list the thread's, the first of them.
+    /// Makes a slab that is in no list, or was just made, the thread's, the first of them. The lock is held.
     fn adopt(&self, state: &mut State, magazine: &Magazine, number: Number, id: ExtentId) {
         let held = self.held(id);
-        held.slab.owner.store(number.raw(), Relaxed);
+        self.settle(id, number.raw());
         state.owned += 1;
         let free = self.shape.objects - held.active();
         magazine.set_kept(magazine.kept() + free as u32);
@@ -194,9 +193,14 @@ impl Depot {
     /// Gives up all slabs of a thread, or of one that is no more.
     pub(crate) fn drain(&self, magazine: &Magazine) {
         let mut state = self.state();
-        while let Some(id) = magazine.with(|own| own.head) {
-            self.release(&mut state, magazine, id);
-        }
+        self.release_all(&mut state, magazine);
         self.end(state);
+    }
+
+    /// Makes all slabs of a thread, or of one that is no more, no one's. The lock is held.
+    pub(crate) fn release_all(&self, state: &mut State, magazine: &Magazine) {
+        while let Some(id) = magazine.with(|own| own.head) {
+            self.release(state, magazine, id);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::depot::Depot;
 use crate::options::Options;
 use crate::slabinfo::SlabInfo;
 use crate::stat::CacheStat;
+use crate::sync::Relaxed;
 use crate::thread::{self, number_if_known};
 use crate::{Arena, Error, Leak, Shape};
 use std::ptr::NonNull;
@@ -72,11 +73,12 @@ impl RawCache {
         self.alloc().or_else(|error| self.give(self.depot.take_reserved().ok_or(error)?))
     }
 
-    /// Gives an object back. A foreign address and a double free are errors and change nothing. (As long as no one was
-    /// given the object anew: then it is his that is freed.)
+    /// Gives an object back. A foreign address and a double free are errors and change nothing, but are counted. (As long
+    /// as no one was given the object anew: then it is his that is freed.)
     ///
     /// # Safety
-    /// No one uses the object again.
+    /// No one uses the object again. Where it may be free already, no other thread frees or shrinks in the cache meanwhile:
+    /// its slab could go while it is looked at.
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
@@ -89,6 +91,10 @@ impl RawCache {
 
     #[cold]
     fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
+        self.free_found(object).inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
+    }
+
+    fn free_found(&self, object: NonNull<u8>) -> Result<(), Error> {
         let place = self.depot.locate(object)?;
         let (_, extent, index) = place;
         if let Some(guard) = &self.depot.guard
@@ -118,6 +124,11 @@ impl RawCache {
         let objects = self.depot.live();
         let name = self.depot.options.name.clone();
         if objects.is_empty() { Ok(()) } else { Err(Leak { name, objects }) }
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.depot.options.name
     }
 
     /// The arena the cache's slabs lie in.

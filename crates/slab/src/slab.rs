@@ -18,7 +18,7 @@
 //! - D2: a descriptor is good as zeros: integers and null pointers.
 #![allow(unsafe_code)]
 
-use crate::bits::{Bits, Owner, Word};
+use crate::bits::{Bits, NO_ONE, Owner, Word};
 use crate::shape::{HEADER, PAGES_MAX, Shape};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use std::ptr::NonNull;
@@ -81,6 +81,7 @@ impl Slab {
 
     /// Ends being a slab: its objects are no one's from now on.
     pub(crate) fn clear(&self) {
+        self.owner.store(NO_ONE, Relaxed);
         self.first.store(std::ptr::null_mut(), Relaxed);
         self.live.store(std::ptr::null_mut(), Relaxed);
     }

@@ -15,6 +15,8 @@ pub struct CacheStat {
     pub reserved: usize,
     /// Objects that were written to when no one may, and are not given out again.
     pub lost: usize,
+    /// Frees that were refused: of what is no object of the cache, or is free, or was written to when no one may.
+    pub refused: usize,
     /// Objects the slabs there are have room for.
     pub objects: usize,
     /// Slabs there are.
@@ -41,6 +43,7 @@ impl CacheStat {
             in_magazines,
             reserved,
             lost: state.lost.len(),
+            refused: depot.refused.load(Relaxed),
             objects: slabs * objects,
             slabs,
             free_slabs: lists.len(List::Free),

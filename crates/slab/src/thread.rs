@@ -1,6 +1,7 @@
 //! Numbers of threads: small, and used again when a thread has ended.
 //!
-//! Locks: `CACHES` is taken before any cache's, `TAKEN` last.
+//! Locks: `CACHES` is taken before any cache's, `TAKEN` last. Under none of them is anything called that is a user's:
+//! a destructor may end a cache, which takes `CACHES`.
 
 use crate::sync::Mutex;
 use std::cell::Cell;
@@ -47,8 +48,12 @@ impl Number {
 
 /// What keeps something for each thread.
 pub(crate) trait Keeper: Send + Sync {
-    /// Gives up what was kept for the thread, which ends.
+    /// Makes what was kept for the thread, which ends, no one's. The registry is locked: nothing is called that is not
+    /// ours, as a destructor may be.
     fn leave(&self, number: Number);
+
+    /// Gives back what there is too much of then.
+    fn tidy(&self);
 
     /// Takes its locks, over a fork.
     fn hold(&self);
@@ -60,7 +65,8 @@ pub(crate) trait Keeper: Send + Sync {
     fn mend(&self, number: Number);
 }
 
-static CACHES: Mutex<Vec<Weak<dyn Keeper>>> = Mutex::new(Vec::new());
+/// Keepers, and whether they were forgotten.
+static CACHES: Mutex<Vec<(Weak<dyn Keeper>, bool)>> = Mutex::new(Vec::new());
 /// Bit n: a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
 
@@ -72,18 +78,23 @@ thread_local! {
 
 /// Has a keeper told of threads that end.
 pub(crate) fn register(keeper: Weak<dyn Keeper>) {
-    CACHES.lock().push(keeper);
+    CACHES.lock().push((keeper, false));
 }
 
-/// Ends that: no thread is in [`Keeper::leave`] when this returns, nor will be.
-pub(crate) fn forget<K: Keeper + 'static>(keeper: &Arc<K>) {
-    let keeper: Weak<dyn Keeper> = Arc::downgrade(keeper) as Weak<dyn Keeper>;
-    CACHES.lock().retain(|other| !other.ptr_eq(&keeper));
+/// Ends that: no thread is in [`Keeper::leave`] when this returns, nor will be. Forks hold the keeper still, as others may
+/// be giving back slabs of it.
+pub(crate) fn forget(keeper: &Arc<dyn Keeper>) {
+    let gone = Arc::downgrade(keeper);
+    let mut caches = CACHES.lock();
+    caches.retain(|(keeper, _)| keeper.strong_count() > 0);
+    caches.iter_mut().filter(|(keeper, _)| keeper.ptr_eq(&gone)).for_each(|(_, ends)| *ends = true);
 }
 
 /// Holds the registry still over a fork, and says what is in it.
 pub(crate) fn hold(keepers: &mut Vec<Arc<dyn Keeper>>) {
-    CACHES.hold_with(|caches| keepers.extend(caches.iter().filter_map(Weak::upgrade)));
+    CACHES.hold_with(|caches| {
+        keepers.extend(caches.iter().filter_map(|(keeper, _)| keeper.upgrade()))
+    });
 }
 
 /// Releases what [`hold`] took.
@@ -143,11 +154,22 @@ impl Drop for Leaves {
             return;
         }
         let place = usize::from(number.place());
+        let mut left = Vec::new();
         let caches = CACHES.lock();
-        caches.iter().filter_map(Weak::upgrade).for_each(|keeper| keeper.leave(number));
+        let kept = caches.iter().filter(|(_, is_forgotten)| !is_forgotten);
+        for keeper in kept.filter_map(|(keeper, _)| keeper.upgrade()) {
+            keeper.leave(number);
+            // Without memory it tidies up when it next has reason to. (This is not the last of the keeper: who ends it
+            // has it forgotten first.)
+            if left.try_reserve(1).is_ok() {
+                left.push(keeper);
+            }
+        }
         drop(caches);
         NUMBER.set(0);
         TAKEN.lock()[place / 64] &= !(1 << (place % 64));
+        // With no lock held, and no number: destructors may use caches, make and end them.
+        left.into_iter().for_each(|keeper| keeper.tidy());
     }
 }
 

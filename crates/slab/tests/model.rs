@@ -1,104 +1,25 @@
 //! Random operations in every layout against a naive model: objects are apart, keep their bytes, and counts agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "../../page/tests/support/seed.rs"]
+mod seed;
+#[path = "support/subject.rs"]
+mod subject;
+
 use fastrand::Rng;
 use page::RefuseNth;
+use seed::seed;
 use slab::{Arena, Error, Layout, Memory, Options, RawCache, Tunables};
-use std::collections::BTreeMap;
-use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// A cache and the objects taken from it: by address, with the byte that fills each.
-struct Subject {
-    cache: RawCache,
-    size: usize,
-    align: usize,
-    live: Vec<usize>,
-    stamps: BTreeMap<usize, (NonNull<u8>, u8)>,
-}
-
-impl Subject {
-    fn new(arena: &Arc<Arena>, size: usize, align: usize, options: Options) -> Result<Self, Error> {
-        let cache = RawCache::with_options(arena, size, align, options)?;
-        Ok(Subject { cache, size, align, live: Vec::new(), stamps: BTreeMap::new() })
-    }
-
-    fn alloc(&mut self, stamp: u8, reserved: bool) -> Result<(), Error> {
-        let object = if reserved { self.cache.alloc_reserved()? } else { self.cache.alloc()? };
-        let address = object.addr().get();
-        assert!(address.is_multiple_of(self.align));
-        let before = self.stamps.range(..address).next_back();
-        assert!(before.is_none_or(|(&other, _)| other + self.size <= address), "overlap");
-        let after = self.stamps.range(address..).next();
-        assert!(after.is_none_or(|(&other, _)| address + self.size <= other), "overlap");
-        // SAFETY: the object is `size` bytes that this thread alone has.
-        unsafe { object.write_bytes(stamp, self.size) };
-        self.stamps.insert(address, (object, stamp));
-        self.live.push(address);
-        Ok(())
-    }
-
-    fn free(&mut self, nth: usize) {
-        let address = self.live.swap_remove(nth);
-        let (object, stamp) = self.stamps.remove(&address).unwrap();
-        // SAFETY: a live object of `size` bytes, filled by `alloc`; no one uses it after the free. The second free is
-        // refused.
-        unsafe {
-            let bytes = std::slice::from_raw_parts(object.as_ptr(), self.size);
-            assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");
-            self.cache.free(object).unwrap();
-            let again = self.cache.free(object);
-            // The slab may have gone with its last object.
-            let named = [Error::DoubleFree { address }, Error::Foreign { address }];
-            assert!(again.is_err_and(|error| named.contains(&error)));
-        }
-    }
-
-    fn step(&mut self, stamp: u8, filling: bool, random: &mut Rng) -> Result<(), Error> {
-        match random.usize(..100) {
-            0 => drop(self.cache.shrink()),
-            1 if self.size > 1 => self.misuse(random),
-            share if self.live.is_empty() || (share < 75) == filling => {
-                self.alloc(stamp, share % 4 == 0)?;
-            }
-            _ => self.free(random.usize(..self.live.len())),
-        }
-        Ok(())
-    }
-
-    /// Addresses that are no objects are refused.
-    fn misuse(&self, random: &mut Rng) {
-        if let Some(&address) = random.choice(&self.live) {
-            let (object, _) = self.stamps[&address];
-            let within = object.map_addr(|at| at.saturating_add(1 + random.usize(..self.size - 1)));
-            let address = within.addr().get();
-            // SAFETY: refused.
-            assert_eq!(unsafe { self.cache.free(within) }, Err(Error::Foreign { address }));
-        }
-    }
-
-    fn check(&self) {
-        self.cache.check();
-        let stat = self.cache.stat();
-        assert_eq!(stat.active_objects, self.live.len());
-        assert!(stat.objects == stat.slabs * self.cache.shape().objects);
-        let kept = stat.active_objects + stat.in_magazines + stat.reserved;
-        assert!(kept <= stat.objects, "{stat:?}");
-    }
-}
-
-fn options(layout: Layout, limit: u32) -> Options {
-    let tunables = Tunables { limit, batchcount: limit.div_ceil(2) };
-    Options { layout, reserve: 3, tunables: Some(tunables), ..Options::default() }
-}
+use subject::{Subject, options};
 
 #[test]
 fn random_operations_match_the_model() {
     let shapes =
         [(1, 1), (8, 8), (48, 16), (100, 4), (512, 64), (3000, 8), (4096, 4096), (20000, 8)];
-    for (seed, layout) in Layout::ALL.into_iter().enumerate() {
-        println!("{layout}, seed {seed}");
-        let mut random = Rng::with_seed(seed as u64);
+    for (own, layout) in Layout::ALL.into_iter().enumerate() {
+        println!("{layout}");
+        let mut random = Rng::with_seed(seed(own as u64));
         let arena = Arena::new(page::Config::default()).unwrap();
         let subject = |nth: usize, (size, align)| {
             Subject::new(&arena, size, align, options(layout, nth as u32 % 3 * 7)).unwrap()
@@ -128,12 +49,13 @@ fn random_operations_match_the_model() {
 
 #[test]
 fn every_refusal_is_an_error_and_loses_nothing() {
+    let seed = seed(1);
     for from_then_on in [false, true] {
         for nth in 1.. {
             let supply = Arc::new(RefuseNth::new(nth, from_then_on));
             let config = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
             let arena = Arena::new(config).unwrap();
-            let mut random = Rng::with_seed(nth as u64);
+            let mut random = Rng::with_seed(seed + nth as u64);
             let Ok(mut subject) = Subject::new(&arena, 1000, 8, options(Layout::Native, 4)) else {
                 assert!(supply.requests() >= nth);
                 arena.check();
@@ -269,7 +191,7 @@ fn shrink_gives_back_pages_on_which_nothing_lives() {
     let arena = Arena::new(page::Config::default()).unwrap();
     for layout in [Layout::Native, Layout::Stack] {
         let mut subject = Subject::new(&arena, 512, 8, options(layout, 64)).unwrap();
-        let mut random = Rng::with_seed(1);
+        let mut random = Rng::with_seed(seed(1));
         for round in 0..3u8 {
             while subject.live.len() < 8000 {
                 subject.alloc(round, false).unwrap();

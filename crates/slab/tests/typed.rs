@@ -1,6 +1,9 @@
 //! Boxes, constructors, threads that come and go, and debug mode.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "../../page/tests/support/seed.rs"]
+mod seed;
+
 use slab::{Arena, Cache, Construct, ConstructedCache, Debug, Error, Layout, Options, RawCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -159,13 +162,14 @@ fn writes_where_no_one_may_are_named() {
 /// Threads take, pass on and free at random, all in one cache: what each wrote is there, and nothing is left.
 #[test]
 fn threads_at_random() {
+    let seed = seed::seed(0);
     for layout in Layout::ALL {
         let tunables = Some(slab::Tunables { limit: 40, batchcount: 20 });
         let options = Options { layout, tunables, ..Options::default() };
         let cache = Cache::<[u64; 6]>::with_options(&arena(), options).unwrap();
         let shared = std::sync::Mutex::new(Vec::new());
-        let work = |seed: u64| {
-            let mut random = fastrand::Rng::with_seed(seed);
+        let work = |nth: u64| {
+            let mut random = fastrand::Rng::with_seed(seed + nth);
             let mut mine = Vec::new();
             for step in 0..30_000 {
                 match random.u8(..8) {
@@ -185,7 +189,7 @@ fn threads_at_random() {
         };
         std::thread::scope(|scope| {
             let work = &work;
-            let threads: Vec<_> = (0..4).map(|seed| scope.spawn(move || work(seed))).collect();
+            let threads: Vec<_> = (0..4).map(|nth| scope.spawn(move || work(nth))).collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         cache.raw().check();
@@ -196,4 +200,21 @@ fn threads_at_random() {
         assert_eq!(cache.stat().slabs, 0);
         cache.destroy().unwrap();
     }
+}
+
+#[test]
+fn a_box_that_is_not_taken_back_is_told_of() {
+    let options = Options { debug: Debug::On, ..Options::named("guarded") };
+    let cache = Cache::<u64>::with_options(&arena(), options).unwrap();
+    let object = cache.alloc(1).unwrap();
+    let behind = std::ptr::from_ref(&*object).expose_provenance() + 8;
+    // SAFETY: the byte lies in the slab, behind the object, and this thread alone uses it.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(behind).write(1) };
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(object)));
+    let told = *dropped.unwrap_err().downcast::<String>().unwrap();
+    assert!(told.starts_with("an object of the cache guarded can't be freed: "), "{told}");
+    assert_eq!((cache.stat().refused, cache.stat().lost), (1, 1));
+    drop(cache.alloc(2).unwrap());
+    assert_eq!(cache.stat().refused, 1);
+    cache.raw().check();
 }

@@ -44,7 +44,8 @@ impl Arena {
 
     /// The address of an offset that [`offset_of`](Self::offset_of) gave, or of any other in a live slab.
     pub fn pointer(&self, offset: u64) -> Option<NonNull<u8>> {
-        self.space.find(offset).map(|_| self.space.pointer(offset))
+        // Of a slab that goes meanwhile there may be no address any more.
+        self.space.find(offset).and_then(|_| self.space.address_now(offset))
     }
 
     /// Holds the arena still over a fork, after all its caches; see [`page::fork`].

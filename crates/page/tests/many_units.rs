@@ -1,0 +1,74 @@
+//! More units than the first table by address has entries, as small segments make them.
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/small_segments.rs"]
+mod small_segments;
+
+use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
+use small_segments::SmallSegments;
+use std::sync::Arc;
+
+/// Units: more than 2,048, so that a table of that many entries is full, and one more than fill the next one by half.
+const UNITS: usize = 2049;
+
+/// An extent that fills its unit's segment.
+fn fill_one(space: &Space<()>) -> Result<ExtentId, Error> {
+    space.alloc(((1 << 20) / page_size()) as u32, 0)
+}
+
+fn assert_found(space: &Space<()>, id: ExtentId) {
+    let extent = space.extent(id);
+    let bytes = extent.pages() as usize * page_size();
+    let address = space.pointer(extent.start()).addr().get();
+    for at in [0, 1, bytes / 2, bytes - 1] {
+        let found = (space.offset_of(address + at), space.extent_at(address + at));
+        assert_eq!(found.0, Some(extent.start() + at as u64));
+        assert_eq!(found.1.map(|(id, _)| id), Some(id));
+    }
+}
+
+#[test]
+fn all_are_found_by_address_and_again_when_they_come_back() {
+    let supply = Some(Arc::new(SmallSegments::default()) as Arc<dyn Supply>);
+    let space = Space::new(Config { by_address: true, supply, ..Config::default() }).unwrap();
+    let before = space.metadata_bytes();
+    for round in 0..2 {
+        let ids: Vec<_> = (0..UNITS).map(|_| fill_one(&space).unwrap()).collect();
+        ids.iter().for_each(|&id| assert_found(&space, id));
+        space.check();
+        if round == 0 {
+            assert!(
+                space.metadata_bytes() >= before + 2 * 4 * 4096,
+                "the larger tables are counted"
+            );
+        }
+        // The lower half goes last, so that units and addresses meet anew.
+        ids.iter().rev().for_each(|&id| space.free(id));
+        space.check();
+    }
+}
+
+/// Small segments, and no memory for a larger table.
+#[derive(Default)]
+struct NoLargerTable(SmallSegments);
+
+impl Supply for NoLargerTable {
+    fn grant(&self, request: Request) -> bool {
+        !matches!(request, Request::Allocate { .. }) && self.0.grant(request)
+    }
+}
+
+#[test]
+fn a_unit_that_could_not_be_found_is_refused() {
+    let supply = Some(Arc::new(NoLargerTable::default()) as Arc<dyn Supply>);
+    let space = Space::new(Config { by_address: true, supply, ..Config::default() }).unwrap();
+    let ids: Vec<_> = (0..1024).map(|_| fill_one(&space).unwrap()).collect();
+    for _ in 0..3 {
+        assert_eq!(fill_one(&space), Err(Error::Mapping { bytes: 4 * 4096 }));
+        space.check();
+    }
+    ids.iter().for_each(|&id| assert_found(&space, id));
+    space.free(ids[5]);
+    fill_one(&space).unwrap();
+    space.check();
+}

@@ -6,10 +6,23 @@ use bench::stores::{DeviceStore, Kept, Store, StoreKind};
 use fastrand::Rng;
 use zram::Compaction;
 
+/// The numbers of a test: from `UZRAM_SEED`, or its own, which is printed.
+fn rng(own: u64) -> Rng {
+    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
+    println!("UZRAM_SEED={seed}");
+    Rng::with_seed(seed)
+}
+
+/// Of any length, and of those where classes and pages begin and end.
 fn blobs(rng: &mut Rng) -> Blobs {
+    const EDGES: [usize; 6] = [0, 1, 8, 32, 4080, 4096];
     let mut blobs = Blobs::default();
-    for _ in 0..2000 {
-        let blob: Vec<u8> = (0..rng.usize(0..=4096)).map(|_| rng.u8(..)).collect();
+    for nth in 0..2000 {
+        let len = match nth % 4 {
+            0 => (EDGES[rng.usize(..EDGES.len())] + rng.usize(..3)).saturating_sub(1).min(4096),
+            _ => rng.usize(0..=4096),
+        };
+        let blob: Vec<u8> = (0..len).map(|_| rng.u8(..)).collect();
         blobs.push(&blob);
     }
     blobs
@@ -29,7 +42,7 @@ fn work<S: Store, C: Contents>(kept: &mut Kept<'_, S, C>, rng: &mut Rng) {
 
 #[test]
 fn blobs_come_back_from_every_store() {
-    let mut rng = Rng::with_seed(7);
+    let mut rng = rng(7);
     let blobs = blobs(&mut rng);
     for kind in StoreKind::OURS.into_iter().chain(StoreKind::RIVALS) {
         if !kind.is_here() {
@@ -44,7 +57,7 @@ fn blobs_come_back_from_every_store() {
 
 #[test]
 fn pages_come_back_from_the_device() {
-    let mut rng = Rng::with_seed(8);
+    let mut rng = rng(8);
     let mut pages = bench::aligned::AlignedBuf::zeroed(1 << 20);
     rng.fill(&mut pages[..1 << 19]);
     let make = |slots| DeviceStore::new(slots, Compaction::Auto);
@@ -55,7 +68,7 @@ fn pages_come_back_from_the_device() {
 
 #[test]
 fn what_was_not_stored_is_found_out() {
-    let blobs = blobs(&mut Rng::with_seed(9));
+    let blobs = blobs(&mut rng(9));
     let mut kept = Kept::new(&blobs, |slots| StoreKind::Glibc.make(slots)).unwrap();
     kept.fill().unwrap();
     let slot = (0..blobs.len()).find(|&slot| !blobs.get(slot).is_empty()).unwrap();

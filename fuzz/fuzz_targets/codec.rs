@@ -2,7 +2,10 @@
 //! itself comes back.
 #![no_main]
 
+mod edges;
+
 use arbitrary::{Result, Unstructured};
+use edges::around;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use zcomp::{Dictionary, Params, Stream};
@@ -24,8 +27,8 @@ static DICTIONARIES: LazyLock<[Dictionary; 2]> = LazyLock::new(|| {
 fn dictionary(input: &mut Unstructured) -> Result<Option<Dictionary>> {
     Ok(match input.int_in_range(0..=3u8)? {
         0 => {
-            let bytes = input.int_in_range(1..=40)?;
-            Dictionary::new(input.bytes(bytes)?).ok()
+            let bytes = around(input, &[1, 8, 256], 300)?;
+            Dictionary::new(input.bytes(bytes.min(input.len()))?).ok()
         }
         1 => None,
         nth => Some(DICTIONARIES[usize::from(nth) - 2].clone()),
@@ -56,15 +59,23 @@ fn decompress(stream: &mut dyn Stream, compressed: &[u8], len: usize) -> Option<
 
 fn run(input: &mut Unstructured) -> Result<()> {
     let codec = *input.choose(zcomp::codecs())?;
-    let block = [4096, 8192, 65536][input.choose_index(3)?];
-    let level = input.int_in_range(-8..=22)?;
-    let level = Some(level).filter(|level| codec.levels().contains(level));
+    let block = match input.ratio(3, 4)? {
+        true => [4096, 8192, 65536][input.choose_index(3)?],
+        false => around(input, &[1, 4096, 65536], 70_000)?.max(1),
+    };
+    let levels = codec.levels();
+    let level = match input.ratio(7, 8)? {
+        true => input.int_in_range(-8..=22)?,
+        false => *input.choose(&[*levels.start(), *levels.end()])?,
+    };
+    let level = Some(level).filter(|level| levels.contains(level));
     let params = Params { level, dictionary: dictionary(input)? };
     // Bytes of the input may look like a damaged dictionary.
     let Ok(prepared) = codec.prepare(&params, block) else { return Ok(()) };
     let mut stream = prepared.stream_owned().expect("there is memory");
     let len = match input.int_in_range(0..=2u8)? {
-        0 => input.int_in_range(0..=block)?,
+        // 5 and 12 bytes are what lz4 ends each block with; zstd's begin with 2 or 3.
+        0 => around(input, &[1, 5, 12, block], block)?,
         _ => block,
     };
     let hostile = input.ratio(1, 2)?;
@@ -93,8 +104,9 @@ fn run(input: &mut Unstructured) -> Result<()> {
     }
     // Whatever came before, the stream is as good as new.
     let page: Vec<u8> = (0..block).map(|nth| (nth / 7 % 251) as u8).collect();
-    let (written, output) = fenced(block, 0, |output| stream.compress(&page, output));
-    let written = written.expect("it is a block").expect("the page gets smaller");
+    let room = block + block / 64 + 512;
+    let (written, output) = fenced(room, 0, |output| stream.compress(&page, output));
+    let written = written.expect("it is a block").expect("there is room");
     assert_eq!(decompress(&mut *stream, &output[..written], block), Some(page));
     Ok(())
 }

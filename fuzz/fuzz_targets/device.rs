@@ -1,9 +1,11 @@
 //! Bytes as requests to a device, against a shadow array.
 #![no_main]
 
+mod edges;
 mod input;
 
 use arbitrary::{Result, Unstructured};
+use edges::around;
 use input::contents;
 use libfuzzer_sys::fuzz_target;
 use zram::{BLOCK, Compaction, Config, Device, Error};
@@ -44,11 +46,21 @@ impl Shadow {
     fn range(&self, input: &mut Unstructured) -> Result<(usize, usize)> {
         let slots = self.bytes.len() / BLOCK;
         let at = input.choose_index(slots)? * BLOCK;
-        let (at, len) = match input.int_in_range(0..=3u8)? {
+        let block = self.device.block();
+        let (at, len) = match input.int_in_range(0..=4u8)? {
             0 => (at, BLOCK * input.int_in_range(1..=4usize)?),
-            1 => (at / self.device.block() * self.device.block(), self.device.block()),
-            2 => (at + input.int_in_range(0..=BLOCK)?, input.int_in_range(0..=3 * BLOCK)?),
-            _ => (at + input.int_in_range(0..=BLOCK)?, input.int_in_range(0..=64)?),
+            1 => (at / block * block, block),
+            2 => {
+                let edges = [BLOCK, 2 * BLOCK, block, 2 * block];
+                (at + around(input, &[1, BLOCK], BLOCK)?, around(input, &edges, 3 * block)?)
+            }
+            // Up to an edge, or a byte or a word from it.
+            3 => {
+                let at = at + around(input, &[1, BLOCK], BLOCK)?;
+                let end = (at + 1).next_multiple_of(*input.choose(&[BLOCK, block])?);
+                (at, around(input, &[1, 8, end - at], end - at + 8)?)
+            }
+            _ => (at + around(input, &[1, BLOCK], BLOCK)?, input.int_in_range(0..=64)?),
         };
         Ok((at, len.min(self.bytes.len() - at)))
     }
@@ -130,8 +142,12 @@ impl Shadow {
                 assert!(is_right, "{before} to {used}, {freed} freed");
             }
             13 => {
-                let limit =
-                    input.arbitrary::<Option<u32>>()?.map(|bytes| u64::from(bytes % (1 << 20)));
+                let used = self.device.mm_stat().mem_used_total as usize;
+                let edges = [1, used, used + page::page_size()];
+                let limit = match input.ratio(1, 4)? {
+                    true => None,
+                    false => Some(around(input, &edges, used + (1 << 20))? as u64),
+                };
                 self.device.set_mem_limit(limit);
                 let page = page::page_size() as u64;
                 let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page));
@@ -172,6 +188,7 @@ fn run(input: &mut Unstructured) -> Result<()> {
     let supply = input::supply(input)?;
     let algorithm = *input.choose(zcomp::codecs())?;
     let block = BLOCK << input.int_in_range(0..=4)?;
+    let disksize = around(input, &[BLOCK, block, 2 * block, 48 * BLOCK], 48 * BLOCK)?.max(1);
     let config = Config {
         geometry,
         block,
@@ -180,7 +197,7 @@ fn run(input: &mut Unstructured) -> Result<()> {
         // By itself it would make what an input does depend on time.
         compaction: Compaction::Manual,
         supply: supply.clone(),
-        ..Config::new(1 + input.int_in_range(0..=48 * BLOCK as u64)?).expect("there are codecs")
+        ..Config::new(disksize as u64).expect("there are codecs")
     };
     let Ok(device) = Device::new(config) else {
         assert!(supply.is_some(), "only a refusal of pages can fail this");

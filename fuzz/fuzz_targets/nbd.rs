@@ -1,14 +1,28 @@
 //! Bytes as a client of the NBD server, whatever they are: first as they come, then as requests behind a handshake that is
-//! good, so that most of them are read as such. How they are cut on their way changes nothing of what is answered.
+//! good, so that most of them are read as such. How they are cut on their way changes nothing of what is answered, and each
+//! that is whole is answered once.
 #![no_main]
 
+mod edges;
+
 use arbitrary::{Result, Unstructured};
+use edges::around;
 use libfuzzer_sys::fuzz_target;
 use serve::nbd::{Export, Exports, Mode, converse};
+use std::collections::HashMap;
 use std::sync::Arc;
 use zram::{Config, Device};
 
 const SIZE: u64 = 1 << 20;
+/// What bounds something in the server: a heavy request, its buffers, a part, the answers to a batch, the disk, a payload.
+const EDGES: [usize; 9] =
+    [512, 32 << 10, 128 << 10, 256 << 10, 264 << 10, 272 << 10, 278_576, SIZE as usize, 32 << 20];
+/// Of a write whose bytes come along.
+const WRITTEN_MAX: usize = 300 << 10;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const DISCONNECT: u16 = 2;
+const FLUSH: u16 = 3;
 const IHAVEOPT: &[u8] = b"IHAVEOPT";
 
 fn exports() -> Exports {
@@ -25,40 +39,55 @@ fn exports() -> Exports {
 
 struct Request {
     flags: u16,
-    kind: u8,
-    offset: u32,
-    len: u16,
+    kind: u16,
+    offset: u64,
+    len: usize,
     /// Instead of the payload that belongs to it.
     payload: Option<Vec<u8>>,
 }
 
 impl Request {
-    fn new(input: &mut Unstructured) -> Result<Self> {
+    fn new(input: &mut Unstructured, is_exact: bool) -> Result<Self> {
+        let kind = match input.int_in_range(0..=15u16)? {
+            10..=12 => READ,
+            13.. => WRITE,
+            // Of 8 and 9 there are none.
+            kind => kind,
+        };
+        let has_other = !is_exact && input.ratio(1, 8)?;
+        let payload = if has_other { Some(input.arbitrary()?) } else { None };
+        let most = if kind == WRITE && payload.is_none() { WRITTEN_MAX } else { (32 << 20) + 1 };
+        // Mostly on the disk, sometimes beyond it.
+        let offset = around(input, &[0, SIZE as usize / 2, SIZE as usize], SIZE as usize + 4096)?;
+        let len = around(input, &EDGES, most)?;
+        let len = if input.ratio(1, 3)? { len % 4096 } else { len };
         Ok(Request {
-            flags: input.arbitrary()?,
-            kind: input.arbitrary()?,
-            offset: input.arbitrary()?,
-            len: input.arbitrary()?,
-            payload: if input.ratio(1, 8)? { Some(input.arbitrary()?) } else { None },
+            flags: input.arbitrary::<u16>()? % 64,
+            kind,
+            offset: offset as u64,
+            len,
+            payload,
         })
     }
 
     fn bytes(&self, cookie: u64) -> Vec<u8> {
-        let kind = u16::from(self.kind % 10);
-        // Mostly on the disk, sometimes beyond it.
-        let offset = u64::from(self.offset) % (SIZE + 4096);
         let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
-        bytes.extend((self.flags % 64).to_be_bytes());
-        bytes.extend(kind.to_be_bytes());
+        bytes.extend(self.flags.to_be_bytes());
+        bytes.extend(self.kind.to_be_bytes());
         bytes.extend(cookie.to_be_bytes());
-        bytes.extend(offset.to_be_bytes());
-        bytes.extend(u32::from(self.len).to_be_bytes());
+        bytes.extend(self.offset.to_be_bytes());
+        bytes.extend((self.len as u32).to_be_bytes());
         match &self.payload {
             Some(payload) => bytes.extend(payload),
-            None if kind == 1 => bytes.extend(vec![self.flags as u8; self.len.into()]),
+            None if self.kind == WRITE => bytes.extend(vec![self.flags as u8; self.len]),
             None => {}
         }
         bytes
+    }
+
+    /// A flush, which is answered wherever requests are.
+    fn probe() -> Self {
+        Request { flags: 0, kind: FLUSH, offset: 0, len: 0, payload: None }
     }
 }
 
@@ -66,7 +95,8 @@ fn option(kind: u32, data: &[u8]) -> Vec<u8> {
     [IHAVEOPT, &kind.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
 }
 
-fn session(input: &mut Unstructured) -> Result<Vec<u8>> {
+/// What comes before the requests.
+fn handshake(input: &mut Unstructured) -> Result<Vec<u8>> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
     for _ in 0..input.int_in_range(0..=4)? {
         bytes.extend(option(input.int_in_range(2..=12)?, input.arbitrary::<&[u8]>()?));
@@ -81,22 +111,69 @@ fn session(input: &mut Unstructured) -> Result<Vec<u8>> {
         true => bytes.extend(option(7, &[0; 6])),
         false => bytes.extend(option(1, b"r")),
     }
-    let mut cookie = 0;
-    while !input.is_empty() {
-        cookie += 1;
-        bytes.extend(Request::new(input)?.bytes(cookie));
-    }
     Ok(bytes)
 }
 
-fuzz_target!(|data: &[u8]| {
-    converse(&exports(), data, usize::MAX);
-    let mut input = Unstructured::new(data);
-    let Ok(step) = input.int_in_range(1..=64) else { return };
-    let Ok(bytes) = session(&mut input) else { return };
+/// Numbers of the requests that are answered to the end, each with how often; `None`: these are no replies.
+fn answered(mut replies: &[u8], requests: &[Request]) -> Option<HashMap<u64, usize>> {
+    let mut answered = HashMap::new();
+    while let Some(magic) = replies.first_chunk() {
+        let number = |at: usize| Some(u64::from_be_bytes(*replies.get(at..)?.first_chunk()?));
+        let word = |at: usize| Some(u32::from_be_bytes(*replies.get(at..)?.first_chunk()?));
+        let (cookie, len, is_last) = match u32::from_be_bytes(*magic) {
+            0x6744_6698 => {
+                let (error, cookie) = (word(4)?, number(8)?);
+                let request = requests.get((cookie as usize).checked_sub(1)?)?;
+                (
+                    cookie,
+                    16 + if error == 0 && request.kind == READ { request.len } else { 0 },
+                    true,
+                )
+            }
+            0x668e_33ef => (number(8)?, 20 + word(16)? as usize, replies[5] & 1 != 0),
+            _ => return None,
+        };
+        *answered.entry(cookie).or_default() += usize::from(is_last);
+        replies = replies.get(len..)?;
+    }
+    replies.is_empty().then_some(answered)
+}
+
+fn session(input: &mut Unstructured) -> Result<()> {
+    let step = input.int_in_range(1..=64)?;
+    let mut bytes = handshake(input)?;
+    let before = converse(&exports(), &bytes, usize::MAX);
+    let probed = [&bytes[..], &Request::probe().bytes(1)].concat();
+    let is_open = converse(&exports(), &probed, usize::MAX).len() > before.len();
+    // A payload of another length makes the next request begin somewhere.
+    let is_exact = input.ratio(3, 4)?;
+    let mut requests = Vec::new();
+    while !input.is_empty() && requests.len() < 200 {
+        let request = Request::new(input, is_exact)?;
+        bytes.extend(request.bytes(requests.len() as u64 + 1));
+        requests.push(request);
+    }
     let whole = converse(&exports(), &bytes, usize::MAX);
+    if is_open && is_exact {
+        let wanted = requests.iter().position(|request| request.kind == DISCONNECT);
+        let wanted = wanted.unwrap_or(requests.len()) as u64;
+        let answered = answered(&whole[before.len()..], &requests).expect("they are replies");
+        for cookie in 1..=wanted {
+            let request = &requests[cookie as usize - 1];
+            let (kind, len) = (request.kind, request.len);
+            assert_eq!(answered.get(&cookie), Some(&1), "request {cookie}, {kind} of {len} bytes");
+        }
+        assert_eq!(answered.len() as u64, wanted);
+    }
     assert!(
         converse(&exports(), &bytes, step) == whole,
         "by {step} bytes it is answered otherwise"
     );
+    Ok(())
+}
+
+fuzz_target!(|data: &[u8]| {
+    converse(&exports(), data, usize::MAX);
+    // Input that ends amid a request says no more.
+    let _ = session(&mut Unstructured::new(data));
 });

@@ -1,9 +1,11 @@
 //! Bytes as operations on a pool, against a map of what must be in it.
 #![no_main]
 
+mod edges;
 mod input;
 
 use arbitrary::{Result, Unstructured};
+use edges::around;
 use input::contents;
 use libfuzzer_sys::fuzz_target;
 use std::cell::OnceCell;
@@ -101,7 +103,7 @@ impl<'p> Subject<'p> {
             return Ok(());
         };
         let object = self.model[&raw].len();
-        let len = input.int_in_range(0..=object + 1)?;
+        let len = around(input, &[1, object], object + 1)?;
         let bytes = self.fresh(len);
         let written = self.pool.write(&handle(raw), &bytes);
         if len > object {
@@ -212,7 +214,7 @@ impl<'p> Subject<'p> {
                 assert_eq!(*guard, self.model[&raw]);
             }
             25 => self.compact(None),
-            26 => self.compact(Some(input.arbitrary::<u32>()? as usize)),
+            26 => self.compact(Some(around(input, &[0, page::page_size()], 1 << 24)?)),
             27 => {
                 let before = self.pool.pages().used();
                 let trimmed = self.pool.trim();
@@ -245,7 +247,9 @@ impl<'p> Subject<'p> {
     }
 
     fn set_limit(&mut self, input: &mut Unstructured) -> Result<()> {
-        let limit = match input.int_in_range(0..=300usize)? {
+        // Mostly where the next page, or the next but one, is refused.
+        let used = self.pool.pages().used();
+        let limit = match around(input, &[used, used + 2], 300 + used)? {
             0 => None,
             pages => Some(pages - 1),
         };

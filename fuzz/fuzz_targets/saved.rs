@@ -1,5 +1,5 @@
-//! Saved files that are anything: a good one with bytes changed, and its sums made right again so that what lies behind
-//! them is reached. Whatever they say, a device is restored or stays empty, and nothing else happens.
+//! Saved files that are anything: a good one with bytes changed, or fields set to what is an edge to whoever reads them, and
+//! its sums made right again so that what lies behind them is reached. Whatever they say, a device is restored or stays empty, and nothing else happens.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,6 +9,15 @@ use zram::{Algorithm, BLOCK, Config, Damage, Device, Error, Recompress};
 const BYTES: usize = 64 << 10;
 const HEAD: usize = 120;
 const ALIGN: usize = 4096;
+const CHUNK_HEAD: usize = 48;
+const ENTRY: usize = 16;
+
+/// Where the header's numbers lie, and their bytes: version, length, disk, order, the first dictionary's length.
+const OF_HEAD: [(usize, usize); 5] = [(8, 4), (12, 4), (24, 8), (32, 4), (52, 4)];
+/// Of a chunk: its number, entries, bytes, first slot and end.
+const OF_CHUNK: [(usize, usize); 5] = [(16, 4), (20, 4), (24, 4), (32, 4), (36, 4)];
+/// Of an entry: slot, kind, priority, live slots, pattern or length.
+const OF_ENTRY: [(usize, usize); 5] = [(0, 4), (4, 1), (5, 1), (6, 2), (8, 8)];
 
 fn config(block: usize) -> Config {
     let zstd = zcomp::by_name("zstd").ok().map(Algorithm::new);
@@ -57,14 +66,46 @@ fn forge(file: &mut [u8]) {
     }
 }
 
+/// A field of the header, of a chunk, or of one of its entries.
+fn field(which: u8, nth: u8) -> (usize, usize) {
+    let (of, chunk) = (usize::from(which % 5), ALIGN * (1 + usize::from(nth >> 6)));
+    match which / 5 % 5 {
+        0 => OF_HEAD[of],
+        1 => (chunk + OF_CHUNK[of].0, OF_CHUNK[of].1),
+        _ => {
+            let entry = chunk + CHUNK_HEAD + usize::from(nth & 63) * ENTRY;
+            (entry + OF_ENTRY[of].0, OF_ENTRY[of].1)
+        }
+    }
+}
+
+/// Sets a field to what may be an edge to who reads it.
+fn set(file: &mut [u8], (at, width): (usize, usize), choice: u8) {
+    let len = file.len() as u64;
+    let Some(field) = file.get_mut(at..at + width) else { return };
+    let mut bytes = [0; 8];
+    bytes[..width].copy_from_slice(field);
+    let old = u64::from_le_bytes(bytes);
+    let (slots, block) = ((BYTES / BLOCK) as u64, BLOCK as u64);
+    let edges = [old, 0, slots, block, 4 * block, 1 << (8 * width - 1), BYTES as u64, 1 << 20, len];
+    let edge = edges[usize::from(choice) / 3 % edges.len()];
+    let value = edge.wrapping_add(u64::from(choice % 3)).wrapping_sub(1);
+    field.copy_from_slice(&value.to_le_bytes()[..width]);
+}
+
 fuzz_target!(|input: &[u8]| {
     let [which, changes @ ..] = input else { return };
     let block = usize::from(which & 1);
     let mut file = files()[block].clone();
-    // Each change: where, two bytes, and what.
-    for change in changes.as_chunks::<3>().0 {
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % file.len();
-        file[at] = change[2];
+    // Each change: of a byte or a field, where, and to what.
+    for &[kind, first, second, to] in changes.as_chunks().0 {
+        match kind & 1 {
+            0 => {
+                let at = usize::from(u16::from_le_bytes([first, second])) % file.len();
+                file[at] = to;
+            }
+            _ => set(&mut file, field(first, second), to),
+        }
     }
     if which & 2 != 0 {
         forge(&mut file);

@@ -42,6 +42,16 @@ pub(crate) enum Error {
         /// The path given that passes the bound.
         path: PathBuf,
     },
+    /// What is held for each page of input, beside the device, does not fit in memory.
+    #[error(
+        "{} of memory are needed beside the device for so much input, and there is less; \
+         bound it with --input-limit",
+        crate::units::human(*bytes as i64)
+    )]
+    NoRoom {
+        /// Bytes needed.
+        bytes: u64,
+    },
     /// The codec can't do what is asked for.
     #[error("--level: {0}")]
     Level(zcomp::Error),

@@ -71,8 +71,12 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
     let codecs = Codecs::new(&settings)?;
     let notices = Notices::default();
     let plan = input::plan(&args.paths, args.input_pages, &notices, interrupt)?;
-    let job = Job::new(&plan, &notices, interrupt);
     let room = memory::room();
+    let bytes = beside_pages(&plan);
+    if room.is_some_and(|room| room < bytes) {
+        return Err(Error::NoRoom { bytes });
+    }
+    let job = Job::new(&plan, &notices, interrupt)?;
     let threads = args.threads.unwrap_or_else(|| default_threads(room, job.batches()));
     zram.configure("streams", |settings| {
         settings.streams = Some(threads);
@@ -116,8 +120,12 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
 /// Bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and checksums.
 fn beside(codecs: &Codecs, plan: &Plan, threads: usize) -> u64 {
     let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + STACK_BYTES;
-    let per_page = SLOT_BYTES + SUM_BYTES;
-    (threads * per_thread) as u64 + u64::from(plan.pages()) * per_page as u64
+    (threads * per_thread) as u64 + beside_pages(plan)
+}
+
+/// Of them, what grows with the input.
+fn beside_pages(plan: &Plan) -> u64 {
+    u64::from(plan.pages()) * (SLOT_BYTES + SUM_BYTES) as u64
 }
 
 /// Stores everything, measures, and reads it back.

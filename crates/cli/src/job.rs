@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::memory::many;
 use crate::notices::Notices;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -46,18 +47,22 @@ pub(crate) enum Order {
 }
 
 impl<'a> Job<'a> {
-    pub(crate) fn new(plan: &'a Plan, notices: &'a Notices, interrupt: &'a Interrupt) -> Self {
-        let batches = plan.pages().div_ceil(BATCH_PAGES);
-        Job {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        notices: &'a Notices,
+        interrupt: &'a Interrupt,
+    ) -> Result<Self, Error> {
+        let batches = plan.pages().div_ceil(BATCH_PAGES) as usize;
+        Ok(Job {
             source: Source { plan, notices },
             interrupt,
             device: OnceLock::new(),
-            stored: (0..batches).map(|_| AtomicU16::new(0)).collect(),
+            stored: many(batches, || AtomicU16::new(0))?,
             next_batch: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),
-            sums: Sums::new(plan.pages()),
-        }
+            sums: Sums::new(plan.pages())?,
+        })
     }
 
     /// Batches there are.

@@ -1,6 +1,7 @@
 //! What this process holds, and what there is for it, in bytes.
 
 use crate::cgroup;
+use crate::error::Error;
 use std::fs;
 
 /// Of the memory there is, the part a device takes if nothing else is asked for: a touch of a page never
@@ -9,6 +10,18 @@ const LIMIT_PERCENT: u64 = 85;
 
 /// What the program itself takes, and some for page tables and the files' cache.
 const PROGRAM_BYTES: u64 = 6 << 20;
+
+/// So many of them.
+///
+/// # Errors
+/// The system has no memory for them.
+pub(crate) fn many<T>(count: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, Error> {
+    let mut all = Vec::new();
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    all.try_reserve_exact(count).map_err(|_| Error::NoRoom { bytes })?;
+    all.resize_with(count, make);
+    Ok(all.into())
+}
 
 /// What this process holds. `None` is what the kernel does not tell.
 #[derive(Clone, Copy, Debug, Default)]

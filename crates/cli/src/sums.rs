@@ -4,6 +4,8 @@
 //! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and /sys,
 //! change while their time and size stay; then the checksum tells who is right.
 
+use crate::error::Error;
+use crate::memory::many;
 use crate::plan::PAGE;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -16,8 +18,8 @@ pub(crate) struct Sums(Box<[AtomicU32]>);
 
 impl Sums {
     /// Memory for so many pages, touched.
-    pub(crate) fn new(pages: u32) -> Self {
-        Sums((0..pages).map(|_| AtomicU32::new(1)).collect())
+    pub(crate) fn new(pages: u32) -> Result<Self, Error> {
+        Ok(Sums(many(pages as usize, || AtomicU32::new(1))?))
     }
 
     /// Takes note of whole pages, the first of which is page `first`.
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_changed_bit_is_seen() {
-        let sums = Sums::new(3);
+        let sums = Sums::new(3).unwrap();
         let data: Vec<u8> = (0..2 * PAGE).map(|at| (at / 7) as u8).collect();
         sums.set(1, &data);
         assert!(sums.is_stored(1, &data[..PAGE]) && sums.is_stored(2, &data[PAGE..]));

@@ -217,7 +217,7 @@ mod tests {
         fs::write(dir.path().join("b"), numbers(7, 3 * 1024 - 9).collect::<Vec<u8>>()).unwrap();
         let (notices, interrupt) = (Notices::default(), Interrupt::default());
         let plan: Plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
-        let job = Job::new(&plan, &notices, &interrupt);
+        let job = Job::new(&plan, &notices, &interrupt).unwrap();
         let zram = Zram::new();
         zram.set_disksize(603 * PAGE as u64).unwrap();
         let device = job.device.get_or_init(|| zram.open().unwrap());
@@ -269,7 +269,7 @@ mod tests {
         fs::write(dir.path().join("a"), vec![1; 64 * PAGE]).unwrap();
         let (notices, interrupt) = (Notices::default(), Interrupt::default());
         let plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
-        let job = Job::new(&plan, &notices, &interrupt);
+        let job = Job::new(&plan, &notices, &interrupt).unwrap();
         let device = Device::new(zram::Config::new(64 * PAGE as u64).unwrap()).unwrap();
         let mut worker = worker();
         let batch = job.take_batch().unwrap();

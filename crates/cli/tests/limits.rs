@@ -86,6 +86,21 @@ fn it_works_in_little_address_space() {
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
+/// Sparse files make the input as large as anyone likes.
+#[test]
+fn more_input_than_memory_has_figures_for_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(dir.path().join("sparse")).unwrap();
+    file.set_len(15 << 40).unwrap();
+    let ended = fill_under("ulimit -v 3000000 && exec \"$@\"", &[], dir.path());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("beside the device") && ended.err.lines().count() == 1, "{ended:?}");
+    file.set_len(2 << 40).unwrap();
+    let ended = fill_under("ulimit -v 1500000 && exec \"$@\"", &[], dir.path());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("--input-limit") && ended.err.lines().count() == 1, "{ended:?}");
+}
+
 #[test]
 fn what_the_system_refuses_is_not_laid_to_the_limit() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
 //! Data to compress: made up from a seed, and found in files.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
@@ -22,6 +23,13 @@ impl Xorshift {
     pub fn below(&mut self, end: usize) -> usize {
         ((self.next() >> 32) as usize * end) >> 32
     }
+}
+
+/// The seed of a random test, printed: `UZRAM_SEED`, or its own.
+pub fn seed(own: u64) -> u64 {
+    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
+    println!("UZRAM_SEED={seed}");
+    seed
 }
 
 /// Bytes without any order.

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# cargo for aarch64 on another machine: tools/aarch64.sh check ..., tools/aarch64.sh test ... (under qemu).
+# It ends with 3 where there is no compiler for it; tools/aarch64.sh fetch gets one, and the emulator too if asked with `fetch qemu`.
+# Where rustup has the target's library (rustup target add aarch64-unknown-linux-gnu), its compiler serves. Else Debian's
+# does, with the libraries of both machines: 126 MB. Where the system's qemu is old, a newer one does: 63 MB. They are unpacked
+# below target/aarch64/tools and installed nowhere. The C compiler for aarch64 is among `make setup`'s packages.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+TARGET=aarch64-unknown-linux-gnu
+RUST=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+QEMU=10 # 7.2 aborts when a child starts threads.
+tools=$PWD/target/aarch64/tools
+LIBRARIES=usr/lib/x86_64-linux-gnu
+
+has_rustup_target() { [ -d "$(rustc --print sysroot)/lib/rustlib/$TARGET/lib" ]; }
+
+has_rust() { has_rustup_target || [ -d "$tools/rust/usr/lib/rustlib/$TARGET/lib" ]; }
+
+# The first qemu that is new enough: the system's, or the unpacked one.
+qemu() {
+  local path version
+  for path in "$(command -v qemu-aarch64 || true)" "$tools/qemu/usr/bin/qemu-aarch64"; do
+    [ -x "$path" ] || continue
+    version=$(LD_LIBRARY_PATH=$tools/qemu/$LIBRARIES "$path" --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
+    if [ "${version:-0}" -ge "$QEMU" ]; then echo "$path"; return; fi
+  done
+  return 1
+}
+
+# A command of apt with lists and archives of its own, for both machines.
+apt() {
+  local command=$1; shift
+  "$command" -qq -o Dir::State="$tools/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$tools/apt" \
+    -o Dir::Etc::sourcelist="$tools/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Debug::NoLocking=1 \
+    -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 -o APT::Sandbox::User="$(id -un)" "$@"
+}
+
+# Packages, and what of theirs the system does not have.
+download() { apt apt-get install --download-only --reinstall --no-install-recommends -y "$@"; }
+
+lists() {
+  . /etc/os-release
+  if [ "${ID-}" != debian ] || [ "$(dpkg --print-architecture)" != amd64 ]; then
+    echo "aarch64: rustup target add $TARGET, and qemu-user of $QEMU or later, are what it takes here"; return 1
+  fi
+  rm -rf "$tools/apt"
+  mkdir -p "$tools/apt/lists/partial" "$tools/apt/archives/partial"
+  local suite signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org"
+  for suite in debian:"$VERSION_CODENAME" debian:"$VERSION_CODENAME"-backports debian-security:"$VERSION_CODENAME"-security; do
+    echo "deb $signed/${suite/:/ } main"
+  done > "$tools/apt/sources.list"
+  apt apt-get update || true # A suite may be missing: what it takes decides.
+}
+
+# Unpacks what was downloaded: whole, or not there.
+unpack() {
+  local package
+  rm -rf "$1" "$1.new"; mkdir "$1.new"
+  for package in "$tools"/apt/archives/*.deb; do dpkg -x "$package" "$1.new"; done
+  find "$1.new/usr/bin" -name 'qemu-*' ! -name qemu-aarch64 -delete
+  rm -rf "$1.new/usr/share" "$tools/apt"
+  mv "$1.new" "$1"
+}
+
+fetch_rust() {
+  local name version
+  lists
+  for name in rustc-web rustc; do # The first is what browsers are built with: a new one in every stable release.
+    version=$(apt apt-cache policy $name | sed -n 's/^ *Candidate: //p')
+    if dpkg --compare-versions "${version/(none)/}" ge "$RUST"; then
+      download "$name" "libstd-${name/c/}-dev"
+      (cd "$tools/apt/archives" && apt apt-get download "libstd-${name/c/}-dev:arm64")
+      unpack "$tools/rust"
+      return
+    fi
+  done
+  echo "aarch64: there is no rustc of $RUST or later in Debian $VERSION_CODENAME"; return 1
+}
+
+fetch_qemu() {
+  lists
+  download -t "$VERSION_CODENAME-backports" qemu-user || download qemu-user
+  unpack "$tools/qemu"
+}
+
+# A command with the libraries that were unpacked beside it.
+wrap() {
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$2/$LIBRARIES" "$3" > "$1"
+  chmod +x "$1"
+}
+
+mkdir -p "$tools"
+if [ "$1" = fetch ]; then
+  has_rust || fetch_rust
+  [ "${2-}" != qemu ] || qemu >/dev/null || fetch_qemu
+  exit
+fi
+if ! has_rust || ! command -v aarch64-linux-gnu-gcc >/dev/null; then
+  echo "aarch64: there is no compiler for it: 'make setup' gets one"; exit 3
+fi
+if ! has_rustup_target; then
+  export RUSTC=$tools/rustc
+  wrap "$RUSTC" "$tools/rust" "$tools/rust/usr/bin/rustc"
+fi
+if [ "$1" = test ]; then
+  emulator=$(qemu) || { echo "aarch64: no qemu-aarch64 of $QEMU or later: 'tools/aarch64.sh fetch qemu' gets one"; exit 1; }
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$tools/run
+  # A file of tests has half an hour.
+  wrap "$tools/run" "$tools/qemu" "timeout -k 9 1800 $emulator -L /usr/aarch64-linux-gnu -U LD_LIBRARY_PATH"
+fi
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+export CARGO_TARGET_DIR=target/aarch64 CARGO_BUILD_TARGET=$TARGET
+exec cargo "$@"

@@ -22,6 +22,9 @@ type Group = [u16; WIDTH];
 #[derive(Debug, Default)]
 pub(crate) struct Maxima {
     levels: [Vec<Group>; LEVELS],
+    /// The number that became smaller last, and its index: the levels have it as it was, until it is found or another
+    /// becomes smaller. So what comes and goes at one place changes none of them.
+    late: Option<(u32, u16)>,
 }
 
 impl Maxima {
@@ -50,12 +53,35 @@ impl Maxima {
 
     /// The number at `index`; 0 beyond the last.
     pub(crate) fn get(&self, index: u32) -> u16 {
+        let late = self.late.filter(|&(late, _)| late == index);
+        late.map_or(self.noted(index), |(_, number)| number)
+    }
+
+    fn noted(&self, index: u32) -> u16 {
         let at = index as usize;
         self.levels[0].get(at / WIDTH).map_or(0, |group| group[at % WIDTH])
     }
 
     /// Changes the number at `index`, which is one of those there are.
     pub(crate) fn set(&mut self, index: u32, number: u16) {
+        if self.late.is_some_and(|(late, _)| late == index) {
+            self.late = None;
+        }
+        if number < self.noted(index) {
+            self.note_late();
+            self.late = Some((index, number));
+        } else {
+            self.note(index, number);
+        }
+    }
+
+    fn note_late(&mut self) {
+        if let Some((index, number)) = self.late.take() {
+            self.note(index, number);
+        }
+    }
+
+    fn note(&mut self, index: u32, number: u16) {
         let (mut at, mut number) = (index as usize, number);
         for groups in self.levels.iter_mut().take_while(|groups| !groups.is_empty()) {
             let group = &mut groups[at / WIDTH];
@@ -68,7 +94,16 @@ impl Maxima {
     }
 
     /// The lowest index of a number that is `least` or more.
-    pub(crate) fn first(&self, least: u16) -> Option<u32> {
+    pub(crate) fn first(&mut self, least: u16) -> Option<u32> {
+        let found = self.first_noted(least)?;
+        if self.get(found) >= least {
+            return Some(found);
+        }
+        self.note_late();
+        self.first_noted(least)
+    }
+
+    fn first_noted(&self, least: u16) -> Option<u32> {
         let top = self.levels.iter().position(|groups| groups.len() <= 1)?;
         let mut at = 0;
         for groups in self.levels[..=top].iter().rev() {
@@ -82,8 +117,9 @@ impl Maxima {
         self.levels.iter().map(|groups| groups.capacity() * size_of::<Group>()).sum()
     }
 
-    /// Asserts that each level has the largest numbers of the one below.
+    /// Asserts that each level has the largest numbers of the one below, and what is late is to become smaller.
     pub(crate) fn check(&self) {
+        assert!(self.late.is_none_or(|(index, number)| number < self.noted(index)), "what is late");
         for (level, pair) in self.levels.windows(2).enumerate() {
             let below = if pair[0].len() > 1 { &*pair[0] } else { &[] };
             let above = pair[1].as_flattened();

@@ -20,8 +20,10 @@ use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
 
-/// Pages given back at least when the limit is met.
-pub(crate) const TRIM: usize = 64;
+/// The limit is near when so many pages are left.
+pub(crate) const NEAR: usize = 64;
+/// Pages given back, or a few more, for a store that meets the limit: enough for some stores, and it waits for them.
+const TRIM: usize = 16;
 /// How often a refused slot is tried for again, after pages were given back.
 const ATTEMPTS: usize = 100;
 

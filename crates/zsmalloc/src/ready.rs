@@ -12,7 +12,7 @@
 use crate::Error;
 use crate::class::Class;
 use crate::locked::Locked;
-use crate::parts::{Parts, TRIM, table_of};
+use crate::parts::{NEAR, Parts, table_of};
 use crate::sync::Alone;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use page::{ExtentId, PageSet, Supply, bits};
@@ -139,7 +139,7 @@ impl Parts {
     /// Whether the limit is near, with `others` pages more in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
         let budget = self.memory.space.budget();
-        budget.limit().is_some_and(|limit| budget.used() + others + TRIM >= limit)
+        budget.limit().is_some_and(|limit| budget.used() + others + NEAR >= limit)
     }
 
     /// Has pages given back if more are ready than may be: by the thread that does such things, if there is one and it

@@ -110,7 +110,9 @@ impl ColdArgs {
     ) -> Result<(), Error> {
         if let Some(path) = &self.save {
             let saved = unless_interrupted(device, interrupt, || device.save(path))?;
-            report.saved_bytes = Some(saved.map_err(Error::Save)?.bytes);
+            let saved = saved.map_err(Error::Save)?;
+            saved.in_part(path).map_or(Ok(()), |lacks| Err(Error::Device(lacks)))?;
+            report.saved_bytes = Some(saved.bytes);
         }
         Ok(())
     }

@@ -74,11 +74,17 @@ impl Report {
             known(self.compr_data_size),
             known(self.mem_used_total),
         );
-        for Range { start, end } in &self.lost {
-            let _ = writeln!(text, "lost: bytes {start} to {} ({})", end - 1, known(end - start));
-        }
-        text
+        text + &lost_lines(&self.lost)
     }
+}
+
+/// A line for each range of the device in bytes that is lost.
+pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
+    let line = |Range { start, end }: &Range<u64>| {
+        let size = human(i64::try_from(end - start).unwrap_or(i64::MAX));
+        format!("lost: bytes {start} to {} ({size})\n", end - 1)
+    };
+    lost.iter().map(line).collect()
 }
 
 /// Where what a device reads as goes.

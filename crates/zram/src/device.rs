@@ -2,7 +2,7 @@
 
 use crate::cold::{BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
 use crate::make::{make_table, pages_of};
-use crate::save::{Damage, Restored, Saved};
+use crate::save::{Damage, Restored, SaveOptions, Saved};
 use crate::stat::{DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
 use crate::table::{AnyTable, Shared};
@@ -13,11 +13,13 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
+/// How often it is looked whether a job has ended.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
@@ -134,20 +136,37 @@ impl Device {
     }
 
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
-    /// written meanwhile, exactly. A file that is there already stays until the new one is whole and durable.
+    /// written meanwhile, exactly. What can't be read is left out, and named in the file and in [`Saved::lost`]. A file that
+    /// is there already stays until the new one is durable; and if that lacks something, beside it (`FILE.before`).
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Path`].
+    /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`].
     pub fn save(&self, path: &Path) -> Result<Saved, Error> {
-        self.table.save(path)
+        self.save_with(path, &SaveOptions::default())
     }
 
-    /// The same to wherever; what has come there after an error is no saved device.
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what could not be read.
+    pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
+        self.table.save(path, options)
+    }
+
+    /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved device.
     ///
     /// # Errors
     /// As [`save`](Self::save).
     pub fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
-        self.table.save_to(out)
+        self.save_to_with(out, &SaveOptions::default())
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As [`save_with`](Self::save_with).
+    pub fn save_to_with(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
+        self.table.save_to(out, options)
     }
 
     /// Restores what was saved, on a device that is empty and not smaller; it may have other blocks, algorithms and
@@ -182,6 +201,20 @@ impl Device {
     /// by then stays so; of a save nothing is left, and of a restore an empty device.
     pub fn cancel_job(&self) {
         self.table.shared().jobs.cancel();
+    }
+
+    /// Cancels the job that is under way and waits for its end, so long at most; whether it has ended. If not, as what it
+    /// reads or writes does not come back, it is given up: it changes nothing of the device any more, and another may begin.
+    pub fn give_up_job(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while self.job().is_some() {
+            self.cancel_job();
+            if Instant::now() >= until {
+                return self.table.shared().jobs.give_up();
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 
     /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is only a hint, of this moment.

@@ -148,6 +148,20 @@ pub enum Error {
         /// Why it was not.
         errno: i32,
     },
+    /// A file was saved, and lacks something.
+    #[error(
+        "{} lacks {slots} slots that could not be read, the first at byte {first}; all else is saved: see to the backing \
+         store and save again, or salvage what is there",
+        Quoted(path)
+    )]
+    SavedInPart {
+        /// Where it is.
+        path: String,
+        /// How many slots.
+        slots: u64,
+        /// Where the first of them begins.
+        first: u64,
+    },
     /// A saved file is none, or damaged.
     #[error(
         "{} can't be restored: at offset {offset}: {reason}; take an earlier one, or salvage what is intact",
@@ -358,6 +372,7 @@ impl Error {
             Error::Cancelled => Errno::CANCELED,
             Error::Path { errno, .. } => return *errno,
             Error::Saved { .. } => Errno::BADMSG,
+            Error::SavedInPart { .. } => Errno::IO,
             Error::NotEmpty => Errno::NOTEMPTY,
             Error::TooSmall { .. } => Errno::NOSPC,
             Error::NoAlgorithm { .. } | Error::Threshold { .. } => Errno::INVAL,

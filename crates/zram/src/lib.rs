@@ -44,7 +44,7 @@ pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};
 pub use life::{Open, Zram};
-pub use save::{Damage, Restored, Saved, SavedHeader};
+pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
 pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
 pub use states::{BlockState, SlotState};
 pub use zsmalloc::CompactionStat;

@@ -70,7 +70,7 @@ pub(crate) fn pages_of(bytes: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Selection;
+    use crate::{SaveOptions, Selection, Unreadable};
 
     /// Damages the object of word `word`, as a fault of the memory would.
     fn damage(table: &Table<Sum>, word: u32) {
@@ -103,7 +103,11 @@ mod tests {
                 Err(Error::NoAlgorithm { priority: 1 })
             );
             assert_eq!(table.write_back(&Selection::default()), Err(Error::NoBacking));
-            assert_eq!(table.save_to(&mut Vec::new()), Err(damaged));
+            let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
+            assert_eq!(table.save_to(&mut Vec::new(), &strict), Err(damaged));
+            let saved = table.save_to(&mut Vec::new(), &SaveOptions::default()).unwrap();
+            let lost = slot * BLOCK as u64;
+            assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
             assert!(table.shared.counters.io_stat().failed_reads > 0);
             // What is written whole needs nothing of it.
             table.write(slot * BLOCK as u64, &bytes[..4 * BLOCK]).unwrap();

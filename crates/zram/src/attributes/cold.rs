@@ -120,7 +120,8 @@ fn with_path(zram: &Zram, name: &'static str, text: &str) -> Result<(Arc<Made>, 
 
 pub(super) fn save(zram: &Zram, text: &str) -> Result<(), Error> {
     let (made, path) = with_path(zram, "save", text)?;
-    made.device.save(&path).map(drop)
+    let saved = made.device.save(&path)?;
+    saved.in_part(&path).map_or(Ok(()), Err)
 }
 
 pub(super) fn restore(zram: &Zram, text: &str) -> Result<(), Error> {

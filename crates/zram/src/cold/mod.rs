@@ -22,7 +22,7 @@ pub use writeback::WrittenBack;
 
 pub(crate) use jobs::{Job, Jobs};
 pub(crate) use place::Place;
-pub(crate) use store::{Away, Fetched, Store};
+pub(crate) use store::{Away, Fetched, SUM, Store};
 
 use crate::slot::{IDLE, PRIORITY};
 use zsmalloc::Content;

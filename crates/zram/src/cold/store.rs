@@ -268,13 +268,18 @@ impl Drop for Away {
 impl Away {
     /// Reads the object, with nothing locked. `slot` is for errors.
     pub(crate) fn fetch(self, slot: u32) -> Result<Fetched, Error> {
+        self.fetch_to(Vec::new(), slot)
+    }
+
+    /// The same, into memory that may be there already.
+    pub(crate) fn fetch_to(self, mut bytes: Vec<u8>, slot: u32) -> Result<Fetched, Error> {
         self.store.is_here()?;
         let (counts, Place { len, priority, .. }) = (&self.store.counts, self.place);
         let unread = |error: io::Error| {
             counts.failed_reads.fetch_add(1, Relaxed);
             Error::backing("read", slot, &error)
         };
-        let mut bytes = Vec::new();
+        bytes.clear();
         bytes.try_reserve_exact(len + SUM).map_err(|_| Error::NoBuffer { bytes: len + SUM })?;
         bytes.resize(len + SUM, 0);
         self.store.backing.read_at(&mut bytes, self.place.offset()).map_err(unread)?;
@@ -286,6 +291,13 @@ impl Away {
             return Err(Error::Checksum { slot: slot.into() });
         }
         Ok(Fetched { away: self, bytes })
+    }
+}
+
+impl Fetched {
+    /// Its memory, for another.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

@@ -83,7 +83,7 @@ impl<E: BesideSlot> Table<E> {
         let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
         store.is_here()?;
         let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
-        let committer = &Committer::new(self, store, limit, selection.which);
+        let committer = &Committer::new(self, &job, store, limit, selection.which);
         let ended = thread::scope(|scope| {
             let work = Work {
                 table: self,

@@ -157,7 +157,10 @@ impl<'r> Restore<'r> {
     /// What became of a chunk.
     fn note(&mut self, chunk: &Chunk<'_>, done: Result<u64, Error>) {
         match done {
-            Ok(slots) => self.slots += slots,
+            Ok(slots) => {
+                self.slots += slots;
+                chunk.lost().for_each(|slot| self.lose(slot..slot + 1));
+            }
             Err(error @ Error::Corrupt { .. }) => match self.damage {
                 Damage::Salvage => self.lose(chunk.slots.clone()),
                 Damage::Refuse => {
@@ -171,8 +174,10 @@ impl<'r> Restore<'r> {
     }
 
     fn lose(&mut self, slots: Range<u32>) {
-        if !slots.is_empty() {
-            self.lost.push(slots);
+        match self.lost.last_mut() {
+            _ if slots.is_empty() => {}
+            Some(last) if last.end == slots.start => last.end = slots.end,
+            _ => self.lost.push(slots),
         }
     }
 

@@ -188,3 +188,27 @@ fn requests_that_may_wait_are_known() {
     }
     assert!(!full(config()).may_wait(0, 1));
 }
+
+#[test]
+fn the_attribute_cancels_what_is_under_way() {
+    let zram = zram::Zram::new();
+    let refused = |value: &str| zram.store("cancel_job", value).unwrap_err().errno();
+    assert_eq!(refused("1"), 22, "there is no device");
+    zram.store("disksize", "4M").unwrap();
+    assert_eq!((refused("1"), refused("2")), (3, 22));
+    let device = zram.open().unwrap();
+    device.write(0, &contents()).unwrap();
+    struct Cancels<'z>(&'z zram::Zram);
+    impl Write for Cancels<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.store("cancel_job", "1").unwrap();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    assert_eq!(device.save_to(&mut Cancels(&zram)), Err(Error::Cancelled));
+    assert_eq!(refused("1"), 3);
+    assert!(device.save_to(&mut Vec::new()).is_ok());
+}

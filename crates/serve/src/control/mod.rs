@@ -164,6 +164,7 @@ impl Steered {
                     ("smaller", done.smaller),
                     ("saved_bytes", done.saved_bytes),
                     ("touched", done.touched),
+                    ("damaged", done.damaged.count),
                 ]
             }
             JobKind::WriteBack => {
@@ -173,6 +174,7 @@ impl Steered {
                     ("bytes", done.bytes),
                     ("blocks", done.blocks),
                     ("touched", done.touched),
+                    ("damaged", done.damaged.count),
                 ]
             }
         })

@@ -129,6 +129,16 @@ pub(super) fn restore(zram: &Zram, text: &str) -> Result<(), Error> {
     made.device.restore(&path, Damage::Refuse).map(drop)
 }
 
+pub(super) fn cancel_job(zram: &Zram, text: &str) -> Result<(), Error> {
+    let name = "cancel_job";
+    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    match text {
+        "1" if made.device.cancel_job() => Ok(()),
+        "1" => Err(Error::NoJob),
+        _ => Err(bad(name, text, BadValue::Invalid, "expected 1")),
+    }
+}
+
 pub(super) fn show_backing_dev(zram: &Zram, out: &mut dyn Write) -> Result<(), Error> {
     let name = zram.settings().backing.map_or("none".to_owned(), |backing| backing.name());
     written(writeln!(out, "{name}"))

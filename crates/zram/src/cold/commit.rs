@@ -126,9 +126,10 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
     /// Has runs be written and durable, and then leave memory. What can't be stays there.
     pub(super) fn commit(&self, mut runs: Vec<Run>) {
         let mut done = WrittenBack::default();
+        let failed = self.store.failed_syncs();
         let written: Vec<_> = runs.iter().map(|run| self.write(run, &mut done)).collect();
         let written = || runs.iter().zip(&written).filter_map(|(run, &is)| is.then_some(run));
-        match written().next().map(|first| (first, self.store.backing.sync())) {
+        match written().next().map(|first| (first, self.store.sync_since(failed))) {
             Some((_, Ok(()))) => written().for_each(|run| self.commit_run(run, &mut done)),
             Some((first, Err(error))) => self.note(first, &error),
             None => {}

@@ -4,10 +4,6 @@ use crate::Error;
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +41,21 @@ impl fmt::Display for JobKind {
     }
 }
 
-const KIND: u64 = 0x7f;
-const CANCELLED: u64 = 0x80;
-/// What is above kind and flag.
-const NUMBER_SHIFT: u32 = 8;
-
 /// Whether a job is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// The number of the last job, and, if it is under way, its [`JobKind`], with `CANCELLED` if it is to end.
-    state: AtomicU64,
-    done: AtomicU64,
-    of: AtomicU64,
-    /// Held over no I/O, by a job that has data leave memory.
+    /// Held over no I/O, by a job that has data leave memory. Before the other.
     leaving: Mutex<()>,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    /// Of the last job that began.
+    number: u64,
+    /// That one, if it is under way.
+    job: Option<JobStat>,
+    is_cancelled: bool,
 }
 
 /// The only job there is, but for those that were given up.
@@ -70,51 +67,50 @@ pub(crate) struct Job<'j> {
 impl Jobs {
     /// Begins a job that goes through `of` slots, if that is known.
     pub(crate) fn begin(&self, kind: JobKind, of: u64) -> Result<Job<'_>, Error> {
-        let next = |state: u64| {
-            let number = (state >> NUMBER_SHIFT) + 1;
-            (state & KIND == 0).then_some(number << NUMBER_SHIFT | kind as u64)
-        };
-        let before = self.state.fetch_update(AcqRel, Relaxed, next).map_err(|_| Error::Busy)?;
-        self.done.store(0, Relaxed);
-        self.of.store(of, Relaxed);
-        Ok(Job { jobs: self, number: (before >> NUMBER_SHIFT) + 1 })
+        let mut now = self.now.lock();
+        if now.job.is_some() {
+            return Err(Error::Busy);
+        }
+        let number = now.number + 1;
+        *now = Now { number, job: Some(JobStat { kind, done: 0, of }), is_cancelled: false };
+        Ok(Job { jobs: self, number })
     }
 
     pub(crate) fn stat(&self) -> Option<JobStat> {
-        let kinds = [JobKind::Recompress, JobKind::WriteBack, JobKind::Save, JobKind::Restore];
-        let under_way = self.state.load(Acquire) & KIND;
-        let kind = kinds.into_iter().find(|&kind| kind as u64 == under_way)?;
-        Some(JobStat { kind, done: self.done.load(Relaxed), of: self.of.load(Relaxed) })
+        self.now.lock().job
     }
 
-    /// Has the job that is under way give up.
-    pub(crate) fn cancel(&self) {
-        let cancelled = |state| (state & KIND != 0).then_some(state | CANCELLED);
-        // None is under way, and the next is another.
-        let _ = self.state.fetch_update(Relaxed, Relaxed, cancelled);
+    /// Has the job that is under way give up; whether there is one.
+    pub(crate) fn cancel(&self) -> bool {
+        let mut now = self.now.lock();
+        now.is_cancelled = now.job.is_some();
+        now.is_cancelled
     }
 
     /// Has another job begin though the one that was cancelled has not ended; whether it had.
     pub(crate) fn give_up(&self) -> bool {
-        let given_up = |state| (state & CANCELLED != 0).then_some(state & !(KIND | CANCELLED));
-        let had_ended = self.state.fetch_update(AcqRel, Relaxed, given_up).is_err();
+        let mut now = self.now.lock();
+        let given_up = if now.is_cancelled { now.job.take() } else { None };
+        drop(now);
         // Who was at it has what left memory noted now, and none does any more.
         drop(self.leaving.lock());
-        had_ended
+        given_up.is_none()
     }
 
     pub(crate) fn hold_over_fork(&self) {
         self.leaving.hold();
+        self.now.hold();
     }
 
     pub(crate) fn let_go(&self) {
+        self.now.let_go();
         self.leaving.let_go();
     }
 
     /// In a child, which has not got the thread that was at it.
     pub(crate) fn forget(&self) {
-        self.leaving.let_go();
-        self.state.fetch_and(!(KIND | CANCELLED), Release);
+        self.let_go();
+        self.now.lock().job = None;
     }
 }
 
@@ -124,10 +120,10 @@ impl<'j> Job<'j> {
     /// # Errors
     /// [`Error::Cancelled`]: it is to go no further.
     pub(crate) fn reached(&self, done: u64) -> Result<(), Error> {
-        if self.is_current() {
-            self.jobs.done.store(done, Relaxed);
-        }
-        self.go_on()
+        self.with(|job, is_cancelled| {
+            job.done = done;
+            is_cancelled
+        })
     }
 
     /// Whether it is to go on.
@@ -135,31 +131,31 @@ impl<'j> Job<'j> {
     /// # Errors
     /// [`Error::Cancelled`]: it is not.
     pub(crate) fn go_on(&self) -> Result<(), Error> {
-        let is_cancelled = self.jobs.state.load(Acquire) & CANCELLED != 0;
-        if self.is_current() && !is_cancelled { Ok(()) } else { Err(Error::Cancelled) }
+        self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Whether it was not given up.
-    fn is_current(&self) -> bool {
-        let state = self.jobs.state.load(Acquire);
-        state & KIND != 0 && state >> NUMBER_SHIFT == self.number
+    /// Shows what is told of this job, and whether it is cancelled, to who says whether it is to end.
+    fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
+        let mut now = self.jobs.now.lock();
+        let is_cancelled = now.is_cancelled;
+        let is_it = now.number == self.number;
+        let job = now.job.as_mut().filter(|_| is_it).ok_or(Error::Cancelled)?;
+        if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing may any more.
     pub(crate) fn leaving(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
-        self.is_current().then_some(leaving)
+        self.with(|_, _| false).is_ok().then_some(leaving)
     }
 }
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        let ended = |state: u64| {
-            let is_it = state >> NUMBER_SHIFT == self.number;
-            is_it.then_some(state & !(KIND | CANCELLED))
-        };
-        // It was given up, and another may be under way.
-        let _ = self.jobs.state.fetch_update(Release, Relaxed, ended);
+        let mut now = self.jobs.now.lock();
+        if now.number == self.number {
+            now.job = None;
+        }
     }
 }
 
@@ -170,7 +166,7 @@ mod tests {
     #[test]
     fn a_job_is_cancelled_and_not_the_next() {
         let jobs = Jobs::default();
-        jobs.cancel();
+        assert!(!jobs.cancel());
         let job = jobs.begin(JobKind::Save, 7).unwrap();
         assert_eq!(job.reached(1), Ok(()), "there was none to cancel");
         jobs.cancel();

@@ -4,6 +4,7 @@
 
 mod backing;
 mod commit;
+mod damaged;
 mod jobs;
 mod limit;
 mod place;
@@ -13,6 +14,7 @@ mod store;
 mod writeback;
 
 pub use backing::{Backing, BackingFile};
+pub use damaged::DamagedLeft;
 pub use jobs::{JobKind, JobStat};
 pub use limit::WritebackLimit;
 pub use recompress::{Recompress, Recompressed};

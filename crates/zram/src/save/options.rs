@@ -34,11 +34,8 @@ impl Default for SaveOptions {
 impl SaveOptions {
     /// Whether the save goes on in spite of this.
     pub(super) fn skips(&self, error: &Error) -> bool {
-        let is_unreadable = matches!(
-            error,
-            Error::Backing { verb: "read", .. } | Error::Checksum { .. } | Error::Damaged { .. }
-        );
-        is_unreadable && self.unreadable == Unreadable::Skip
+        let is_unread = matches!(error, Error::Backing { verb: "read", .. });
+        (is_unread || error.is_damage()) && self.unreadable == Unreadable::Skip
     }
 }
 

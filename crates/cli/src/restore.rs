@@ -129,7 +129,7 @@ impl Image {
             Image::File(out) => out.fill(|file| {
                 let failed = |source| out.failed(source);
                 // What is not written is a hole.
-                write_stored(file, device, interrupt, &failed, |block| {
+                write_stored(file, device, interrupt, failed, |block| {
                     block.iter().any(|&of| of != 0)
                 })?;
                 file.set_len(device.disksize()).map_err(failed)
@@ -138,8 +138,8 @@ impl Image {
                 let failed = |source| Error::OutFile { path: path.clone(), source };
                 let disk = File::options().write(true).open(path).map_err(failed)?;
                 // Nobody knows what is there.
-                zero(&disk, device.disksize(), interrupt, &failed)?;
-                write_stored(&disk, device, interrupt, &failed, |_| true)?;
+                zero(&disk, device.disksize(), interrupt, failed)?;
+                write_stored(&disk, device, interrupt, failed, |_| true)?;
                 disk.sync_all().map_err(failed)
             }
         }

@@ -217,7 +217,8 @@ impl Device {
     }
 
     /// Cancels the job that is under way and waits for its end, so long at most; whether it has ended. If not, as what it
-    /// reads or writes does not come back, it is given up: it changes nothing of the device any more, and another may begin.
+    /// reads or writes does not come back, it is given up: it changes nothing of the device any more, and another may begin. (Of a
+    /// restore, what was put there by then stays, and the chunks that are being put there come.)
     pub fn give_up_job(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while self.job().is_some() {

@@ -143,10 +143,15 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
+    /// Whether another may have begun.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.with(|_, _| false).is_err()
+    }
+
     /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing may any more.
     pub(crate) fn leaving(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
-        self.with(|_, _| false).is_ok().then_some(leaving)
+        (!self.is_given_up()).then_some(leaving)
     }
 }
 

@@ -16,7 +16,9 @@ pub(crate) use train::TrainArgs;
 
 use crate::error::Error;
 use crate::refusal::refuse;
-use ask::{AttrLine, CompactLine, IdleLine, RecompressLine, SaveLine, StatLine, WritebackLine};
+use ask::{
+    AttrLine, CancelLine, CompactLine, IdleLine, RecompressLine, SaveLine, StatLine, WritebackLine,
+};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use classes::ClassesLine;
 use fill::FillLine;
@@ -54,6 +56,7 @@ enum Subcommands {
     Recompress(RecompressLine),
     Writeback(WritebackLine),
     Save(SaveLine),
+    Cancel(CancelLine),
 }
 
 /// Print the attributes of a device: what 'uzram fill' can set and show
@@ -138,6 +141,7 @@ impl TryFrom<Cli> for Command {
             Subcommands::Attr(line) => Command::Ask(line.into()),
             Subcommands::Stat(line) => Command::Ask(line.into()),
             Subcommands::Compact(line) => Command::Ask(line.into()),
+            Subcommands::Cancel(line) => Command::Ask(line.into()),
             Subcommands::Idle(line) => Command::Ask(line.into()),
             Subcommands::Recompress(line) => Command::Ask(line.into()),
             Subcommands::Writeback(line) => Command::Ask(line.into()),

@@ -32,7 +32,11 @@ pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
             text(control, &Request::Store(name.clone(), value.clone())).map(|_| ())
         }
         Ask::All(form) => crate::print(&all(control, *form)?),
-        Ask::Job(kind, text, form) => crate::print(&job::run(control, *kind, text, *form)?),
+        Ask::Job(kind, text, form) => {
+            let (text, failure) = job::run(control, *kind, text, *form)?;
+            crate::print(&text)?;
+            failure.map_or(Ok(()), Err)
+        }
         Ask::Stat(form) => {
             let stat = text(control, &Request::Stat)?;
             match form {

@@ -54,7 +54,7 @@ pub(crate) struct ColdReport {
 pub(crate) fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
     let failed = |source| Error::Backing { path: path.to_owned(), source };
     let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
-    let most = bytes + bytes / 8 + BACKING_SPARE;
+    let most = bytes.saturating_add(bytes / 8).saturating_add(BACKING_SPARE);
     let store = BackingFile::create(path, most).map_err(failed)?;
     if !is_device {
         fs::remove_file(path).map_err(failed)?;
@@ -110,7 +110,9 @@ impl ColdArgs {
     ) -> Result<(), Error> {
         if let Some(path) = &self.save {
             let saved = unless_interrupted(device, interrupt, || device.save(path))?;
-            report.saved_bytes = Some(saved.map_err(Error::Save)?.bytes);
+            let saved = saved.map_err(Error::Save)?;
+            saved.in_part(path).map_or(Ok(()), |lacks| Err(Error::Device(lacks)))?;
+            report.saved_bytes = Some(saved.bytes);
         }
         Ok(())
     }

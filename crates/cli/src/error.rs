@@ -155,6 +155,25 @@ pub(crate) enum Error {
         /// Where they were.
         file: String,
     },
+    /// A saved file lacks something.
+    #[error(
+        "{pages} pages could not be read, and '{file}' lacks them, as listed; all else is saved: see to the backing \
+         store and save again, or take it with 'uzram restore --salvage'"
+    )]
+    SavedInPart {
+        /// How many.
+        pages: u64,
+        /// The file, escaped.
+        file: String,
+    },
+    /// Some data that a job was to work on are damaged.
+    #[error(
+        "{pages} pages or blocks of them are damaged and were left; all else is done: write them anew"
+    )]
+    Damaged {
+        /// How many.
+        pages: u64,
+    },
     /// There can be no such backing store.
     #[error(
         "--backing '{}' can't be used: {source}; name a file that is not there yet, or a block device",

@@ -1,10 +1,13 @@
 //! `uzram restore`: what a saved file has, checked, and written out as an image.
 
-use crate::args::{Form, RestoreArgs};
+use crate::args::{Form, MemLimit, RestoreArgs};
 use crate::error::{Error, escaped};
 use crate::interrupt::Interrupt;
+use crate::memory;
 use crate::outfile::OutFile;
+use crate::progress::Progress;
 use crate::units::{counted, human};
+use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -12,10 +15,13 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use zram::{BLOCK, Device, SavedHeader};
+use zram::{BLOCK, Config, Device, SavedHeader};
 
 /// Bytes that are written out at a time.
 const PIECE: usize = 1 << 20;
+
+/// Bytes of a block device that are made zeros by one call.
+const ZEROED: u64 = 256 << 20;
 
 /// What came of it.
 #[derive(Debug, Serialize)]
@@ -35,7 +41,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     // Better now than after the work.
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
     let header = SavedHeader::read(&args.file).map_err(Error::Restore)?;
-    let device = Device::new(header.config())?;
+    let device = Device::new(config(&header, args.mem_limit))?;
     let restored = device.restore(&args.file, args.damage).map_err(Error::Restore)?;
     if let Some(image) = image {
         image.write(&device, &Interrupt::install()?)?;
@@ -59,6 +65,16 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     Ok((text, failure))
 }
 
+/// Of a device for what was saved, that leaves the machine some memory.
+fn config(header: &SavedHeader, mem_limit: MemLimit) -> Config {
+    let mem_limit = match mem_limit {
+        MemLimit::Bytes(bytes) => Some(bytes),
+        MemLimit::None => None,
+        MemLimit::Default => memory::room().map(|room| memory::limit_of(room, 0)),
+    };
+    Config { mem_limit, limit_tables: true, ..header.config() }
+}
+
 impl Report {
     fn table(&self) -> String {
         let mut text = String::new();
@@ -74,11 +90,17 @@ impl Report {
             known(self.compr_data_size),
             known(self.mem_used_total),
         );
-        for Range { start, end } in &self.lost {
-            let _ = writeln!(text, "lost: bytes {start} to {} ({})", end - 1, known(end - start));
-        }
-        text
+        text + &lost_lines(&self.lost)
     }
+}
+
+/// A line for each range of the device in bytes that is lost.
+pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
+    let line = |Range { start, end }: &Range<u64>| {
+        let size = human(i64::try_from(end - start).unwrap_or(i64::MAX));
+        format!("lost: bytes {start} to {} ({size})\n", end - 1)
+    };
+    lost.iter().map(line).collect()
 }
 
 /// Where what a device reads as goes.
@@ -106,39 +128,76 @@ impl Image {
         match self {
             Image::File(out) => out.fill(|file| {
                 let failed = |source| out.failed(source);
-                write_to(file, device, interrupt, failed, |block| block.iter().any(|&of| of != 0))?;
+                // What is not written is a hole.
+                write_stored(file, device, interrupt, failed, |block| {
+                    block.iter().any(|&of| of != 0)
+                })?;
                 file.set_len(device.disksize()).map_err(failed)
             }),
             Image::Disk(path) => {
                 let failed = |source| Error::OutFile { path: path.clone(), source };
                 let disk = File::options().write(true).open(path).map_err(failed)?;
                 // Nobody knows what is there.
-                write_to(&disk, device, interrupt, failed, |_| true)?;
+                zero(&disk, device.disksize(), interrupt, failed)?;
+                write_stored(&disk, device, interrupt, failed, |_| true)?;
                 disk.sync_all().map_err(failed)
             }
         }
     }
 }
 
-/// Writes a device out as it reads, those blocks that are `wanted`.
-fn write_to(
+/// Writes out what a device holds, those blocks that are `wanted`, and nothing where it holds none.
+fn write_stored(
     file: &File,
     device: &Device,
     interrupt: &Interrupt,
     failed: impl Fn(io::Error) -> Error,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<(), Error> {
+    let progress = Progress::new("writing", device.mm_stat().orig_data_size);
+    let mut stored = device.block_state().map(|state| state.index).peekable();
     let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    while at < device.disksize() {
+    while let Some(first) = stored.next() {
         interrupt.check()?;
-        let len = (device.disksize() - at).min(PIECE as u64) as usize;
+        let mut end = first + 1;
+        while end - first < (PIECE / BLOCK) as u64 && stored.next_if_eq(&end).is_some() {
+            end += 1;
+        }
+        let (at, len) = (first * BLOCK as u64, (end - first) as usize * BLOCK);
         let bytes = &mut piece[..len];
         device.read(at, bytes)?;
         for (nth, block) in bytes.chunks(BLOCK).enumerate().filter(|(_, block)| wanted(block)) {
             file.write_all_at(block, at + (nth * BLOCK) as u64).map_err(&failed)?;
         }
-        at += len as u64;
+        progress.advance(len as u64);
     }
+    progress.finish();
+    Ok(())
+}
+
+/// Makes zeros of the first `bytes` bytes of a block device: by one call for many, where it takes that.
+fn zero(
+    disk: &File,
+    bytes: u64,
+    interrupt: &Interrupt,
+    failed: impl Fn(io::Error) -> Error,
+) -> Result<(), Error> {
+    let (progress, zeros) = (Progress::new("zeroing", bytes), vec![0; PIECE]);
+    let mut at = 0;
+    while at < bytes {
+        interrupt.check()?;
+        let len = (bytes - at).min(ZEROED);
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        if fallocate(disk, flags, at, len).is_err() {
+            for start in (at..at + len).step_by(PIECE) {
+                interrupt.check()?;
+                let piece = &zeros[..(at + len - start).min(PIECE as u64) as usize];
+                disk.write_all_at(piece, start).map_err(&failed)?;
+            }
+        }
+        at += len;
+        progress.advance(len);
+    }
+    progress.finish();
     Ok(())
 }

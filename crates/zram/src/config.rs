@@ -58,6 +58,9 @@ pub struct Config {
     /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no limit. The last
     /// 64 KiB below it are kept for what comes without being asked for, such as page maps.
     pub total_limit: Option<u64>,
+    /// Whether tables and all else are limited with the pool's pages: where there is a `mem_limit` and no `total_limit`,
+    /// that is what the empty device takes and 5/4 of the `mem_limit`, and follows it.
+    pub limit_tables: bool,
     /// Whether slots keep when they were accessed last, to the second: 4 bytes a slot.
     pub track_access: bool,
     /// Whether objects have checksums, which are checked whenever they are read: 4 bytes a slot.
@@ -89,6 +92,7 @@ impl Default for Config {
             writeback: Arc::default(),
             mem_limit: None,
             total_limit: None,
+            limit_tables: false,
             track_access: false,
             checksums: false,
             streams: None,
@@ -105,6 +109,14 @@ impl Config {
     /// A device of `disksize` bytes: lz4, no limit, a stream per processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
         Ok(Config { disksize, ..Config::default() })
+    }
+
+    /// Whether there can be a device of this size and these blocks.
+    ///
+    /// # Errors
+    /// [`Error::Disksize`], [`Error::Block`].
+    pub fn check_size(&self) -> Result<(), Error> {
+        self.layout().map(drop)
     }
 
     /// Whether it has jobs that need a stream.
@@ -137,6 +149,7 @@ impl fmt::Debug for Config {
             .field("geometry", &self.geometry)
             .field("compaction", &self.compaction)
             .field("total_limit", &self.total_limit)
+            .field("limit_tables", &self.limit_tables)
             .field("track_access", &self.track_access)
             .field("checksums", &self.checksums)
             .field("fork", &self.fork)

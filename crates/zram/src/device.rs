@@ -2,7 +2,7 @@
 
 use crate::cold::{BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
 use crate::make::{make_table, pages_of};
-use crate::save::{Damage, Restored, Saved};
+use crate::save::{Damage, Restored, SaveOptions, Saved};
 use crate::stat::{DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
 use crate::table::{AnyTable, Shared};
@@ -13,11 +13,17 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
+/// Of the pool's limit, what tables may take beside it where they are limited with it: one in so many bytes. 16 bytes for
+/// each object of 64.
+const TABLES_SHARE: u64 = 4;
+/// How often it is looked whether a job has ended.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
@@ -36,6 +42,10 @@ const BUFFER: usize = 16 << 10;
 pub struct Device {
     table: Arc<dyn AnyTable>,
     compaction: Compaction,
+    /// What it took when it was empty, if all else is limited with the pool's pages.
+    empty: Option<u64>,
+    /// The limit of all memory that was asked for; `u64::MAX` is none.
+    total_limit: AtomicU64,
 }
 
 impl Device {
@@ -44,15 +54,19 @@ impl Device {
     /// # Errors
     /// What `config` asks for can't be, or there is no memory for it.
     pub fn new(config: Config) -> Result<Self, Error> {
-        let compaction = config.compaction;
+        let (compaction, limit_tables) = (config.compaction, config.limit_tables);
         let total_limit = config.total_limit;
         let table = make_table(config)?;
-        let device = Device { table, compaction };
+        let asked = AtomicU64::new(total_limit.unwrap_or(u64::MAX));
+        let mut device = Device { table, compaction, empty: None, total_limit: asked };
         let needed = device.mem_total() + MARGIN;
         match total_limit {
-            Some(limit) if limit < needed => Err(Error::TotalLimit { limit, needed }),
-            _ => Ok(device),
+            Some(limit) if limit < needed => return Err(Error::TotalLimit { limit, needed }),
+            _ => {}
         }
+        device.empty = limit_tables.then_some(needed);
+        device.limit_all();
+        Ok(device)
     }
 
     /// Bytes of the device.
@@ -134,20 +148,37 @@ impl Device {
     }
 
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
-    /// written meanwhile, exactly. A file that is there already stays until the new one is whole and durable.
+    /// written meanwhile, exactly. What can't be read is left out, and named in the file and in [`Saved::lost`]. A file that
+    /// is there already stays until the new one is durable; and if that lacks something, beside it (`FILE.before`).
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Path`].
+    /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`].
     pub fn save(&self, path: &Path) -> Result<Saved, Error> {
-        self.table.save(path)
+        self.save_with(path, &SaveOptions::default())
     }
 
-    /// The same to wherever; what has come there after an error is no saved device.
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what could not be read.
+    pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
+        self.table.save(path, options)
+    }
+
+    /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved device.
     ///
     /// # Errors
     /// As [`save`](Self::save).
     pub fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
-        self.table.save_to(out)
+        self.save_to_with(out, &SaveOptions::default())
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As [`save_with`](Self::save_with).
+    pub fn save_to_with(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
+        self.table.save_to(out, options)
     }
 
     /// Restores what was saved, on a device that is empty and not smaller; it may have other blocks, algorithms and
@@ -180,8 +211,24 @@ impl Device {
 
     /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it recompressed or wrote back
     /// by then stays so; of a save nothing is left, and of a restore an empty device.
-    pub fn cancel_job(&self) {
-        self.table.shared().jobs.cancel();
+    /// Whether there is one.
+    pub fn cancel_job(&self) -> bool {
+        self.table.shared().jobs.cancel()
+    }
+
+    /// Cancels the job that is under way and waits for its end, so long at most; whether it has ended. If not, as what it
+    /// reads or writes does not come back, it is given up: it changes nothing of the device any more, and another may begin. (Of a
+    /// restore, what was put there by then stays, and the chunks that are being put there come.)
+    pub fn give_up_job(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while self.job().is_some() {
+            self.cancel_job();
+            if Instant::now() >= until {
+                return self.table.shared().jobs.give_up();
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 
     /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is only a hint, of this moment.
@@ -203,11 +250,24 @@ impl Device {
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.table.pages().set_limit(bytes.map(pages_of));
+        self.limit_all();
     }
 
     /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
-        self.table.shared().total.set_limit(bytes);
+        self.total_limit.store(bytes.unwrap_or(u64::MAX), Relaxed);
+        self.limit_all();
+    }
+
+    /// Has all memory be limited as was asked for, or with the pool's pages.
+    fn limit_all(&self) {
+        let asked = Some(self.total_limit.load(Relaxed)).filter(|&bytes| bytes != u64::MAX);
+        let pages = self.table.pages().limit();
+        let with_pages = self.empty.zip(pages).map(|(empty, pages)| {
+            let bytes = (pages as u64).saturating_mul(page_size() as u64);
+            empty.saturating_add(bytes).saturating_add(bytes / TABLES_SHARE)
+        });
+        self.table.shared().total.set_limit(asked.or(with_pages));
     }
 
     /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited for.

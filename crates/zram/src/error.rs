@@ -75,6 +75,9 @@ pub enum Error {
     /// Another job on cold data is under way: there is one at a time.
     #[error("the device is being recompressed, written back or saved; try again when that is done")]
     Busy,
+    /// There is nothing to be cancelled.
+    #[error("no job is under way; 'job' of 'uzram stat --json' names the one that is")]
+    NoJob,
     /// The job was told to go no further.
     #[error("it was cancelled")]
     Cancelled,
@@ -147,6 +150,20 @@ pub enum Error {
         path: String,
         /// Why it was not.
         errno: i32,
+    },
+    /// A file was saved, and lacks something.
+    #[error(
+        "{} lacks {slots} slots that could not be read, the first at byte {first}; all else is saved: see to the backing \
+         store and save again, or salvage what is there",
+        Quoted(path)
+    )]
+    SavedInPart {
+        /// Where it is.
+        path: String,
+        /// How many slots.
+        slots: u64,
+        /// Where the first of them begins.
+        first: u64,
     },
     /// A saved file is none, or damaged.
     #[error(
@@ -248,6 +265,16 @@ pub enum Error {
         /// The first slot of the block.
         slot: u64,
     },
+    /// A job came upon data that are damaged, and did all else.
+    #[error(
+        "{count} objects are damaged and were left, the first at slot {slot}; all else is done: write them anew"
+    )]
+    Left {
+        /// How many.
+        count: u64,
+        /// The first one.
+        slot: u64,
+    },
     /// The codec refused its parameters, or failed.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
@@ -335,6 +362,11 @@ impl Error {
         Error::Path { verb, path: path.to_string_lossy().into_owned(), errno }
     }
 
+    /// Whether data were found damaged where they lie, which nothing but writing them anew helps.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
+    }
+
     /// The errno a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
@@ -355,9 +387,11 @@ impl Error {
             Error::Backing { .. } => Errno::IO,
             Error::NoBuffer { .. } => Errno::NOMEM,
             Error::Busy => Errno::AGAIN,
+            Error::NoJob => Errno::SRCH,
             Error::Cancelled => Errno::CANCELED,
             Error::Path { errno, .. } => return *errno,
             Error::Saved { .. } => Errno::BADMSG,
+            Error::SavedInPart { .. } => Errno::IO,
             Error::NotEmpty => Errno::NOTEMPTY,
             Error::TooSmall { .. } => Errno::NOSPC,
             Error::NoAlgorithm { .. } | Error::Threshold { .. } => Errno::INVAL,
@@ -365,7 +399,7 @@ impl Error {
             Error::File { errno, .. } => return *errno,
             Error::Output => Errno::IO,
             Error::LeftBehind | Error::StoreLeftBehind => Errno::NODEV,
-            Error::Corrupt { .. } | Error::Damaged { .. } => Errno::IO,
+            Error::Corrupt { .. } | Error::Damaged { .. } | Error::Left { .. } => Errno::IO,
         };
         errno.raw_os_error()
     }

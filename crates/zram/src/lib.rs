@@ -19,6 +19,7 @@ mod config;
 mod device;
 mod error;
 mod fill;
+mod hook;
 mod layout;
 mod life;
 mod make;
@@ -37,14 +38,14 @@ mod total;
 pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use attributes::{Access, Attribute, attributes};
 pub use cold::{
-    Backing, BackingFile, BdStat, JobKind, JobStat, Recompress, Recompressed, Selection, Which,
-    WritebackLimit, WrittenBack,
+    Backing, BackingFile, BdStat, DamagedLeft, JobKind, JobStat, Recompress, Recompressed,
+    Selection, Which, WritebackLimit, WrittenBack,
 };
 pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};
 pub use life::{Open, Zram};
-pub use save::{Damage, Restored, Saved, SavedHeader};
+pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
 pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
 pub use states::{BlockState, SlotState};
 pub use zsmalloc::CompactionStat;

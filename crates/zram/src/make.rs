@@ -23,7 +23,7 @@ pub(crate) fn make_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
 }
 
 /// The same, with an `E` beside each.
-fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
+pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
@@ -70,7 +70,9 @@ pub(crate) fn pages_of(bytes: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Selection;
+    use crate::{Algorithm, Backing, DamagedLeft, Recompress, SaveOptions, Selection, Unreadable};
+    use std::io;
+    use std::sync::Mutex;
 
     /// Damages the object of word `word`, as a fault of the memory would.
     fn damage(table: &Table<Sum>, word: u32) {
@@ -78,6 +80,69 @@ mod tests {
         let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
         let first = bytes[0] ^ 0x10;
         locked.patch(&[first]).unwrap();
+    }
+
+    /// A backing store in memory.
+    #[derive(Debug)]
+    struct InMemory(Mutex<Vec<u8>>);
+
+    impl Backing for InMemory {
+        fn name(&self) -> String {
+            "memory".to_owned()
+        }
+
+        fn bytes(&self) -> u64 {
+            self.0.lock().unwrap().len() as u64
+        }
+
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+            buf.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..buf.len()]);
+            Ok(())
+        }
+
+        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            self.0.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A job does all else, and tells what it left.
+    #[test]
+    fn jobs_go_on_past_what_is_damaged() {
+        for block in [BLOCK, 4 * BLOCK] {
+            let zstd = Algorithm::new(zcomp::by_name("zstd").unwrap());
+            let config = Config {
+                block,
+                checksums: true,
+                recompression: [Some(zstd), None, None],
+                backing: Some(Arc::new(InMemory(Mutex::new(vec![0; 2 << 20])))),
+                ..Config::new(1 << 20).unwrap()
+            };
+            let table = make::<Sum>(config).unwrap();
+            let mut rng = fastrand::Rng::with_seed(1);
+            let bytes: Vec<u8> = (0..1 << 20).map(|_| b"acgt"[rng.usize(..4)]).collect();
+            table.write(0, &bytes).unwrap();
+            let layout = table.shared.layout;
+            let words = [5, 100].map(|slot| layout.first_word(layout.block_of(slot)));
+            words.iter().for_each(|&word| damage(&table, word));
+            let all = layout.all_slots() / u64::from(layout.slots());
+            let slots = words.map(|word| u64::from(layout.slot_of(word)));
+            let left = |damaged: DamagedLeft| {
+                let first = damaged.first.is_some_and(|first| slots.contains(&first));
+                (damaged.count, first, damaged.to_result().map_err(|error| error.errno()))
+            };
+            let done = table.recompress(&Recompress::default()).unwrap();
+            assert_eq!((done.tried, done.smaller), (all - 2, all - 2), "{done:?}");
+            assert_eq!(left(done.damaged), (2, true, Err(5)));
+            let done = table.write_back(&Selection::default()).unwrap();
+            assert_eq!(done.slots, layout.all_slots() - 2 * u64::from(layout.slots()), "{done:?}");
+            assert_eq!(left(done.damaged), (2, true, Err(5)));
+            table.check();
+        }
     }
 
     #[test]
@@ -103,7 +168,11 @@ mod tests {
                 Err(Error::NoAlgorithm { priority: 1 })
             );
             assert_eq!(table.write_back(&Selection::default()), Err(Error::NoBacking));
-            assert_eq!(table.save_to(&mut Vec::new()), Err(damaged));
+            let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
+            assert_eq!(table.save_to(&mut Vec::new(), &strict), Err(damaged));
+            let saved = table.save_to(&mut Vec::new(), &SaveOptions::default()).unwrap();
+            let lost = slot * BLOCK as u64;
+            assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
             assert!(table.shared.counters.io_stat().failed_reads > 0);
             // What is written whole needs nothing of it.
             table.write(slot * BLOCK as u64, &bytes[..4 * BLOCK]).unwrap();

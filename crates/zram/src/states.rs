@@ -2,6 +2,7 @@
 
 use crate::blocks::Members;
 use crate::cold::Place;
+use crate::hook::hook;
 use crate::layout::Whose;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
 use crate::stat::{Counters, Held, MmStat};
@@ -104,35 +105,51 @@ impl Iterator for BlockState<'_> {
 impl<E: BesideSlot> Table<E> {
     /// The states of some slots from `from` on, those of some blocks; from where to go on, if there may be more.
     pub(crate) fn states_from(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        let (layout, is_here) = (self.shared.layout, self.shared.is_here().is_ok());
+        let layout = self.shared.layout;
         let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
         for block in blocks.by_ref().take(STATES) {
-            let slots = layout.slots_of(block).filter(|&slot| u64::from(slot) >= from);
-            let word = layout.has_blocks().then(|| layout.block_word(block));
-            let pin = word.filter(|_| is_here).map(|word| self.pool.pin(word));
-            // What there is to say of a slot in a block is its block's.
-            let of_block = match &pin {
-                Some(pin) => {
-                    let (content, beside) = (pin.content(), pin.beside());
-                    let held = blocks::held(content, layout.slots());
-                    Some((held, slot::mark_of(content), beside.and_then(BesideSlot::stamped)))
-                }
-                None => word.and_then(|word| self.block_left_behind(word)),
-            };
-            let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
-            some.extend(slots.filter_map(|slot| {
-                let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
-                match own.filter(|(held, _)| *held != Old::Inline(0)) {
-                    None => of_block.map(|(held, mark, at)| SlotState::new(slot, held, mark, at)),
-                    Some((held, accessed)) => {
-                        let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
-                        let state = SlotState::new(slot, kind, mark, accessed);
-                        (kind != Held::Nothing).then_some(state)
-                    }
-                }
-            }));
+            let before = some.len();
+            while !self.states_of(block, from, some) {
+                some.truncate(before);
+            }
         }
         blocks.next().map(|block| layout.first_slot(block).into())
+    }
+
+    /// The states of a block's slots from `from` on; false if it was made meanwhile, so that what was looked at is not it.
+    fn states_of(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
+        let (layout, is_here) = (self.shared.layout, self.shared.is_here().is_ok());
+        let word = layout.has_blocks().then(|| layout.block_word(block));
+        let pin = word.filter(|_| is_here).map(|word| self.pool.pin(word));
+        // What there is to say of a slot in a block is its block's.
+        let of_block = match &pin {
+            Some(pin) => {
+                let (content, beside) = (pin.content(), pin.beside());
+                let held = blocks::held(content, layout.slots());
+                Some((held, slot::mark_of(content), beside.and_then(BesideSlot::stamped)))
+            }
+            None => word.and_then(|word| self.block_left_behind(word)),
+        };
+        let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
+        let is_unpinned = pin.as_ref().is_some_and(|pin| pin.beside().is_none());
+        hook("states");
+        for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
+            let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
+            match own.filter(|(held, _)| *held != Old::Inline(0)) {
+                None if is_unpinned && !self.holds_nothing(slot) => return false,
+                None => {
+                    let of_block =
+                        of_block.map(|(held, mark, at)| SlotState::new(slot, held, mark, at));
+                    some.extend(of_block);
+                }
+                Some((held, accessed)) => {
+                    let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
+                    let state = SlotState::new(slot, kind, mark, accessed);
+                    some.extend(Some(state).filter(|_| kind != Held::Nothing));
+                }
+            }
+        }
+        true
     }
 
     /// What a block's word says of it in a child that has not got its object.
@@ -227,5 +244,108 @@ impl<E: BesideSlot> Table<E> {
             let others = live.without(members);
             assert!(others == Members::default(), "block {block}: {others:?} not in {members:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hook::with_hook;
+    use crate::make::make;
+    use crate::save::{Damage, SaveOptions};
+    use crate::{BLOCK, Compaction, Config, Device};
+    use std::sync::Arc;
+
+    const SLOTS: u64 = 1 << 20;
+    /// Of four blocks that lie far apart: a leaf and a stem of words from each other.
+    const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
+
+    fn table() -> Arc<Table<()>> {
+        let disksize = SLOTS * BLOCK as u64;
+        let compaction = Compaction::Manual;
+        make::<()>(Config { block: 4 * BLOCK, compaction, ..Config::new(disksize).unwrap() })
+            .unwrap()
+    }
+
+    fn bytes() -> Vec<u8> {
+        b"words that compress, and a few more; ".repeat(500)[..4 * BLOCK].to_vec()
+    }
+
+    /// All are stored by slots.
+    fn by_slots(table: &Table<()>) {
+        for first in FIRST {
+            for (nth, slot) in bytes().chunks(BLOCK).enumerate() {
+                table.write((first + nth as u64) * BLOCK as u64, slot).unwrap();
+            }
+        }
+    }
+
+    /// All are stored by blocks, and there are no words of slots any more.
+    fn by_blocks(table: &Table<()>) {
+        FIRST.iter().for_each(|first| table.write(first * BLOCK as u64, &bytes()).unwrap());
+        table.compact();
+        table.check();
+    }
+
+    fn stored(table: &Table<()>) -> Vec<u64> {
+        BlockState::new(table, 0).map(|state| state.index).collect()
+    }
+
+    fn expected() -> Vec<u64> {
+        FIRST.iter().flat_map(|first| *first..first + 4).collect()
+    }
+
+    /// What is stored all the time is no hole, though slots become blocks between the looks at the one and the other.
+    #[test]
+    fn slots_that_become_a_block_meanwhile_are_no_hole() {
+        for place in ["states", "walk"] {
+            let table = table();
+            by_slots(&table);
+            assert_eq!(stored(&table), expected());
+            let its = table.clone();
+            let found = with_hook(place, move || by_blocks(&its), || stored(&table));
+            assert_eq!(found, expected(), "{place}");
+            assert_eq!(stored(&table), expected());
+        }
+    }
+
+    /// A save has them, too.
+    #[test]
+    fn slots_that_become_a_block_meanwhile_are_saved() {
+        let table = table();
+        by_slots(&table);
+        let (its, mut file) = (table.clone(), Vec::new());
+        let saved = with_hook(
+            "walk",
+            move || by_blocks(&its),
+            || table.save_to(&mut file, &SaveOptions::default()).unwrap(),
+        );
+        assert_eq!(saved.slots, 16);
+        let device = Device::new(Config::new(SLOTS * BLOCK as u64).unwrap()).unwrap();
+        device.restore_from(&mut &file[..], Damage::Refuse).unwrap();
+        for first in FIRST {
+            let mut back = vec![0; 4 * BLOCK];
+            device.read(first * BLOCK as u64, &mut back).unwrap();
+            assert!(back == bytes(), "block of slot {first}");
+        }
+    }
+
+    /// Blocks and slots in turn, while others look.
+    #[test]
+    fn nothing_stored_is_a_hole_beside_a_writer_of_blocks() {
+        let table = table();
+        by_slots(&table);
+        let rounds = if std::env::var_os("UZRAM_LONG").is_some() { 20_000 } else { 200 };
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..rounds {
+                    by_blocks(&table);
+                    by_slots(&table);
+                }
+            });
+            while !writer.is_finished() {
+                assert_eq!(stored(&table), expected());
+            }
+        });
     }
 }

@@ -9,7 +9,7 @@ use crate::cold::{
 };
 use crate::layout::{Layout, Whose};
 use crate::request;
-use crate::save::{self, Damage, Restored, Saved};
+use crate::save::{self, Damage, Restored, SaveOptions, Saved};
 use crate::stat::{Counters, Held, Share};
 use crate::states::SlotState;
 use crate::stop;
@@ -157,6 +157,7 @@ impl<E: BesideSlot> Table<E> {
 /// While no thread has a stream, no request is under way.
 impl<E: BesideSlot> Forks for Table<E> {
     fn hold(&self) {
+        self.shared.jobs.hold_over_fork();
         self.shared.streams.hold();
         self.pool.hold();
         self.shared.store.iter().for_each(|store| store.hold_over_fork());
@@ -166,6 +167,7 @@ impl<E: BesideSlot> Forks for Table<E> {
         self.shared.store.iter().for_each(|store| store.let_go());
         self.pool.let_go();
         self.shared.streams.let_go();
+        self.shared.jobs.let_go();
     }
 
     fn let_go_in_child(&self) {
@@ -189,8 +191,8 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
     fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error>;
     fn may_wait(&self, offset: u64, len: u64) -> bool;
-    fn save(&self, path: &Path) -> Result<Saved, Error>;
-    fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error>;
+    fn save(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error>;
+    fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error>;
     fn restore(
         &self,
         from: &mut (dyn Read + Send),
@@ -263,14 +265,14 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         words.any(|word| is_away(word) == Some(true))
     }
 
-    fn save(&self, path: &Path) -> Result<Saved, Error> {
+    fn save(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
         self.shared.is_here()?;
-        save::save_file(self, path)
+        save::save_file(self, path, options)
     }
 
-    fn save_to(&self, out: &mut dyn Write) -> Result<Saved, Error> {
+    fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
         self.shared.is_here()?;
-        save::save_to(self, out)
+        save::save_to(self, out, options)
     }
 
     fn restore(

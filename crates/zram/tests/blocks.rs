@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
-use support::data::data;
-use support::load::is_long;
+use support::data::{data, limit, range};
+use support::load::{is_long, seed};
 use support::shadow::Shadow;
 use zram::{BLOCK, Compaction, Config, Device, Error, OrderStat};
 use zsmalloc::{Geometry, KernelGeometry};
@@ -36,18 +36,6 @@ fn half(rng: &mut Rng, len: usize) -> Vec<u8> {
     let mut bytes = noise(rng, len);
     bytes.chunks_mut(64).for_each(|chunk| chunk[32..].fill(7));
     bytes
-}
-
-/// A range that begins or ends at, or just beside, the edge of a block or a slot, or anywhere.
-fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
-    let mut point = || {
-        let unit = [1, BLOCK, block][rng.usize(..3)];
-        let beside = [0, 0, 0, 1, 7, BLOCK - 1][rng.usize(..6)];
-        (rng.usize(..=len) / unit * unit + beside).min(len)
-    };
-    let (a, b) = (point(), point());
-    let (from, to) = (a.min(b), a.max(b));
-    (from, (to - from).min(3 * block + BLOCK))
 }
 
 fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
@@ -88,7 +76,7 @@ fn a_shadow_agrees_at_every_order() {
     {
         println!("order {order}, {algorithm}, {geometry:?}");
         let block = BLOCK << order;
-        let mut rng = Rng::with_seed(nth as u64);
+        let mut rng = Rng::with_seed(seed(nth as u64));
         // The last block is not a whole one.
         let len = 12 * block + BLOCK;
         let algorithm = zcomp::by_name(algorithm).unwrap();
@@ -113,13 +101,13 @@ fn a_limit_that_swings_loses_nothing() {
     for order in [1, 2, 4] {
         let block = BLOCK << order;
         let len = 16 * block;
-        let mut rng = Rng::with_seed(order);
+        let mut rng = Rng::with_seed(seed(order));
         let mut shadow = Shadow::of(device(block, len), 0, len);
         let mut refused = 0;
         for nth in 0..if is_long() { 100_000 } else { 2_000 } {
             if nth % 50 == 0 {
-                let pages = rng.u64(1..=(len / page_size() / 2) as u64);
-                shadow.device.set_mem_limit(Some(pages * page_size() as u64));
+                let limit = limit(&mut rng, (len / page_size() / 2) as u64);
+                shadow.device.set_mem_limit(Some(limit));
                 shadow.device.check();
             }
             match step(&mut shadow, &mut rng) {

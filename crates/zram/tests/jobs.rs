@@ -188,3 +188,64 @@ fn requests_that_may_wait_are_known() {
     }
     assert!(!full(config()).may_wait(0, 1));
 }
+
+#[test]
+fn the_attribute_cancels_what_is_under_way() {
+    let zram = zram::Zram::new();
+    let refused = |value: &str| zram.store("cancel_job", value).unwrap_err().errno();
+    assert_eq!(refused("1"), 22, "there is no device");
+    zram.store("disksize", "4M").unwrap();
+    assert_eq!((refused("1"), refused("2")), (3, 22));
+    let device = zram.open().unwrap();
+    device.write(0, &contents()).unwrap();
+    struct Cancels<'z>(&'z zram::Zram);
+    impl Write for Cancels<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.store("cancel_job", "1").unwrap();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    assert_eq!(device.save_to(&mut Cancels(&zram)), Err(Error::Cancelled));
+    assert_eq!(refused("1"), 3);
+    assert!(device.save_to(&mut Vec::new()).is_ok());
+}
+
+/// Gives nothing more until it is told to.
+struct Stuck<'s> {
+    left: &'s [u8],
+    stuck: &'s std::sync::Barrier,
+}
+
+impl Read for Stuck<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.left.is_empty() {
+            self.stuck.wait();
+            self.stuck.wait();
+        }
+        self.left.read(buf)
+    }
+}
+
+#[test]
+fn a_restore_that_is_given_up_takes_nothing_away_later() {
+    let full = full(config());
+    let mut saved = Vec::new();
+    full.save_to(&mut saved).unwrap();
+    let device = Device::new(config()).unwrap();
+    let stuck = std::sync::Barrier::new(2);
+    thread::scope(|scope| {
+        let restoring = scope.spawn(|| {
+            let mut from = Stuck { left: &saved[..saved.len() / 2], stuck: &stuck };
+            device.restore_from(&mut from, Damage::Refuse)
+        });
+        stuck.wait();
+        assert!(!device.give_up_job(Duration::from_millis(20)));
+        device.write(0, &contents()).unwrap();
+        stuck.wait();
+        assert!(restoring.join().unwrap().is_err());
+    });
+    same_as_before(&device, 0);
+}

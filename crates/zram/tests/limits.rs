@@ -6,8 +6,8 @@ mod support;
 use fastrand::Rng;
 use page::{RefuseNth, page_size};
 use std::sync::Arc;
-use support::data::data;
-use support::load::is_long;
+use support::data::{data, limit, range};
+use support::load::{is_long, seed};
 use support::shadow::Shadow;
 use zram::{BLOCK, Compaction, Config, Device, Error};
 
@@ -24,12 +24,8 @@ fn config(disksize: u64) -> Config {
 /// One request of any kind.
 fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
     let longest = [1, 16, BLOCK, 3 * BLOCK, 64 << 10][rng.usize(..5)];
-    let mut len = rng.usize(0..=longest);
-    let mut at = rng.usize(..=shadow.bytes.len() - len);
-    if rng.bool() {
-        at = at / BLOCK * BLOCK;
-        len = len.next_multiple_of(BLOCK).min(shadow.bytes.len() - at);
-    }
+    let (at, len) = range(rng, 4 * BLOCK, shadow.bytes.len());
+    let len = len.min(longest);
     match rng.u32(..12) {
         0..6 => shadow.write(at, &data(rng, len))?,
         6..8 => shadow.compare(at, len),
@@ -52,8 +48,8 @@ enum Swings {
 #[test]
 fn limits_that_swing_lose_nothing() {
     let steps = if is_long() { 400_000 } else { 12_000 };
-    for (seed, swings) in [(4, Swings::Pages), (5, Swings::Total), (6, Swings::Both)] {
-        let mut rng = Rng::with_seed(seed);
+    for (nth, swings) in [(4, Swings::Pages), (5, Swings::Total), (6, Swings::Both)] {
+        let mut rng = Rng::with_seed(seed(nth));
         let page = page_size() as u64;
         let mut shadow = shadow(config(4 << 20)).unwrap();
         let empty = shadow.device.mem_total() + (64 << 10);
@@ -63,12 +59,12 @@ fn limits_that_swing_lose_nothing() {
             if nth % 200 == 0 {
                 let stat = shadow.device.mm_stat();
                 if swings != Swings::Total {
-                    let limit = rng.u64(1..=400 * page);
+                    let limit = limit(&mut rng, 400);
                     shadow.device.set_mem_limit(Some(limit));
                     used_max = limit.next_multiple_of(page).max(stat.mem_used_total);
                 }
                 if swings != Swings::Pages {
-                    let limit = empty + rng.u64(..=300 * page);
+                    let limit = empty + limit(&mut rng, 300);
                     shadow.device.set_total_limit(Some(limit));
                     total_max = limit.max(shadow.device.mem_total());
                 }
@@ -182,5 +178,59 @@ fn every_refusal_is_an_error_and_loses_nothing() {
                 break;
             }
         }
+    }
+}
+
+/// Slots of zeros that are stored take no pages of the pool, and words all the same.
+#[test]
+fn tables_are_limited_with_pages() {
+    let mem_limit = 4 << 20;
+    let with = |limit_tables| {
+        let config = Config { mem_limit: Some(mem_limit), limit_tables, ..config(1 << 40) };
+        Device::new(config).unwrap()
+    };
+    let zeros = vec![0; 1 << 20];
+    // A device that stores zeros until it can't, at most 8 GiB of them.
+    let fill = |device: &Device| {
+        (0..8 << 10).map(|nth| nth << 20).find_map(|at| device.write(at, &zeros).err())
+    };
+    let unlimited = with(false);
+    assert_eq!(fill(&unlimited), None);
+    assert!(unlimited.mem_total() > 3 * mem_limit, "{}", unlimited.mem_total());
+    drop(unlimited);
+    let device = with(true);
+    let most = device.mem_total() + (64 << 10) + mem_limit + mem_limit / 4;
+    let error = fill(&device).unwrap();
+    assert!(matches!(error, Error::OutOfMemory { total_limit: Some(_), .. }), "{error}");
+    assert!(device.mem_total() <= most, "{} of {most}", device.mem_total());
+    assert!(device.mem_total() >= most - (256 << 10), "{} of {most}", device.mem_total());
+    // The limit follows; and one that is asked for goes before it.
+    device.set_mem_limit(Some(2 * mem_limit));
+    device.write(1 << 39, &zeros).unwrap();
+    device.set_total_limit(Some(1));
+    assert!(device.write(1 << 38, &zeros).is_err());
+    device.set_total_limit(None);
+    device.write(1 << 38, &zeros).unwrap();
+    device.set_mem_limit(None);
+    assert_eq!((device.total_limit(), fill(&device)), (None, None));
+}
+
+/// As much data as the pool's limit is for are stored, of whatever size, down to 64 bytes for 4 KiB.
+#[test]
+fn what_limits_tables_leaves_the_pool_its_own() {
+    let mem_limit = 4 << 20;
+    for noise in [BLOCK, 1500, 300, 40] {
+        let config = Config { mem_limit: Some(mem_limit), limit_tables: true, ..config(1 << 40) };
+        let device = Device::new(config).unwrap();
+        let mut rng = Rng::with_seed(seed(noise as u64));
+        let error = (0..).find_map(|slot| {
+            let mut block = [7; BLOCK];
+            rng.fill(&mut block[..noise]);
+            device.write(slot * BLOCK as u64, &block).err()
+        });
+        let Some(Error::OutOfMemory { total_limit, .. }) = error else { panic!("{error:?}") };
+        let stat = device.mm_stat();
+        assert_eq!(total_limit, None, "{noise} bytes of noise: {stat:?}");
+        assert!(stat.mem_used_total > mem_limit - (64 << 10), "{stat:?}");
     }
 }

@@ -253,3 +253,19 @@ fn a_file_takes_what_the_objects_take() {
     shadow.device.check();
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn a_file_that_can_not_be_made_leaves_nothing() {
+    let path = std::env::temp_dir().join(format!("uzram-none-{}", std::process::id()));
+    for bytes in [0, u64::MAX, i64::MAX as u64] {
+        let refused = BackingFile::create(&path, bytes);
+        assert!(refused.is_err() && !path.exists(), "{bytes} bytes: {refused:?}");
+    }
+    std::fs::write(&path, "of another").unwrap();
+    assert_eq!(
+        BackingFile::create(&path, 9).unwrap_err().kind(),
+        std::io::ErrorKind::AlreadyExists
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"of another");
+    std::fs::remove_file(&path).unwrap();
+}

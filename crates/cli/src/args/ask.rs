@@ -109,6 +109,15 @@ pub(super) struct WritebackLine {
     words: Vec<String>,
 }
 
+/// End the job that is under way: a save, restore, recompress or writeback
+///
+/// What was recompressed or written back by then stays so; of a save nothing is left, of a restore an empty disk.
+#[derive(Debug, Args)]
+pub(super) struct CancelLine {
+    #[command(flatten)]
+    server: ControlLine,
+}
+
 /// What is to be asked of a server.
 #[derive(Debug)]
 pub(crate) struct AskArgs {
@@ -155,6 +164,13 @@ impl From<StatLine> for AskArgs {
 impl From<CompactLine> for AskArgs {
     fn from(line: CompactLine) -> Self {
         let ask = Ask::Store("compact".to_owned(), "1".to_owned());
+        AskArgs { control: line.server.path(), ask }
+    }
+}
+
+impl From<CancelLine> for AskArgs {
+    fn from(line: CancelLine) -> Self {
+        let ask = Ask::Store("cancel_job".to_owned(), "1".to_owned());
         AskArgs { control: line.server.path(), ask }
     }
 }

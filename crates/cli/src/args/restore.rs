@@ -1,11 +1,11 @@
 //! The command line of `uzram restore`.
 
 use super::ask::ControlLine;
-use super::{AskArgs, Command, Form};
+use super::{AskArgs, Command, Form, MemLimit};
 use crate::error::Error;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
-use zram::{Damage, JobKind};
+use zram::{Damage, JobKind, memparse};
 
 /// Restore a device that was saved, and report what it holds
 ///
@@ -16,7 +16,7 @@ use zram::{Damage, JobKind};
 /// With --served it is the device of a running server that is restored: it must be empty, and no client connected. The
 /// server reads the file: as its user, on its machine.
 #[derive(Debug, Args)]
-#[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output"]).multiple(true), after_help = "\
+#[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true), after_help = "\
 Exit codes:
   0    all is restored
   1    the file is refused, or some of it is lost
@@ -35,6 +35,10 @@ pub(super) struct RestoreLine {
     /// a block device is written to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Most bytes of compressed pages that the device may take here; 0 is no limit [default: 85% of the memory there is, or
+    /// of the memory cgroup's limit]
+    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    mem_limit: Option<u64>,
     /// Restore to the device that is served, which is empty
     #[arg(long, conflicts_with = "here")]
     served: bool,
@@ -54,6 +58,7 @@ pub(crate) struct RestoreArgs {
     pub(crate) file: PathBuf,
     pub(crate) output: Option<PathBuf>,
     pub(crate) damage: Damage,
+    pub(crate) mem_limit: MemLimit,
     pub(crate) form: Form,
 }
 
@@ -61,11 +66,12 @@ impl TryFrom<RestoreLine> for Command {
     type Error = Error;
 
     fn try_from(line: RestoreLine) -> Result<Self, Error> {
-        let RestoreLine { salvage, output, served, server, json, file } = line;
+        let RestoreLine { salvage, output, mem_limit, served, server, json, file } = line;
         if served {
             return AskArgs::on_file(server, JobKind::Restore, &file, json).map(Command::Ask);
         }
         let damage = if salvage { Damage::Salvage } else { Damage::Refuse };
-        Ok(Command::Restore(RestoreArgs { file, output, damage, form: Form::new(json) }))
+        let (mem_limit, form) = (MemLimit::new(mem_limit), Form::new(json));
+        Ok(Command::Restore(RestoreArgs { file, output, damage, mem_limit, form }))
     }
 }

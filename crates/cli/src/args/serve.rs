@@ -6,7 +6,7 @@ use ::serve::Address;
 use clap::Args;
 use std::path::PathBuf;
 use zcomp::Codec;
-use zram::memparse;
+use zram::{Damage, memparse};
 
 /// The most connections that can be asked for.
 const CONNECTIONS_MAX: u16 = 1024;
@@ -44,6 +44,9 @@ pub(super) struct ServeLine {
     /// Begin with what a saved file holds; one that is damaged is refused, and nothing is served
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
+    /// Begin with what is intact of a saved file that is damaged or lacks something, and tell what is lost
+    #[arg(long, requires = "restore")]
+    salvage: bool,
     /// Save the disk to FILE when SIGTERM or SIGINT comes and all clients are gone; a file that is there is replaced
     /// when the new one is whole; takes as long as it takes to write that, and a second signal gives it up
     #[arg(long, value_name = "FILE")]
@@ -62,8 +65,9 @@ pub(super) struct ServeLine {
     /// what is restored]
     #[arg(long, value_name = "SIZE", value_parser = block)]
     block: Option<usize>,
-    /// Most bytes of compressed pages; past it writes get 'no space left'; 0 is no limit [default: 85% of
-    /// the memory there is, or of the memory cgroup's limit]
+    /// Most bytes of compressed pages; past it writes get 'no space left', and so they do when tables take a quarter as much
+    /// beside them (--set total_limit=SIZE to limit all otherwise); 0 is no limit [default: 85% of the memory there is, or
+    /// of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,
     /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
@@ -104,6 +108,7 @@ pub(crate) struct ServeArgs {
     /// Bytes of a block.
     pub(crate) block: Option<usize>,
     pub(crate) restore: Option<PathBuf>,
+    pub(crate) damage: Damage,
     pub(crate) save_on_exit: Option<PathBuf>,
     pub(crate) backing: Option<PathBuf>,
     pub(crate) mem_limit: MemLimit,
@@ -134,6 +139,7 @@ impl From<ServeLine> for ServeArgs {
             level: line.level,
             block: line.block,
             restore: line.restore,
+            damage: if line.salvage { Damage::Salvage } else { Damage::Refuse },
             save_on_exit: line.save_on_exit,
             backing: line.backing,
             mem_limit: MemLimit::new(line.mem_limit),

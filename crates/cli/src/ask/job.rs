@@ -4,10 +4,12 @@ use super::text;
 use crate::args::Form;
 use crate::error::Error;
 use crate::progress::Progress;
+use crate::restore::lost_lines;
 use crate::served::Stat;
 use crate::units::{counted, human};
 use serde_json::{Map, Value};
 use serve::control::Request;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -17,8 +19,13 @@ use zram::{BLOCK, JobKind};
 /// How often it is asked how far it is.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Has a job done; what is to be printed.
-pub(super) fn run(control: &Path, kind: JobKind, words: &str, form: Form) -> Result<String, Error> {
+/// Has a job done; what is to be printed, and why not all is well.
+pub(super) fn run(
+    control: &Path,
+    kind: JobKind,
+    words: &str,
+    form: Form,
+) -> Result<(String, Option<Error>), Error> {
     let progress = Progress::new(phase(kind), 0);
     let answer = thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
@@ -30,11 +37,17 @@ pub(super) fn run(control: &Path, kind: JobKind, words: &str, form: Form) -> Res
         answer
     });
     progress.finish();
-    let counts: Map<String, Value> = answer?.lines().filter_map(count).collect();
-    Ok(match form {
-        Form::Json => Value::Object(counts).to_string() + "\n",
-        Form::Table => told(kind, &counts),
-    })
+    let (counts, lost) = counts(&answer?);
+    let failure = failure(kind, words, &counts);
+    let text = match form {
+        Form::Json => {
+            let lost = Some(lost).filter(|_| kind == JobKind::Save);
+            let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
+            Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
+        }
+        Form::Table => told(kind, &counts) + &lost_lines(&lost),
+    };
+    Ok((text, failure))
 }
 
 /// Shows how far the job is until it is over.
@@ -58,10 +71,31 @@ fn phase(kind: JobKind) -> &'static str {
     }
 }
 
-/// A line of the answer: a word and a number.
-fn count(line: &str) -> Option<(String, Value)> {
-    let (what, count) = line.split_once(' ')?;
-    Some((what.to_owned(), count.parse::<u64>().ok()?.into()))
+/// The answer's lines, each a word and a number: counts, and the ranges that are lost.
+fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
+    let (mut counts, mut lost) = (Map::new(), Vec::new());
+    let mut from = 0;
+    for (what, number) in answer.lines().filter_map(|line| line.split_once(' ')) {
+        let Ok(number) = number.parse::<u64>() else { continue };
+        match what {
+            "lost_from" => from = number,
+            "lost_to" => lost.push(from..number),
+            _ => drop(counts.insert(what.to_owned(), number.into())),
+        }
+    }
+    (counts, lost)
+}
+
+/// Why not all is well with what was done.
+fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Error> {
+    let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
+    match (kind, of("lost_pages"), of("damaged")) {
+        (JobKind::Save, pages @ 1.., _) => {
+            Some(Error::SavedInPart { pages, file: words.escape_debug().to_string() })
+        }
+        (_, _, pages @ 1..) => Some(Error::Damaged { pages }),
+        _ => None,
+    }
 }
 
 /// What came of it, in words.

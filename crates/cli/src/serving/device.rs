@@ -4,9 +4,10 @@ use crate::args::{MemLimit, ServeArgs};
 use crate::cold::backing_store;
 use crate::error::{Error, escaped};
 use crate::memory;
+use crate::restore::lost_lines;
 use crate::say::say;
 use crate::units::counted;
-use zram::{Config, Damage, SavedHeader, Zram};
+use zram::{Config, SavedHeader, Zram};
 
 /// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
 const SLOT_BYTES: u64 = 22;
@@ -26,7 +27,8 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
     zram.set_disksize(size).map_err(Error::Size)?;
     if let Some(path) = &args.restore {
-        let restored = zram.open()?.restore(path, Damage::Refuse).map_err(Error::Restore)?;
+        let restored = zram.open()?.restore(path, args.damage).map_err(Error::Restore)?;
+        lost_lines(&restored.lost).lines().for_each(|line| say!("{line}; it reads as zeros"));
         say!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }
     Ok(zram)
@@ -59,7 +61,11 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
             memory::room().map(|room| memory::limit_of(room, beside.min(room / 4) + BUFFERS))
         }
     };
+    settings.limit_tables = true;
     if let Some(path) = &args.backing {
+        // Before a file is made for it.
+        let of_size = Config { disksize: size, ..settings.clone() };
+        of_size.check_size().map_err(Error::Size)?;
         settings.backing = Some(backing_store(path, size)?);
     }
     Ok(settings)

@@ -147,7 +147,14 @@ impl Steered {
         Ok(match kind {
             JobKind::Save => {
                 let saved = self.zram.open()?.save(Path::new(text))?;
-                vec![("pages", saved.slots), ("bytes", saved.bytes)]
+                let lost = saved.lost.iter();
+                let lost = lost.flat_map(|of| [("lost_from", of.start), ("lost_to", of.end)]);
+                let all = [
+                    ("pages", saved.slots),
+                    ("bytes", saved.bytes),
+                    ("lost_pages", saved.lost_slots),
+                ];
+                all.into_iter().chain(lost).collect()
             }
             JobKind::Restore => vec![("pages", (self.restore)(Path::new(text))?.slots)],
             JobKind::Recompress => {
@@ -157,6 +164,7 @@ impl Steered {
                     ("smaller", done.smaller),
                     ("saved_bytes", done.saved_bytes),
                     ("touched", done.touched),
+                    ("damaged", done.damaged.count),
                 ]
             }
             JobKind::WriteBack => {
@@ -166,6 +174,7 @@ impl Steered {
                     ("bytes", done.bytes),
                     ("blocks", done.blocks),
                     ("touched", done.touched),
+                    ("damaged", done.damaged.count),
                 ]
             }
         })

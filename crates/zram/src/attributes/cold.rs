@@ -120,12 +120,23 @@ fn with_path(zram: &Zram, name: &'static str, text: &str) -> Result<(Arc<Made>, 
 
 pub(super) fn save(zram: &Zram, text: &str) -> Result<(), Error> {
     let (made, path) = with_path(zram, "save", text)?;
-    made.device.save(&path).map(drop)
+    let saved = made.device.save(&path)?;
+    saved.in_part(&path).map_or(Ok(()), Err)
 }
 
 pub(super) fn restore(zram: &Zram, text: &str) -> Result<(), Error> {
     let (made, path) = with_path(zram, "restore", text)?;
     made.device.restore(&path, Damage::Refuse).map(drop)
+}
+
+pub(super) fn cancel_job(zram: &Zram, text: &str) -> Result<(), Error> {
+    let name = "cancel_job";
+    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    match text {
+        "1" if made.device.cancel_job() => Ok(()),
+        "1" => Err(Error::NoJob),
+        _ => Err(bad(name, text, BadValue::Invalid, "expected 1")),
+    }
 }
 
 pub(super) fn show_backing_dev(zram: &Zram, out: &mut dyn Write) -> Result<(), Error> {

@@ -65,7 +65,10 @@ pub(super) fn block_state(zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 pub(super) fn total_limit(zram: &Zram, out: &mut dyn Write) -> Shown {
-    line(out, zram.settings().total_limit.unwrap_or(0))
+    let asked = zram.settings().total_limit;
+    // Of a device whose tables are limited with its pages, it follows that limit.
+    let limit = zram.made().map_or(asked, |made| made.device.total_limit());
+    line(out, limit.unwrap_or(0))
 }
 
 pub(super) fn mem_total(zram: &Zram, out: &mut dyn Write) -> Shown {

@@ -36,6 +36,11 @@ impl Versions {
         self.of(block).fetch_add(1, AcqRel);
     }
 
+    /// Of all blocks: while it is the same, none was raised.
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().fold(0, |sum, version| sum.wrapping_add(version.load(Acquire)))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.0)
     }

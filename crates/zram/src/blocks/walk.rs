@@ -1,13 +1,17 @@
 //! The blocks that hold something, in their order, whichever words say so.
 
+use crate::hook::hook;
 use crate::table::Table;
 use zsmalloc::BesideSlot;
 
-/// Blocks that may hold something; those that are left out hold nothing when they are passed. A block is a slot where
+/// Blocks that may hold something; those that are left out held nothing when they were passed. A block is a slot where
 /// blocks are no more than that.
 pub(crate) struct Blocks<'t, E: BesideSlot> {
     table: &'t Table<E>,
-    /// The next one that has a word of its own, and the next that has a slot with one.
+    /// The first that was not passed.
+    from: u64,
+    /// Where a block was found that has a word of its own, and one that has a slot with a word. What lies before may
+    /// have changed since.
     own: Option<u32>,
     of_slot: Option<u32>,
 }
@@ -15,8 +19,7 @@ pub(crate) struct Blocks<'t, E: BesideSlot> {
 impl<E: BesideSlot> Table<E> {
     /// Blocks from `block` on.
     pub(crate) fn blocks_from(&self, block: u64) -> Blocks<'_, E> {
-        let (own, of_slot) = (self.next_own(block), self.next_of_slot(block));
-        Blocks { table: self, own, of_slot }
+        Blocks { table: self, from: block, own: None, of_slot: None }
     }
 
     /// The first block from `block` on that has a word.
@@ -34,17 +37,40 @@ impl<E: BesideSlot> Table<E> {
     }
 }
 
+impl<E: BesideSlot> Blocks<'_, E> {
+    /// The next block, found now. Slots that become a block, or are it no more, while they are passed have words on one
+    /// side and then on the other, and those on the first may be gone by then (`tidy`): in the order of `holds_nothing`
+    /// that is known by the versions, and then the next block is looked at by itself.
+    fn find(&mut self) -> Option<u32> {
+        let (layout, versions) = (self.table.shared.layout, &self.table.shared.versions);
+        let before = versions.sum();
+        self.own = self.table.next_own(self.from);
+        hook("walk");
+        self.of_slot = self.table.next_of_slot(self.from);
+        let next = self.own.into_iter().chain(self.of_slot).min();
+        if versions.sum() == before {
+            return next;
+        }
+        let all = layout.all_slots().div_ceil(layout.slots().into());
+        (self.from < all).then_some(self.from as u32)
+    }
+}
+
 impl<E: BesideSlot> Iterator for Blocks<'_, E> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let next = self.own.into_iter().chain(self.of_slot).min()?;
-        let after = u64::from(next) + 1;
+        let is_next = |found: Option<u32>| found.is_some_and(|of| u64::from(of) == self.from);
+        let next = match is_next(self.own) || is_next(self.of_slot) {
+            true => self.from as u32,
+            false => self.find()?,
+        };
+        self.from = u64::from(next) + 1;
         if self.own == Some(next) {
-            self.own = self.table.next_own(after);
+            self.own = self.table.next_own(self.from);
         }
         if self.of_slot == Some(next) {
-            self.of_slot = self.table.next_of_slot(after);
+            self.of_slot = self.table.next_of_slot(self.from);
         }
         Some(next)
     }

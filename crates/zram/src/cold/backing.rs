@@ -78,8 +78,9 @@ impl BackingFile {
         }
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        file.set_len(bytes)?;
-        Self::new(file, path)
+        let made = file.set_len(bytes).and_then(|()| Self::new(file, path));
+        // It was made here, and nobody wants it empty.
+        made.inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
     fn new(mut file: File, path: &Path) -> io::Result<Self> {

@@ -7,7 +7,7 @@ use super::is_untouched;
 use super::limit::{Charge, WritebackLimit};
 use super::place::Place;
 use super::store::Store;
-use super::{Which, WrittenBack};
+use super::{Job, Which, WrittenBack};
 use crate::request::Request;
 use crate::table::Table;
 use crate::{BLOCK, Error};
@@ -78,6 +78,7 @@ pub(super) struct Run {
 /// Has objects leave memory, and keeps count of what became of the job.
 pub(super) struct Committer<'t, E: BesideSlot> {
     table: &'t Table<E>,
+    job: &'t Job<'t>,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
     which: Which,
@@ -91,12 +92,13 @@ pub(super) struct Committer<'t, E: BesideSlot> {
 impl<'t, E: BesideSlot> Committer<'t, E> {
     pub(super) fn new(
         table: &'t Table<E>,
+        job: &'t Job<'t>,
         store: &'t Arc<Store>,
         limit: &'t WritebackLimit,
         which: Which,
     ) -> Self {
         let (done, fault) = (Mutex::new(WrittenBack::default()), Mutex::new(None));
-        Committer { table, store, limit, which, done, fault, spare: Mutex::default() }
+        Committer { table, job, store, limit, which, done, fault, spare: Mutex::default() }
     }
 
     /// What left memory.
@@ -124,9 +126,10 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
     /// Has runs be written and durable, and then leave memory. What can't be stays there.
     pub(super) fn commit(&self, mut runs: Vec<Run>) {
         let mut done = WrittenBack::default();
+        let failed = self.store.failed_syncs();
         let written: Vec<_> = runs.iter().map(|run| self.write(run, &mut done)).collect();
         let written = || runs.iter().zip(&written).filter_map(|(run, &is)| is.then_some(run));
-        match written().next().map(|first| (first, self.store.backing.sync())) {
+        match written().next().map(|first| (first, self.store.sync_since(failed))) {
             Some((_, Ok(()))) => written().for_each(|run| self.commit_run(run, &mut done)),
             Some((first, Err(error))) => self.note(first, &error),
             None => {}
@@ -161,6 +164,7 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
 
     /// Has what is durable leave memory.
     fn commit_run(&self, run: &Run, done: &mut WrittenBack) {
+        let Some(_leaving) = self.job.leaving() else { return };
         for (nth, pending) in run.pending.iter().enumerate() {
             // The next one comes from memory while this one is compared.
             if let Some(next) = run.pending.get(nth + 1) {

@@ -1,11 +1,9 @@
 //! The one job that may be under way (X2): what it is, how far it came, and whether it is to go on.
 
 use crate::Error;
+use page::fork::Mutex;
+use rustix_futex_sync::MutexGuard;
 use std::fmt;
-use std::sync::atomic::{
-    AtomicU8, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,67 +41,126 @@ impl fmt::Display for JobKind {
     }
 }
 
-const CANCELLED: u8 = 0x80;
-
 /// Whether a job is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// A [`JobKind`], with `CANCELLED` if it is to give up; or 0.
-    state: AtomicU8,
-    done: AtomicU64,
-    of: AtomicU64,
+    /// Held over no I/O, by a job that has data leave memory. Before the other.
+    leaving: Mutex<()>,
+    now: Mutex<Now>,
 }
 
-/// The only job there is.
-pub(crate) struct Job<'j>(&'j Jobs);
+#[derive(Debug, Default)]
+struct Now {
+    /// Of the last job that began.
+    number: u64,
+    /// That one, if it is under way.
+    job: Option<JobStat>,
+    is_cancelled: bool,
+}
+
+/// The only job there is, but for those that were given up.
+pub(crate) struct Job<'j> {
+    jobs: &'j Jobs,
+    number: u64,
+}
 
 impl Jobs {
     /// Begins a job that goes through `of` slots, if that is known.
     pub(crate) fn begin(&self, kind: JobKind, of: u64) -> Result<Job<'_>, Error> {
-        let begun = self.state.compare_exchange(0, kind as u8, AcqRel, Relaxed);
-        begun.map_err(|_| Error::Busy)?;
-        self.done.store(0, Relaxed);
-        self.of.store(of, Relaxed);
-        Ok(Job(self))
+        let mut now = self.now.lock();
+        if now.job.is_some() {
+            return Err(Error::Busy);
+        }
+        let number = now.number + 1;
+        *now = Now { number, job: Some(JobStat { kind, done: 0, of }), is_cancelled: false };
+        Ok(Job { jobs: self, number })
     }
 
     pub(crate) fn stat(&self) -> Option<JobStat> {
-        let kinds = [JobKind::Recompress, JobKind::WriteBack, JobKind::Save, JobKind::Restore];
-        let under_way = self.state.load(Acquire) & !CANCELLED;
-        let kind = kinds.into_iter().find(|&kind| kind as u8 == under_way)?;
-        Some(JobStat { kind, done: self.done.load(Relaxed), of: self.of.load(Relaxed) })
+        self.now.lock().job
     }
 
-    /// Has the job that is under way give up.
-    pub(crate) fn cancel(&self) {
-        let cancelled = |state| (state != 0).then_some(state | CANCELLED);
-        // None is under way, and the next is another.
-        let _ = self.state.fetch_update(Relaxed, Relaxed, cancelled);
+    /// Has the job that is under way give up; whether there is one.
+    pub(crate) fn cancel(&self) -> bool {
+        let mut now = self.now.lock();
+        now.is_cancelled = now.job.is_some();
+        now.is_cancelled
+    }
+
+    /// Has another job begin though the one that was cancelled has not ended; whether it had.
+    pub(crate) fn give_up(&self) -> bool {
+        let mut now = self.now.lock();
+        let given_up = if now.is_cancelled { now.job.take() } else { None };
+        drop(now);
+        // Who was at it has what left memory noted now, and none does any more.
+        drop(self.leaving.lock());
+        given_up.is_none()
+    }
+
+    pub(crate) fn hold_over_fork(&self) {
+        self.leaving.hold();
+        self.now.hold();
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.now.let_go();
+        self.leaving.let_go();
     }
 
     /// In a child, which has not got the thread that was at it.
     pub(crate) fn forget(&self) {
-        self.state.store(0, Release);
+        self.let_go();
+        self.now.lock().job = None;
     }
 }
 
-impl Job<'_> {
+impl<'j> Job<'j> {
     /// Notes how far it came.
     ///
     /// # Errors
     /// [`Error::Cancelled`]: it is to go no further.
     pub(crate) fn reached(&self, done: u64) -> Result<(), Error> {
-        self.0.done.store(done, Relaxed);
-        match self.0.state.load(Relaxed) & CANCELLED {
-            0 => Ok(()),
-            _ => Err(Error::Cancelled),
-        }
+        self.with(|job, is_cancelled| {
+            job.done = done;
+            is_cancelled
+        })
+    }
+
+    /// Whether it is to go on.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`]: it is not.
+    pub(crate) fn go_on(&self) -> Result<(), Error> {
+        self.with(|_, is_cancelled| is_cancelled)
+    }
+
+    /// Shows what is told of this job, and whether it is cancelled, to who says whether it is to end.
+    fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
+        let mut now = self.jobs.now.lock();
+        let is_cancelled = now.is_cancelled;
+        let is_it = now.number == self.number;
+        let job = now.job.as_mut().filter(|_| is_it).ok_or(Error::Cancelled)?;
+        if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// Whether another may have begun.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.with(|_, _| false).is_err()
+    }
+
+    /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing may any more.
+    pub(crate) fn leaving(&self) -> Option<MutexGuard<'j, ()>> {
+        let leaving = self.jobs.leaving.lock();
+        (!self.is_given_up()).then_some(leaving)
     }
 }
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        self.0.state.store(0, Release);
+        let mut now = self.jobs.now.lock();
+        if now.number == self.number {
+            now.job = None;
+        }
     }
 }
 
@@ -114,7 +171,7 @@ mod tests {
     #[test]
     fn a_job_is_cancelled_and_not_the_next() {
         let jobs = Jobs::default();
-        jobs.cancel();
+        assert!(!jobs.cancel());
         let job = jobs.begin(JobKind::Save, 7).unwrap();
         assert_eq!(job.reached(1), Ok(()), "there was none to cancel");
         jobs.cancel();
@@ -124,5 +181,24 @@ mod tests {
         drop(job);
         assert_eq!(jobs.stat(), None);
         assert_eq!(jobs.begin(JobKind::Restore, 0).unwrap().reached(1), Ok(()));
+    }
+
+    #[test]
+    fn a_job_that_is_given_up_ends_no_other() {
+        let jobs = Jobs::default();
+        let stuck = jobs.begin(JobKind::WriteBack, 0).unwrap();
+        assert!(stuck.leaving().is_some());
+        jobs.cancel();
+        assert!(stuck.leaving().is_some(), "what is durable may leave memory");
+        assert!(!jobs.give_up());
+        assert!(stuck.leaving().is_none());
+        assert_eq!(stuck.go_on(), Err(Error::Cancelled));
+        let other = jobs.begin(JobKind::Save, 0).unwrap();
+        assert_eq!((stuck.reached(9), other.reached(1)), (Err(Error::Cancelled), Ok(())));
+        drop(stuck);
+        assert_eq!(jobs.stat(), Some(JobStat { kind: JobKind::Save, done: 1, of: 0 }));
+        assert!(jobs.give_up(), "that was not cancelled");
+        drop(other);
+        assert_eq!(jobs.stat(), None);
     }
 }

@@ -4,6 +4,7 @@
 
 mod backing;
 mod commit;
+mod damaged;
 mod jobs;
 mod limit;
 mod place;
@@ -13,6 +14,7 @@ mod store;
 mod writeback;
 
 pub use backing::{Backing, BackingFile};
+pub use damaged::DamagedLeft;
 pub use jobs::{JobKind, JobStat};
 pub use limit::WritebackLimit;
 pub use recompress::{Recompress, Recompressed};
@@ -22,7 +24,7 @@ pub use writeback::WrittenBack;
 
 pub(crate) use jobs::{Job, Jobs};
 pub(crate) use place::Place;
-pub(crate) use store::{Away, Fetched, Store};
+pub(crate) use store::{Away, Fetched, SUM, Store};
 
 use crate::slot::{IDLE, PRIORITY};
 use zsmalloc::Content;

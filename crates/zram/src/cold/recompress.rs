@@ -1,7 +1,7 @@
 //! Cold data compressed once more, by an algorithm that makes them smaller.
 
 use super::selection::Chosen;
-use super::{JobKind, Seen, Selection, is_untouched};
+use super::{DamagedLeft, JobKind, Seen, Selection, is_untouched};
 use crate::algorithms::SECONDARY_MAX;
 use crate::blocks::{Change, Members};
 use crate::layout::Whose;
@@ -47,6 +47,8 @@ pub struct Recompressed {
     pub saved_bytes: u64,
     /// Those that were touched meanwhile, and so left.
     pub touched: u64,
+    /// Those that are damaged, and so left.
+    pub damaged: DamagedLeft,
 }
 
 /// What came of one.
@@ -89,7 +91,13 @@ impl<E: BesideSlot> Table<E> {
                 break;
             }
             job.reached(done.tried)?;
-            let tried = work.item(word)?;
+            let tried = match work.item(word) {
+                Ok(tried) => tried,
+                Err(error) => {
+                    done.damaged.note(error, layout.slot_of(word))?;
+                    continue;
+                }
+            };
             pages += match layout.whose(word) {
                 _ if matches!(tried, Tried::Left) => continue,
                 Whose::Slot(_) => 1,

@@ -6,6 +6,7 @@ use super::backing::Backing;
 use super::place::{BYTES_MAX, Place, UNIT};
 use crate::{BLOCK, Error};
 use page::fork::Mutex;
+use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -43,6 +44,8 @@ impl fmt::Display for BdStat {
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<Used>,
+    /// Syncs that failed so far. Held over a sync: it comes alone, and takes none of the locks above.
+    failed_syncs: Mutex<u64>,
     pub(crate) counts: Counts,
     /// Whether this is a child: its parent goes on with the store.
     left_behind: AtomicBool,
@@ -154,9 +157,28 @@ impl Store {
         Store {
             backing,
             used: Mutex::new(used),
+            failed_syncs: Mutex::new(0),
             counts: Counts::default(),
             left_behind: AtomicBool::new(false),
         }
+    }
+
+    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows.
+    pub(crate) fn failed_syncs(&self) -> u64 {
+        *self.failed_syncs.lock()
+    }
+
+    /// Has all be durable that was written since so many syncs had failed.
+    ///
+    /// # Errors
+    /// Any of it may not be. The system tells an error of the page cache to one sync, whosever write it was of; so a sync
+    /// that fails fails for all who have written by then.
+    pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
+        let mut failed_by_now = self.failed_syncs.lock();
+        let synced = self.backing.sync();
+        *failed_by_now += u64::from(synced.is_err());
+        synced?;
+        if *failed_by_now == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
     /// Bytes of memory.
@@ -268,13 +290,18 @@ impl Drop for Away {
 impl Away {
     /// Reads the object, with nothing locked. `slot` is for errors.
     pub(crate) fn fetch(self, slot: u32) -> Result<Fetched, Error> {
+        self.fetch_to(Vec::new(), slot)
+    }
+
+    /// The same, into memory that may be there already.
+    pub(crate) fn fetch_to(self, mut bytes: Vec<u8>, slot: u32) -> Result<Fetched, Error> {
         self.store.is_here()?;
         let (counts, Place { len, priority, .. }) = (&self.store.counts, self.place);
         let unread = |error: io::Error| {
             counts.failed_reads.fetch_add(1, Relaxed);
             Error::backing("read", slot, &error)
         };
-        let mut bytes = Vec::new();
+        bytes.clear();
         bytes.try_reserve_exact(len + SUM).map_err(|_| Error::NoBuffer { bytes: len + SUM })?;
         bytes.resize(len + SUM, 0);
         self.store.backing.read_at(&mut bytes, self.place.offset()).map_err(unread)?;
@@ -286,6 +313,13 @@ impl Away {
             return Err(Error::Checksum { slot: slot.into() });
         }
         Ok(Fetched { away: self, bytes })
+    }
+}
+
+impl Fetched {
+    /// Its memory, for another.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

@@ -11,7 +11,7 @@ use super::limit::WritebackLimit;
 use super::place::{Place, UNIT};
 use super::selection::Chosen;
 use super::store::{Store, room_for, sum};
-use super::{Job, JobKind, Selection};
+use super::{DamagedLeft, Job, JobKind, Selection};
 use crate::blocks::Stored;
 use crate::layout::Whose;
 use crate::slot::PRIORITY;
@@ -40,6 +40,8 @@ pub struct WrittenBack {
     pub blocks: u64,
     /// Objects that were touched meanwhile, and so stay in memory.
     pub touched: u64,
+    /// Objects that are damaged, and so stay in memory.
+    pub damaged: DamagedLeft,
 }
 
 impl Add for WrittenBack {
@@ -51,6 +53,7 @@ impl Add for WrittenBack {
             bytes: self.bytes + other.bytes,
             blocks: self.blocks + other.blocks,
             touched: self.touched + other.touched,
+            damaged: self.damaged.and(other.damaged),
         }
     }
 }
@@ -60,6 +63,7 @@ struct Work<'s, 't: 's, E: BesideSlot> {
     job: &'s Job<'t>,
     /// Objects that were looked at.
     looked_at: u64,
+    damaged: DamagedLeft,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
     selection: &'t Selection,
@@ -83,12 +87,13 @@ impl<E: BesideSlot> Table<E> {
         let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
         store.is_here()?;
         let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
-        let committer = &Committer::new(self, store, limit, selection.which);
-        let ended = thread::scope(|scope| {
+        let committer = &Committer::new(self, &job, store, limit, selection.which);
+        let (ended, damaged) = thread::scope(|scope| {
             let work = Work {
                 table: self,
                 job: &job,
                 looked_at: 0,
+                damaged: DamagedLeft::default(),
                 store,
                 limit,
                 selection,
@@ -102,14 +107,14 @@ impl<E: BesideSlot> Table<E> {
         });
         match committer.fault().or(ended.err()) {
             Some(error) => Err(error),
-            None => Ok(committer.done()),
+            None => Ok(WrittenBack { damaged, ..committer.done() }),
         }
     }
 }
 
 impl<E: BesideSlot> Work<'_, '_, E> {
-    /// Writes all; what ended it early.
-    fn all(mut self) -> Result<(), Error> {
+    /// Writes all; what ended it early, and what is damaged.
+    fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
         let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
         let mut chosen = Chosen::new(table, takes).peekable();
@@ -122,11 +127,12 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         .try_for_each(|word| {
             self.looked_at += 1;
             self.job.reached(self.looked_at)?;
-            self.add(word)
+            let slot = layout.slot_of(word);
+            self.add(word).or_else(|error| self.damaged.note(error, slot))
         });
         self.close();
         self.hand_over();
-        ended
+        (ended, self.damaged)
     }
 
     /// Copies the object of a word to the others that are to be written. An error ends the job.

@@ -1,12 +1,13 @@
 //! A file that is written whole or not at all (X8): beside its place first, then renamed there.
 
+use super::format::{ALIGN, CHUNK_HEAD, ChunkHead};
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file on its way to its place.
@@ -53,23 +54,38 @@ impl Aside {
         Ok(Aside { file, path, place, permissions, written: 0, started: 0 })
     }
 
-    /// Makes it durable, and puts it in its place; or leaves nothing.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        let placed = self.put_in_place();
-        if placed.is_err() {
-            self.abandon();
-        }
-        placed
-    }
-
-    fn put_in_place(&self) -> io::Result<()> {
+    /// Makes it durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
         if let Some(permissions) = self.permissions.clone() {
             self.file.set_permissions(permissions)?;
         }
-        self.file.sync_all()?;
+        self.file.sync_all()
+    }
+
+    /// Puts it in its place. A whole file that is there is kept beside it if this one is not whole; where that is.
+    pub(crate) fn put_in_place(&self, is_whole: bool) -> io::Result<Option<PathBuf>> {
+        let before = if is_whole { None } else { self.keep_before()? };
         fs::rename(&self.path, &self.place)?;
         let directory = self.place.parent().filter(|path| !path.as_os_str().is_empty());
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
+        Ok(before)
+    }
+
+    /// Gives the file that is there another name, too.
+    fn keep_before(&self) -> io::Result<Option<PathBuf>> {
+        if self.permissions.is_none() || !is_whole(&self.place)? {
+            return Ok(None);
+        }
+        let mut name = self.place.file_name().ok_or(Errno::INVAL)?.to_owned();
+        name.push(".before");
+        let before = self.place.with_file_name(name);
+        match fs::remove_file(&before) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Some file systems have no links; then there is a moment without a file of that name.
+        fs::hard_link(&self.place, &before).or_else(|_| fs::rename(&self.place, &before))?;
+        Ok(Some(before))
     }
 
     /// Leaves nothing.
@@ -93,6 +109,15 @@ impl Write for Aside {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether a file says at its end that it lacks nothing.
+fn is_whole(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let mut last = [0; CHUNK_HEAD];
+    let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
+    file.read_exact_at(&mut last, at)?;
+    Ok(ChunkHead::decode_any(&last).is_ok_and(|head| head.entries == 0 && head.first == head.end))
 }
 
 /// Opens a file and locks it, as what has that name: another may have renamed it before it was locked. One that someone

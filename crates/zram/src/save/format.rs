@@ -6,7 +6,8 @@
 //!   chunk    | magic 8 | id 8 | number 4 | entries 4 | bytes 4 | crc32 of those 4 | first slot 4 | end 4 |
 //!            | crc32 of these 4 | 0 4 | entries | the bytes they are of | zeros to 4 KiB |
 //!   entry    | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
-//!   trailer  a chunk without entries, whose first slot and end are the end of the device
+//!   trailer  a chunk without entries, whose first slot and end are the end of the device; if slots are lost, with one entry
+//!            of that kind, whose value is how many
 //! ```
 //! A chunk has all that there is in its slots, from the first one to before the end, which are borders of blocks.
 
@@ -61,6 +62,8 @@ pub(crate) enum Kind {
     Slot = 2,
     /// A block's object, of whose slots some are live.
     Block = 3,
+    /// A slot that held something which could not be read.
+    Lost = 4,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +73,7 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     pub(crate) priority: u8,
     pub(crate) live: u16,
-    /// The pattern, or bytes of the object.
+    /// The pattern, or bytes of the object; of a lost slot 0.
     pub(crate) value: u64,
 }
 
@@ -157,6 +160,12 @@ impl ChunkHead {
 
     /// What the head says, or why it is none of the file `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD], id: u64) -> Result<Self, &'static str> {
+        let head = Self::decode_any(bytes)?;
+        if head.id == id { Ok(head) } else { Err("the chunk is of another file") }
+    }
+
+    /// The same of any file.
+    pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD]) -> Result<Self, &'static str> {
         let mut numbers = Numbers(bytes);
         if numbers.take() != CHUNK_MAGIC {
             return Err("no chunk begins here");
@@ -174,8 +183,6 @@ impl ChunkHead {
         let entries = u64::from(head.entries) * ENTRY as u64;
         if sum != crc32fast::hash(&bytes[..CHUNK_HEAD - 8]) || zero != 0 {
             Err("the checksum of a chunk's head differs")
-        } else if head.id != id {
-            Err("the chunk is of another file")
         } else if entries > head.bytes.into() || head.bytes as usize > CHUNK_MAX {
             Err("a chunk can't have so many bytes")
         } else {
@@ -185,6 +192,20 @@ impl ChunkHead {
 }
 
 impl Entry {
+    /// Of a slot that can't be read; `value` is more than 0 in a trailer only.
+    pub(crate) fn lost(slot: u32, value: u64) -> Self {
+        Entry { slot, kind: Kind::Lost, priority: 0, live: 0, value }
+    }
+
+    /// Slots that it has.
+    pub(crate) fn slots(&self) -> u32 {
+        match self.kind {
+            Kind::Block => self.live.count_ones(),
+            Kind::Pattern | Kind::Slot => 1,
+            Kind::Lost => 0,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut entry = [0; ENTRY];
         entry[..4].copy_from_slice(&self.slot.to_le_bytes());
@@ -202,6 +223,7 @@ impl Entry {
             1 => Kind::Pattern,
             2 => Kind::Slot,
             3 => Kind::Block,
+            4 => Kind::Lost,
             _ => return None,
         };
         let live = u16::from_le_bytes(numbers.take());
@@ -210,6 +232,9 @@ impl Entry {
 
     /// Bytes that the object has.
     pub(crate) fn bytes(&self) -> u64 {
-        if self.kind == Kind::Pattern { 0 } else { self.value }
+        match self.kind {
+            Kind::Pattern | Kind::Lost => 0,
+            Kind::Slot | Kind::Block => self.value,
+        }
     }
 }

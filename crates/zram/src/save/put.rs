@@ -61,7 +61,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         let share = self.is_all_alike.then(|| Request::begin(self.table));
         let mut slots = 0;
         for (entry, object) in chunk.entries() {
-            slots += u64::from(entry.live.count_ones().max(1));
+            slots += u64::from(entry.slots());
             self.entry(entry, object, share.as_ref())?;
         }
         drop(share);
@@ -109,6 +109,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
                 self.write(slot, &block)
             }
             Kind::Block => self.write_block(slot, live, object, priority),
+            Kind::Lost => Ok(()),
         }
     }
 

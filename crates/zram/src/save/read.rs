@@ -141,13 +141,21 @@ impl<'r> Reader<'r> {
             return Err(damaged(offset, reason));
         }
         if self.is_trailer(&head) {
+            if head.entries > 0 {
+                return Err(damaged(offset, "the end names lost slots, and there are none"));
+            }
             let behind = self.from.read(&mut [0]).map_err(Wrong::Io)?;
             let is_end = if behind == 0 { Ok(None) } else { Err("bytes follow the end") };
             return is_end.map_err(|reason| damaged(self.at, reason));
         }
         self.check(offset, &head, bytes)?;
+        let chunk = Chunk::new(offset, &head, bytes);
+        if let Some(slot) = chunk.lost().next() {
+            let reason = format!("slot {slot} could not be read when this was saved");
+            return Err(damaged(offset, reason));
+        }
         (self.number, self.slot) = (head.number.saturating_add(1), head.end);
-        Ok(Some(Chunk::new(offset, &head, bytes)))
+        Ok(Some(chunk))
     }
 
     /// The next chunk that is right, whatever comes before it; `None` where there is no more.
@@ -203,7 +211,8 @@ impl<'r> Reader<'r> {
     /// Whether it is what ends a file.
     fn is_trailer(&self, head: &ChunkHead) -> bool {
         let (slots, _) = self.slots();
-        (head.first, head.end, head.entries, head.bytes) == (slots, slots, 0, 0)
+        let is_size = matches!((head.entries, head.bytes as usize), (0, 0) | (1, ENTRY));
+        (head.first, head.end) == (slots, slots) && is_size
     }
 
     /// Whether a chunk is what it can be, entry by entry.
@@ -240,7 +249,7 @@ impl<'r> Reader<'r> {
         entry: Entry,
         object: &[u8],
     ) -> Result<(), &'static str> {
-        let Entry { slot, kind, priority, live, .. } = entry;
+        let Entry { slot, kind, priority, live, value } = entry;
         let (first, slots) = (slot & !(self.layout.slots() - 1), self.layout.slots());
         if !checked.admits(slot, head.end, first) {
             return Err("its slot does not come after the one before");
@@ -249,6 +258,7 @@ impl<'r> Reader<'r> {
         let is_known = algorithm.is_some_and(Option::is_some) && priority & !PRIORITY == 0;
         match kind {
             Kind::Pattern if (priority, live) == (0, 0) => {}
+            Kind::Lost if (priority, live, value) == (0, 0, 0) => {}
             Kind::Slot if live == 0 && is_known && is_object(object.len()) => {}
             Kind::Block if checked.has_block(first) => return Err("its block is there already"),
             Kind::Block if self.layout.has_blocks() && slot == first && is_known => {
@@ -309,6 +319,12 @@ impl<'c> Chunk<'c> {
             *rest = behind;
             Some((entry, object))
         })
+    }
+
+    /// The slots that could not be read when it was saved.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = u32> {
+        let entries = self.entries.iter().filter_map(Entry::decode);
+        entries.filter(|entry| entry.kind == Kind::Lost).map(|entry| entry.slot)
     }
 }
 

@@ -67,14 +67,17 @@ pub(crate) fn restore<E: BesideSlot>(
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
         for _ in 1..processors.min(THREADS_MAX) {
             // Where there can be no more threads, or no memory for what they need, there are fewer.
-            let other = || placer().into_iter().for_each(|placer| take_turns(&restore, placer));
+            let other =
+                || placer().into_iter().for_each(|placer| take_turns(&restore, &job, placer));
             let _ = thread::Builder::new().spawn_scoped(scope, other);
         }
-        take_turns(&restore, first);
+        take_turns(&restore, &job, first);
     });
     restore.into_inner().end().map_err(|failure| {
-        // It was empty before.
-        let _ = table.discard(0, disksize);
+        // It was empty before; but for one that was given up it is another's by now.
+        if !job.is_given_up() {
+            let _ = table.discard(0, disksize);
+        }
         match failure {
             Failure::File(wrong) => wrong.at(path),
             Failure::Device(error) => error,
@@ -102,14 +105,18 @@ struct Restore<'r> {
 }
 
 /// Puts chunks there until there are no more.
-fn take_turns<E: BesideSlot>(restore: &Mutex<Restore<'_>>, mut placer: Placer<'_, E>) {
+fn take_turns<E: BesideSlot>(
+    restore: &Mutex<Restore<'_>>,
+    job: &Job<'_>,
+    mut placer: Placer<'_, E>,
+) {
     let mut bytes = Vec::new();
     loop {
         let mut turn = restore.lock();
         let Some(chunk) = turn.next(&mut bytes) else { return };
         drop(turn);
         let done = placer.chunk(&chunk);
-        if done.is_err() {
+        if done.is_err() && !job.is_given_up() {
             placer.take_away(&chunk);
         }
         restore.lock().note(&chunk, done);
@@ -157,7 +164,10 @@ impl<'r> Restore<'r> {
     /// What became of a chunk.
     fn note(&mut self, chunk: &Chunk<'_>, done: Result<u64, Error>) {
         match done {
-            Ok(slots) => self.slots += slots,
+            Ok(slots) => {
+                self.slots += slots;
+                chunk.lost().for_each(|slot| self.lose(slot..slot + 1));
+            }
             Err(error @ Error::Corrupt { .. }) => match self.damage {
                 Damage::Salvage => self.lose(chunk.slots.clone()),
                 Damage::Refuse => {
@@ -171,8 +181,10 @@ impl<'r> Restore<'r> {
     }
 
     fn lose(&mut self, slots: Range<u32>) {
-        if !slots.is_empty() {
-            self.lost.push(slots);
+        match self.lost.last_mut() {
+            _ if slots.is_empty() => {}
+            Some(last) if last.end == slots.start => last.end = slots.end,
+            _ => self.lost.push(slots),
         }
     }
 

@@ -1,12 +1,16 @@
 //! Writes what a device holds as a saved file.
 
 use super::aside::Aside;
+use super::fetch::{Fetcher, Fetches};
 use super::format::{
-    ALGORITHMS, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME, padding,
+    ALGORITHMS, ALIGN, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME,
+    padding,
 };
+use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
-use crate::blocks::Members;
-use crate::cold::{Fetched, Job, JobKind};
+use crate::blocks::{Members, Stored};
+use crate::cold::{Away, Job, JobKind};
+use crate::layout::Layout;
 use crate::slot::{self, PRIORITY};
 use crate::stat::Held;
 use crate::stop::Stop;
@@ -20,38 +24,38 @@ use zsmalloc::{BesideSlot, Content, ORDER_MAX};
 /// Room that there must be for a block and all its slots.
 const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
 
-/// What was saved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
-    /// Slots that hold something.
-    pub slots: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
-}
-
 /// Saves to a file, which takes its place when it is whole.
-pub(crate) fn save_file<E: BesideSlot>(table: &Table<E>, path: &Path) -> Result<Saved, Error> {
+pub(crate) fn save_file<E: BesideSlot>(
+    table: &Table<E>,
+    path: &Path,
+    options: &SaveOptions,
+) -> Result<Saved, Error> {
+    // It lasts until the file is in its place: what begins then finds it there.
     let job = begin(table)?;
     let failed = |error: io::Error| Error::path("save to", path, &error);
     let mut aside = Aside::new(path).map_err(failed)?;
-    let saved = Saver::new(table, &job, &mut aside).save();
-    drop(job);
-    match saved {
-        Ok(saved) => aside.finish().map(|()| saved).map_err(failed),
-        Err(failure) => {
-            aside.abandon();
-            Err(failure.at(path))
-        }
-    }
+    let saved = Saver::new(table, &job, &mut aside, options).and_then(Saver::save);
+    let placed = saved.and_then(|mut saved| {
+        aside.sync()?;
+        job.go_on()?;
+        saved.before = aside.put_in_place(saved.is_whole())?;
+        Ok(saved)
+    });
+    placed.map_err(|failure| {
+        aside.abandon();
+        failure.at(path)
+    })
 }
 
 /// Saves to wherever.
 pub(crate) fn save_to<E: BesideSlot>(
     table: &Table<E>,
     out: &mut dyn Write,
+    options: &SaveOptions,
 ) -> Result<Saved, Error> {
     let job = begin(table)?;
-    Saver::new(table, &job, out).save().map_err(|failure| failure.at(Path::new("-")))
+    let saved = Saver::new(table, &job, out, options).and_then(Saver::save);
+    saved.map_err(|failure| failure.at(Path::new("-")))
 }
 
 fn begin<E: BesideSlot>(table: &Table<E>) -> Result<Job<'_>, Error> {
@@ -99,11 +103,27 @@ impl From<Stop> for Again {
     }
 }
 
+/// Memory for so many bytes.
+pub(super) fn buffer(bytes: usize) -> Result<Vec<u8>, Error> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(bytes).map_err(|_| Error::NoBuffer { bytes })?;
+    Ok(buffer)
+}
+
+/// Whether a block's object has the slots that are live. One that memory damaged would have all the file be refused.
+fn is_object(bytes: &[u8], mark: u8, layout: Layout, live: Members) -> bool {
+    let stored = Stored::new(bytes, mark, layout.slots());
+    let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
+    members.is_some_and(|members| live.without(members) == Members::default())
+}
+
 /// A save under way.
 struct Saver<'t, E: BesideSlot> {
     table: &'t Table<E>,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
+    options: &'t SaveOptions,
+    fetcher: Fetcher,
     id: u64,
     saved: Saved,
     number: u32,
@@ -114,34 +134,48 @@ struct Saver<'t, E: BesideSlot> {
 }
 
 impl<'t, E: BesideSlot> Saver<'t, E> {
-    fn new(table: &'t Table<E>, job: &'t Job<'t>, out: &'t mut dyn Write) -> Self {
-        Saver {
+    /// All memory that it takes is made here.
+    fn new(
+        table: &'t Table<E>,
+        job: &'t Job<'t>,
+        out: &'t mut dyn Write,
+        options: &'t SaveOptions,
+    ) -> Result<Self, Failure> {
+        let patience = options.patience.filter(|_| table.shared.store.is_some());
+        Ok(Saver {
             table,
             job,
             out,
+            options,
+            fetcher: Fetcher::new(patience),
             id: RandomState::new().build_hasher().finish(),
-            saved: Saved::default(),
+            saved: Saved::new()?,
             number: 0,
             first: 0,
-            entries: Vec::with_capacity(CHUNK_HEAD + CHUNK_MAX / 8),
-            objects: Vec::with_capacity(CHUNK_MAX),
-        }
+            entries: buffer(CHUNK_HEAD + CHUNK_MAX)?,
+            objects: buffer(CHUNK_MAX + ALIGN)?,
+        })
     }
 
     fn save(mut self) -> Result<Saved, Failure> {
+        let mut fetches = Fetches::new(self.table.shared.layout)?;
         self.header()?;
         let (table, layout) = (self.table, self.table.shared.layout);
         let mut blocks = table.blocks_from(0).peekable();
         while let Some(block) = blocks.next() {
             // The next one comes from memory while this one is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_word(next)));
-            self.block(block)?;
+            self.block(block, &mut fetches)?;
         }
         let end = (self.table.shared.disksize / BLOCK as u64) as u32;
         if !self.entries.is_empty() || self.first < end {
             self.chunk(end)?;
         }
-        self.chunk(end)?;
+        if !self.saved.is_whole() {
+            Entry::lost(0, self.saved.lost_slots).encode(&mut self.entries);
+        }
+        self.write_chunk(end)?;
+        self.job.reached(end.into())?;
         self.out.flush()?;
         Ok(self.saved)
     }
@@ -175,42 +209,83 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 
     /// Adds a block, and its slots.
-    fn block(&mut self, block: u32) -> Result<(), Failure> {
+    fn block(&mut self, block: u32, fetches: &mut Fetches) -> Result<(), Failure> {
         let layout = self.table.shared.layout;
         if self.entries.len() + self.objects.len() + BLOCK_MOST > CHUNK_MAX {
             self.chunk(layout.first_slot(block))?;
         }
         let (entries, objects) = (self.entries.len(), self.objects.len());
-        let mut fetched = Vec::new();
-        while let Err(again) = self.try_block(block, &fetched) {
+        while let Err(again) = self.try_block(block, fetches) {
             self.entries.truncate(entries);
             self.objects.truncate(objects);
             match again {
                 Again::Made => {}
-                Again::Stopped(Stop::Away(away)) => {
-                    fetched.push(away.fetch(layout.first_slot(block))?);
-                }
+                Again::Stopped(Stop::Away(away)) => self.fetch(away, fetches)?,
                 Again::Stopped(Stop::Failed(error)) => return Err(error.into()),
             }
+        }
+        fetches.clear();
+        Ok(())
+    }
+
+    /// Fetches an object, or takes note that it can't be read.
+    fn fetch(&self, away: Away, fetches: &mut Fetches) -> Result<(), Error> {
+        let slot = self.table.shared.layout.slot_of(away.word);
+        let (of, buffer) = ((away.word, away.place), fetches.spare_for(away.place.len));
+        match self.fetcher.fetch(away, slot, buffer, self.job) {
+            Ok(fetched) => fetches.fetched.push(fetched),
+            Err(error) if self.options.skips(&error) => fetches.note_unread(of),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn try_block(&mut self, block: u32, fetched: &[Fetched]) -> Result<(), Again> {
+    /// What a word holds that is locked; `None` if that can't be read, and is left out.
+    fn here<'c>(
+        &self,
+        word: u32,
+        content: Content<'c>,
+        beside: Option<&E>,
+        fetches: &'c Fetches,
+    ) -> Result<Option<Content<'c>>, Again> {
+        match self.table.here(word, content, beside, &fetches.fetched) {
+            Ok(content) => Ok(Some(content)),
+            Err(Stop::Away(away)) if fetches.is_unread(&away) => Ok(None),
+            Err(Stop::Failed(error)) if self.options.skips(&error) => Ok(None),
+            Err(stop) => Err(stop.into()),
+        }
+    }
+
+    fn try_block(&mut self, block: u32, fetches: &Fetches) -> Result<(), Again> {
         let (table, layout) = (self.table, self.table.shared.layout);
-        let (first, mut live) = (layout.first_slot(block), Members::default());
+        let first = layout.first_slot(block);
+        let (mut live, mut lost) = (Members::default(), Members::default());
         let block_pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
-        if let Some(pin) = &block_pin
-            && let word = layout.block_word(block)
-            && let Content::Object { bytes, mark } =
-                table.here(word, pin.content(), pin.beside(), fetched)?
-        {
-            live = table.live(block);
-            self.add(first, Kind::Block, mark, live.bits(), bytes);
+        if let Some(pin) = &block_pin {
+            let word = layout.block_word(block);
+            match self.here(word, pin.content(), pin.beside(), fetches)? {
+                Some(Content::Object { bytes, mark }) => {
+                    live = table.live(block);
+                    if is_object(bytes, mark, layout, live) {
+                        self.add(first, Kind::Block, mark, live.bits(), bytes);
+                    } else if self.options.skips(&table.damaged(block)) {
+                        lost = live;
+                    } else {
+                        return Err(Stop::from(table.damaged(block)).into());
+                    }
+                }
+                Some(Content::Inline(_)) => {}
+                None => (live, lost) = (table.live(block), table.live(block)),
+            }
         }
         let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.beside().is_none());
-        let slots = layout.slots_of(block).filter(|slot| !live.has(slot - first));
-        for slot in slots {
+        for slot in layout.slots_of(block) {
+            if lost.has(slot - first) {
+                Entry::lost(slot, 0).encode(&mut self.entries);
+            }
+            if live.has(slot - first) {
+                continue;
+            }
             // Most of a block's slots hold nothing of their own: no pin for those.
             let pin = (!table.is_empty_word(slot)).then(|| table.pool.pin(slot));
             let Some(pin) = pin.filter(|pin| pin.content() != Content::Inline(0)) else {
@@ -219,11 +294,12 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 }
                 continue;
             };
-            match table.here(slot, pin.content(), pin.beside(), fetched)? {
-                Content::Object { bytes, mark } if slot::held(bytes.len()) != Held::Same => {
+            match self.here(slot, pin.content(), pin.beside(), fetches)? {
+                None => Entry::lost(slot, 0).encode(&mut self.entries),
+                Some(Content::Object { bytes, mark }) if slot::held(bytes.len()) != Held::Same => {
                     self.add(slot, Kind::Slot, mark, 0, bytes);
                 }
-                content => {
+                Some(content) => {
                     if let Some(pattern) = slot::pattern(content) {
                         let entry = Entry {
                             slot,
@@ -249,11 +325,17 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     /// Writes what was added as a chunk, which has all up to slot `end`.
     fn chunk(&mut self, end: u32) -> Result<(), Failure> {
         self.job.reached(self.first.into())?;
-        let bytes = self.entries.len() + self.objects.len();
         for entry in self.entries.as_chunks::<ENTRY>().0.iter().filter_map(Entry::decode) {
-            let is_block = entry.kind == Kind::Block;
-            self.saved.slots += if is_block { entry.live.count_ones().into() } else { 1 };
+            self.saved.slots += u64::from(entry.slots());
+            if entry.kind == Kind::Lost {
+                self.saved.lose(entry.slot);
+            }
         }
+        self.write_chunk(end)
+    }
+
+    fn write_chunk(&mut self, end: u32) -> Result<(), Failure> {
+        let bytes = self.entries.len() + self.objects.len();
         let mut sum = crc32fast::Hasher::new();
         sum.update(&self.entries);
         sum.update(&self.objects);

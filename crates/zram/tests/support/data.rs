@@ -1,6 +1,7 @@
 //! Contents of every kind that a device meets.
 
 use fastrand::Rng;
+use zram::BLOCK;
 
 /// Bytes of one of the kinds; the seed makes them differ from all others.
 pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
@@ -28,4 +29,23 @@ pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// A range of `len` bytes that begins or ends at, or just beside, the edge of a block or a slot, or anywhere: its start and
+/// its bytes, 3 blocks and a slot at most.
+pub fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
+    let mut point = || {
+        let unit = [1, BLOCK, block][rng.usize(..3)];
+        let beside = [0, 0, 0, 1, 7, BLOCK - 1][rng.usize(..6)];
+        (rng.usize(..=len) / unit * unit + beside).min(len)
+    };
+    let (a, b) = (point(), point());
+    let (from, to) = (a.min(b), a.max(b));
+    (from, (to - from).min(3 * block + BLOCK))
+}
+
+/// A limit in bytes at a page's edge or beside it, `pages` pages at most and a byte.
+pub fn limit(rng: &mut Rng, pages: u64) -> u64 {
+    let page = page::page_size() as u64;
+    (rng.u64(1..=pages) * page + [0, 0, 1, page - 1][rng.usize(..4)]).min(pages * page + 1)
 }

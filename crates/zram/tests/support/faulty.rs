@@ -1,6 +1,7 @@
 //! A backing store in memory that fails, and gets stuck, when it is told to.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use zram::Backing;
@@ -14,6 +15,10 @@ pub struct Faulty {
     operations: AtomicU64,
     is_stuck: Mutex<bool>,
     freed: Condvar,
+    /// The operation that fails, counted from 1; 0: none.
+    nth: AtomicU64,
+    /// What can't be read: bytes of the store.
+    pub bad: Mutex<Vec<Range<u64>>>,
     /// Reads give other bytes than were written.
     pub damages: AtomicBool,
 }
@@ -27,6 +32,8 @@ impl Faulty {
             operations: AtomicU64::new(0),
             is_stuck: Mutex::new(false),
             freed: Condvar::new(),
+            nth: AtomicU64::new(0),
+            bad: Mutex::default(),
             damages: AtomicBool::new(false),
         }
     }
@@ -34,6 +41,11 @@ impl Faulty {
     pub fn fail_every(&self, every: u64) {
         self.operations.store(0, Relaxed);
         self.every.store(every, Relaxed);
+    }
+
+    pub fn fail_nth(&self, nth: u64) {
+        self.operations.store(0, Relaxed);
+        self.nth.store(nth, Relaxed);
     }
 
     pub fn stick(&self, is_stuck: bool) {
@@ -45,7 +57,8 @@ impl Faulty {
         let stuck = self.is_stuck.lock().unwrap();
         drop(self.freed.wait_while(stuck, |is_stuck| *is_stuck).unwrap());
         let (nth, every) = (self.operations.fetch_add(1, Relaxed) + 1, self.every.load(Relaxed));
-        if every > 0 && nth.is_multiple_of(every) {
+        let is_it = every > 0 && nth.is_multiple_of(every) || nth == self.nth.load(Relaxed);
+        if is_it {
             return Err(io::Error::from_raw_os_error(self.errno.load(Relaxed) as i32));
         }
         Ok(())
@@ -63,6 +76,10 @@ impl Backing for Faulty {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.operation()?;
+        let end = offset + buf.len() as u64;
+        if self.bad.lock().unwrap().iter().any(|bad| bad.start < end && offset < bad.end) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         let (bytes, at) = (self.bytes.lock().unwrap(), offset as usize);
         buf.copy_from_slice(&bytes[at..at + buf.len()]);
         if self.damages.load(Relaxed) {

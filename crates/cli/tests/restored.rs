@@ -1,0 +1,161 @@
+//! `uzram restore`: sparse images, the limit of its memory, what a file lacks; and jobs that are cancelled.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Ended, Server, UZRAM, end, noise, serve_unsized, text};
+use zram::{Backing, Config, Device, Selection};
+
+fn restore(args: &[&str], file: &Path) -> Ended {
+    end(Command::new(UZRAM).arg("restore").args(args).arg(file))
+}
+
+/// Saves a device that is filled as it is told.
+fn saved(path: &Path, config: Config, fill: impl FnOnce(&Device)) {
+    let device = Device::new(config).unwrap();
+    fill(&device);
+    device.save(path).unwrap();
+}
+
+#[test]
+fn images_take_what_is_stored_and_not_what_the_disk_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, image] = ["saved", "image"].map(|name| dir.path().join(name));
+    let (bytes, at) = (256 << 30, [0, 5 << 30, (256 << 30) - 4096]);
+    saved(&file, Config::new(bytes).unwrap(), |device| {
+        at.iter().for_each(|&at| device.write(at, &text(at, 4096)).unwrap());
+    });
+    let began = Instant::now();
+    let ended = restore(&["--output", image.to_str().unwrap()], &file);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let metadata = fs::metadata(&image).unwrap();
+    assert_eq!(metadata.len(), bytes);
+    assert!(metadata.blocks() <= 3 * 128, "{} blocks of 512 bytes", metadata.blocks());
+    let image = File::open(&image).unwrap();
+    for at in at {
+        let mut back = [0; 4096];
+        image.read_exact_at(&mut back, at).unwrap();
+        assert!(back == *text(at, 4096), "at {at}");
+    }
+}
+
+#[test]
+fn memory_is_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("saved");
+    let bytes = noise(1, 8 << 20);
+    saved(&file, Config::new(1 << 30).unwrap(), |device| device.write(0, &bytes).unwrap());
+    let refused = restore(&["--mem-limit", "4M"], &file);
+    assert!(refused.code == Some(1) && refused.err.contains("limit"), "{refused:?}");
+    for limit in ["16M", "0"] {
+        assert_eq!(restore(&["--mem-limit", limit], &file).code, Some(0));
+    }
+    let served = restore(&["--mem-limit", "4M", "--served"], &file);
+    assert_eq!(served.code, Some(2), "{served:?}");
+}
+
+/// A backing store that reads nothing.
+#[derive(Debug)]
+struct Unreadable;
+
+impl Backing for Unreadable {
+    fn name(&self) -> String {
+        "unreadable".to_owned()
+    }
+
+    fn bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn read_at(&self, _buf: &mut [u8], _offset: u64) -> std::io::Result<()> {
+        Err(std::io::Error::from_raw_os_error(5))
+    }
+
+    fn write_at(&self, _bytes: &[u8], _offset: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_file_lacks_is_told_and_the_rest_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("saved");
+    let backing = Some(std::sync::Arc::new(Unreadable) as _);
+    saved(&file, Config { backing, ..Config::new(256 << 20).unwrap() }, |device| {
+        device.write(0, &text(1, 32 << 10)).unwrap();
+        let slots = vec![1..=1, 4..=5];
+        device.write_back(&Selection { slots, ..Selection::default() }).unwrap();
+    });
+    let strict = restore(&[], &file);
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    assert!(strict.err.contains("slot 1 could not be read when this was saved"), "{strict:?}");
+    let rest = restore(&["--salvage"], &file);
+    assert_eq!(rest.code, Some(1), "{rest:?}");
+    let lost = "lost: bytes 4096 to 8191 (4.0 KiB)\nlost: bytes 16384 to 24575 (8.0 KiB)\n";
+    assert!(rest.out.ends_with(lost), "{rest:?}");
+
+    let refused = end(serve_unsized(dir.path()).args(["--restore", "saved", "--nbd", "unix:n"]));
+    assert!(refused.code == Some(1) && refused.err.contains("slot 1 "), "{refused:?}");
+    let mut server = Server::restored(&file, &["--salvage"]);
+    let mut expected = text(1, 32 << 10);
+    expected[4096..8192].fill(0);
+    expected[16384..24576].fill(0);
+    assert!(server.client().read(0, 32 << 10) == expected);
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    let said = server.said();
+    assert!(said.contains("lost: bytes 4096 to 8191 (4.0 KiB); it reads as zeros"), "{said}");
+}
+
+#[test]
+fn a_job_is_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("saved");
+    let server = Server::new(&["--mem-limit", "0"]);
+    let none = server.ask("cancel", &[]);
+    assert!(none.code == Some(1) && none.err.contains("no job is under way"), "{none:?}");
+    server.client().write(0, &noise(1, 200 << 20));
+    // One that is over before it is cancelled shows nothing.
+    let cancelled = (0..20).any(|_| {
+        thread::scope(|scope| {
+            let saving = scope.spawn(|| server.ask("save", &[file.to_str().unwrap()]));
+            let was = loop {
+                match server.ask("cancel", &[]).code {
+                    Some(0) => break true,
+                    _ if saving.is_finished() => break false,
+                    _ => {}
+                }
+            };
+            let ended = saving.join().unwrap();
+            assert!(ended.code == Some(i32::from(ended.err.contains("cancelled"))), "{ended:?}");
+            was && ended.code == Some(1)
+        })
+    });
+    assert!(cancelled);
+}
+
+#[test]
+fn a_size_that_can_not_be_leaves_no_backing_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = fs::read_dir(dir.path()).unwrap().count();
+    for size in ["16777215T", "16T", "9223372036854775807", "18446744073709551615"] {
+        let mut command = serve_unsized(dir.path());
+        command.args(["--size", size, "--nbd", "unix:nbd", "--backing", "cold"]);
+        let ended = end(&mut command);
+        assert!(ended.code == Some(2) && ended.err.lines().count() == 1, "{size}: {ended:?}");
+        assert!(ended.err.contains("--size"), "{size}: {ended:?}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before, "{size}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads of the backing store for a save: by a thread that is left behind where a read does not come back, with buffers
+//! that were made before.
+
+use super::write::buffer;
+use crate::Error;
+use crate::cold::{Away, Fetched, Job, Place, SUM};
+use crate::layout::Layout;
+use rustix::io::Errno;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the save is cancelled.
+const TICK: Duration = Duration::from_millis(50);
+/// The reader's stack in bytes: it calls the store, and no more.
+const STACK: usize = 128 << 10;
+
+/// What of one block was fetched, and what can't be.
+pub(super) struct Fetches {
+    pub(super) fetched: Vec<Fetched>,
+    unread: Vec<(u32, Place)>,
+    /// Buffers for as many objects as a block can have, the largest last.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Fetches {
+    /// Room for what one block can have in the store: its own object, and those of slots beside it.
+    pub(super) fn new(layout: Layout) -> Result<Self, Error> {
+        let slots = layout.slots() as usize;
+        let mut spare = Vec::with_capacity(slots + 1);
+        for _ in 0..slots {
+            spare.push(buffer(crate::BLOCK + SUM)?);
+        }
+        if layout.has_blocks() {
+            spare.push(buffer(layout.block_bytes() + SUM)?);
+        }
+        let (fetched, unread) = (Vec::with_capacity(slots + 1), Vec::with_capacity(slots + 1));
+        Ok(Fetches { fetched, unread, spare })
+    }
+
+    /// Whether it is known that this can't be read.
+    pub(super) fn is_unread(&self, away: &Away) -> bool {
+        self.unread.contains(&(away.word, away.place))
+    }
+
+    pub(super) fn note_unread(&mut self, of: (u32, Place)) {
+        self.unread.push(of);
+    }
+
+    /// A buffer for an object of so many bytes.
+    pub(super) fn spare_for(&mut self, len: usize) -> Vec<u8> {
+        let fits = |spare: &Vec<u8>| spare.capacity() >= len + SUM;
+        // One that a read was left behind with is made anew.
+        self.spare.iter().position(fits).map_or_else(Vec::new, |nth| self.spare.remove(nth))
+    }
+
+    /// The next block is another.
+    pub(super) fn clear(&mut self) {
+        self.unread.clear();
+        self.spare.extend(self.fetched.drain(..).map(Fetched::into_bytes));
+        self.spare.sort_unstable_by_key(Vec::capacity);
+    }
+}
+
+/// Who reads.
+pub(super) struct Fetcher {
+    /// None, where it is waited for reads as long as they take, or there can be no thread.
+    reader: Option<(Arc<Reader>, Duration)>,
+}
+
+#[derive(Default)]
+struct Reader {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    turn: Turn,
+    is_over: bool,
+}
+
+#[derive(Default)]
+enum Turn {
+    #[default]
+    Idle,
+    Asked(Away, u32, Vec<u8>),
+    Reading,
+    Done(Result<Fetched, Error>),
+}
+
+impl Fetcher {
+    /// One that waits for each read so long.
+    pub(super) fn new(patience: Option<Duration>) -> Self {
+        let reader = patience.and_then(|patience| {
+            let reader = Arc::new(Reader::default());
+            let its = reader.clone();
+            let named = thread::Builder::new().name("uzram-save".to_owned()).stack_size(STACK);
+            named.spawn(move || its.read_all()).ok()?;
+            Some((reader, patience))
+        });
+        Fetcher { reader }
+    }
+
+    /// Reads an object into `buffer`. `slot` is for errors.
+    ///
+    /// # Errors
+    /// It can't be read, or not in time; [`Error::Cancelled`].
+    pub(super) fn fetch(
+        &self,
+        away: Away,
+        slot: u32,
+        buffer: Vec<u8>,
+        job: &Job<'_>,
+    ) -> Result<Fetched, Error> {
+        let Some((reader, patience)) = &self.reader else { return away.fetch_to(buffer, slot) };
+        let late = || Error::backing("read", slot, &io::Error::from(Errno::TIMEDOUT));
+        let mut state = reader.lock();
+        // What came too late is not wanted any more.
+        if !matches!(state.turn, Turn::Idle | Turn::Done(_)) {
+            return Err(late());
+        }
+        state.turn = Turn::Asked(away, slot, buffer);
+        reader.changed.notify_all();
+        let until = Instant::now() + *patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let waited = reader.changed.wait_timeout(state, left.min(TICK));
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            match std::mem::take(&mut state.turn) {
+                Turn::Done(done) => return done,
+                turn => state.turn = turn,
+            }
+            job.go_on()?;
+            if left.is_zero() {
+                return Err(late());
+            }
+        }
+    }
+}
+
+/// The reader ends, as soon as it can.
+impl Drop for Fetcher {
+    fn drop(&mut self) {
+        if let Some((reader, _)) = &self.reader {
+            reader.lock().is_over = true;
+            reader.changed.notify_all();
+        }
+    }
+}
+
+impl Reader {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_all(&self) {
+        let mut state = self.lock();
+        while !state.is_over {
+            match std::mem::take(&mut state.turn) {
+                Turn::Asked(away, slot, buffer) => {
+                    state.turn = Turn::Reading;
+                    drop(state);
+                    let done = away.fetch_to(buffer, slot);
+                    state = self.lock();
+                    state.turn = Turn::Done(done);
+                    self.changed.notify_all();
+                }
+                turn => {
+                    state.turn = turn;
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Saves of devices of which some can't be read: the rest is saved, and what is lost is named; and of stores that hang.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use fastrand::Rng;
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::data::data;
+use support::faulty::Faulty;
+use support::load::{is_long, seed};
+use support::shadow::Shadow;
+use zram::{
+    BLOCK, Config, Damage, Device, Error, JobKind, SaveOptions, Saved, Selection, Unreadable,
+};
+
+const BYTES: usize = 2 << 20;
+const IMPATIENT: SaveOptions =
+    SaveOptions { unreadable: Unreadable::Skip, patience: Some(Duration::from_millis(100)) };
+
+fn config(backing: &Arc<Faulty>, block: usize) -> Config {
+    Config { block, backing: Some(backing.clone()), ..Config::new(BYTES as u64).unwrap() }
+}
+
+/// A device of which all is written back that can be, and some written anew.
+fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
+    let mut shadow = Shadow::of(Device::new(config(backing, block)).unwrap(), 0, BYTES);
+    for at in (0..BYTES).step_by(16 * BLOCK) {
+        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, BLOCK)).collect();
+        shadow.write(at, &bytes).unwrap();
+    }
+    shadow.device.write_back(&Selection::default()).unwrap();
+    for _ in 0..60 {
+        let at = rng.usize(..BYTES / BLOCK) * BLOCK;
+        match rng.bool() {
+            true => shadow.write(at, &data(rng, BLOCK)).unwrap(),
+            false => shadow.discard(at, BLOCK),
+        }
+    }
+    shadow.device.write_back(&Selection { slots: vec![0..=100], ..Selection::default() }).unwrap();
+    shadow
+}
+
+/// The slots that can't be read.
+fn unreadable(device: &Device) -> BTreeSet<u64> {
+    let slots = device.disksize() / BLOCK as u64;
+    (0..slots).filter(|slot| device.read(slot * BLOCK as u64, &mut [0; BLOCK]).is_err()).collect()
+}
+
+fn slots_of(saved: &Saved) -> BTreeSet<u64> {
+    let slots = |range: &std::ops::Range<u64>| range.start / BLOCK as u64..range.end / BLOCK as u64;
+    saved.lost.iter().flat_map(slots).collect()
+}
+
+/// Asserts that a file has all but `lost`, and says so.
+fn expect_all_but(file: &[u8], shadow: &Shadow<Device>, lost: &BTreeSet<u64>) {
+    for block in [BLOCK, 4 * BLOCK] {
+        let config = Config { block, ..Config::new(BYTES as u64).unwrap() };
+        let device = Device::new(config).unwrap();
+        let strict = device.restore_from(&mut &file[..], Damage::Refuse);
+        if let Some(first) = lost.first() {
+            let refused = strict.unwrap_err();
+            let names = format!("slot {first} could not be read when this was saved");
+            assert!(refused.to_string().contains(&names), "{refused}");
+        } else {
+            strict.unwrap();
+            device.discard(0, BYTES as u64).unwrap();
+        }
+        let done = device.restore_from(&mut &file[..], Damage::Salvage).unwrap();
+        let listed = Saved { lost: done.lost, ..Saved::default() };
+        assert_eq!(slots_of(&listed), *lost);
+        for slot in 0..BYTES / BLOCK {
+            let mut back = [1; BLOCK];
+            device.read((slot * BLOCK) as u64, &mut back).unwrap();
+            let expected = &shadow.bytes[slot * BLOCK..][..BLOCK];
+            let is_lost = lost.contains(&(slot as u64));
+            assert!(back == expected || is_lost && back == [0; BLOCK], "slot {slot}");
+        }
+        device.check();
+    }
+}
+
+#[test]
+fn one_page_that_can_not_be_read_costs_no_other() {
+    let mut rng = Rng::with_seed(seed(61));
+    for block in [BLOCK, 4 * BLOCK, 16 * BLOCK] {
+        let backing = Arc::new(Faulty::new(2 * BYTES));
+        let shadow = written_back(&backing, block, &mut rng);
+        for bad in [0, 1, 3, 60] {
+            let starts = (0..bad).map(|_| rng.u64(..BYTES as u64 / 2));
+            *backing.bad.lock().unwrap() = starts.map(|start| start..start + 100).collect();
+            let mut file = Vec::new();
+            let saved = shadow.device.save_to(&mut file).unwrap();
+            let (lost, unreadable) = (slots_of(&saved), unreadable(&shadow.device));
+            assert_eq!(saved.lost_slots, lost.len() as u64);
+            // A slot beside its block is saved, though who reads it looks at the block, too.
+            assert!(lost.is_subset(&unreadable) && (block > BLOCK || lost == unreadable));
+            let stored = shadow.device.mm_stat().orig_data_size / BLOCK as u64;
+            assert_eq!(saved.slots + saved.lost_slots, stored);
+            expect_all_but(&file, &shadow, &lost);
+            let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
+            let refused = shadow.device.save_to_with(&mut Vec::new(), &strict);
+            assert_eq!(refused.is_err(), !lost.is_empty(), "{refused:?}");
+        }
+        shadow.device.check();
+    }
+}
+
+#[test]
+fn each_read_of_a_save_may_fail() {
+    let mut rng = Rng::with_seed(seed(62));
+    for nth in 1..if is_long() { 400 } else { 60 } {
+        let block = [BLOCK, 4 * BLOCK][nth as usize % 2];
+        let backing = Arc::new(Faulty::new(2 * BYTES));
+        let shadow = written_back(&backing, block, &mut rng);
+        backing.fail_nth(nth);
+        let mut file = Vec::new();
+        let saved = shadow.device.save_to(&mut file).unwrap();
+        backing.fail_every(0);
+        assert!((1..=16).contains(&saved.lost_slots), "{nth}: {saved:?}");
+        if nth % 10 == 0 {
+            expect_all_but(&file, &shadow, &slots_of(&saved));
+        }
+    }
+}
+
+#[test]
+fn a_whole_file_stays_beside_one_that_lacks_something() {
+    let dir = std::env::temp_dir().join(format!("uzram-unreadable-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let (path, before) = (dir.join("saved"), dir.join("saved.before"));
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let shadow = written_back(&backing, BLOCK, &mut Rng::with_seed(seed(63)));
+    let restored = |path: &std::path::Path| {
+        let device = Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
+        device.restore(path, Damage::Refuse).is_ok()
+    };
+    let save = || shadow.device.save(&path).unwrap();
+    assert!(save().is_whole() && save().is_whole() && restored(&path) && !before.exists());
+    backing.bad.lock().unwrap().push(0..BYTES as u64);
+    for _ in 0..3 {
+        let saved = save();
+        assert!(!saved.is_whole() && !restored(&path) && restored(&before));
+        backing.bad.lock().unwrap()[0].end /= 2;
+    }
+    assert_eq!(save().before, None, "that one lacked something, too");
+    backing.bad.lock().unwrap().clear();
+    assert!(save().is_whole() && restored(&path));
+    backing.bad.lock().unwrap().push(0..BYTES as u64);
+    assert_eq!(save().before, Some(before));
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 2);
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_stuck_store_is_not_waited_for_for_ever() {
+    let mut rng = Rng::with_seed(seed(64));
+    for block in [BLOCK, 4 * BLOCK] {
+        let backing = Arc::new(Faulty::new(2 * BYTES));
+        let shadow = written_back(&backing, block, &mut rng);
+        let states = shadow.device.block_state();
+        let away: BTreeSet<_> = states.filter(|of| of.is_written_back).map(|of| of.index).collect();
+        assert!(away.len() > 100, "{}", away.len());
+        backing.stick(true);
+        let (mut file, began) = (Vec::new(), Instant::now());
+        let saved = shadow.device.save_to_with(&mut file, &IMPATIENT).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(20), "it waited for each");
+        assert_eq!(slots_of(&saved), away);
+        expect_all_but(&file, &shadow, &away);
+        // One that is cancelled does not wait, either.
+        thread::scope(|scope| {
+            let saving = scope.spawn(|| shadow.device.save_to(&mut Vec::new()));
+            while shadow.device.job().is_none() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(shadow.device.give_up_job(Duration::from_secs(20)));
+            assert_eq!(saving.join().unwrap(), Err(Error::Cancelled));
+        });
+        backing.stick(false);
+        let mut file = Vec::new();
+        assert!(shadow.device.save_to(&mut file).unwrap().is_whole());
+        expect_all_but(&file, &shadow, &BTreeSet::new());
+        shadow.device.check();
+    }
+}
+
+#[test]
+fn a_stuck_job_is_given_up_and_changes_nothing_later() {
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let mut shadow = Shadow::of(Device::new(config(&backing, BLOCK)).unwrap(), 0, BYTES);
+    let noise: Vec<u8> = Rng::with_seed(seed(65)).u8(..).to_ne_bytes().to_vec();
+    let bytes: Vec<u8> = (0..BYTES).map(|nth| (nth * nth >> 7) as u8 ^ noise[0]).collect();
+    shadow.write(0, &bytes).unwrap();
+    backing.stick(true);
+    thread::scope(|scope| {
+        let device = &shadow.device;
+        let stuck = scope.spawn(|| device.write_back(&Selection::default()));
+        while device.job().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!device.give_up_job(Duration::from_millis(100)), "it is stuck");
+        assert_eq!(device.job(), None);
+        let mut file = Vec::new();
+        assert!(device.save_to_with(&mut file, &IMPATIENT).unwrap().is_whole());
+        expect_all_but(&file, &shadow, &BTreeSet::new());
+        backing.stick(false);
+        let ended = stuck.join().unwrap();
+        assert!(matches!(ended, Err(Error::Cancelled) | Ok(_)), "{ended:?}");
+        assert_eq!(device.bd_stat().bd_count, 0, "nothing left memory");
+    });
+    shadow.device.check();
+    assert!(shadow.device.write_back(&Selection::default()).unwrap().slots > 0);
+    shadow.compare(0, BYTES);
+}
+
+/// Looks at what is under way when the file is in its place.
+#[test]
+fn a_save_lasts_until_its_file_is_in_place() {
+    let dir = std::env::temp_dir().join(format!("uzram-lasts-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("saved");
+    let device = Device::new(Config::new(64 << 20).unwrap()).unwrap();
+    let mut rng = Rng::with_seed(seed(66));
+    let noise: Vec<u8> = (0..32 << 20).map(|_| rng.u8(..)).collect();
+    device.write(0, &noise).unwrap();
+    for _ in 0..4 {
+        let _ = fs::remove_file(&path);
+        thread::scope(|scope| {
+            let saving = scope.spawn(|| device.save(&path).unwrap());
+            while device.job().is_none() && !saving.is_finished() {
+                thread::yield_now();
+            }
+            while device.job().is_some_and(|job| job.kind == JobKind::Save) {
+                thread::yield_now();
+            }
+            assert!(path.exists(), "the next job could begin before the file is in its place");
+            saving.join().unwrap();
+        });
+    }
+    fs::remove_dir_all(dir).unwrap();
+}

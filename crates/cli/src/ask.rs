@@ -4,6 +4,7 @@ mod job;
 
 use crate::args::{Ask, AskArgs, Form};
 use crate::error::Error;
+use crate::runtime;
 use crate::served::Stat;
 use crate::units::human;
 use serve::control::Request;
@@ -18,6 +19,7 @@ const LONG: [&str; 2] = ["block_state", "classes"];
 /// Asks, and prints the answer.
 pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
     let control = &args.control;
+    runtime::check_usual(control)?;
     match &args.ask {
         Ask::Show(name, Form::Table) => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };

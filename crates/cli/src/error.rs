@@ -88,17 +88,26 @@ pub(crate) enum Error {
         /// Bytes it must have.
         needed: u64,
     },
-    /// The disk is lost.
+    /// The disk is not where it was to be.
     #[error(
-        "the disk could not be saved to '{}', and is lost: {source}; what was there before is left; make room, or \
-         give another path, and try it with 'uzram save' before the next end",
-        escaped(path)
+        "the disk could not be saved to '{}': {why}; it is saved to '{}' instead: restore it from there, and give another \
+         path",
+        escaped(path),
+        escaped(to)
     )]
-    SaveOnExit {
+    SavedElsewhere {
         /// Where it was to go.
         path: PathBuf,
-        /// Why it did not.
-        source: zram::Error,
+        /// Where it is.
+        to: PathBuf,
+        /// Why it is not where it was to go.
+        why: String,
+    },
+    /// Two servers would replace what the other saves.
+    #[error("another server saves to '{}' when it ends; give another path", escaped(path))]
+    SavedByAnother {
+        /// Where that is.
+        path: PathBuf,
     },
     /// A second signal came.
     #[error(
@@ -114,7 +123,7 @@ pub(crate) enum Error {
     Address(serve::AddressError),
     /// The directory of sockets can't be used.
     #[error(
-        "'{}' can't hold the server's sockets: {source}; set XDG_RUNTIME_DIR, or give --nbd and --control",
+        "'{}' can't hold a server's sockets: {source}; set XDG_RUNTIME_DIR, or give --nbd and --control",
         escaped(path)
     )]
     RuntimeDir {

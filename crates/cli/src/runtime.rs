@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 pub(crate) const NBD: &str = "nbd.sock";
 pub(crate) const CONTROL: &str = "control.sock";
 
+/// Permissions that let others put sockets there.
+const WRITTEN_BY_OTHERS: u32 = 0o022;
+
 /// The directory of this user's sockets.
 pub(crate) fn directory() -> PathBuf {
     let uid = rustix::process::getuid();
@@ -20,10 +23,30 @@ pub(crate) fn directory() -> PathBuf {
 /// The same, made if it is not there. Where anyone may make directories, someone else's is not used.
 pub(crate) fn made_directory() -> Result<PathBuf, Error> {
     let dir = directory();
-    let refused = |source| Error::RuntimeDir { path: dir.clone(), source };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-    made.map_err(refused)?;
-    let found = std::fs::symlink_metadata(&dir).map_err(refused)?;
-    let is_ours = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
-    if is_ours { Ok(dir) } else { Err(refused(std::io::ErrorKind::PermissionDenied.into())) }
+    made.map_err(|source| Error::RuntimeDir { path: dir.clone(), source })?;
+    check(&dir)?;
+    Ok(dir)
+}
+
+/// Checks that the directory a path is in is this user's alone, if it is the usual one: another could have put a socket
+/// there.
+pub(crate) fn check_usual(path: &Path) -> Result<(), Error> {
+    let dir = directory();
+    if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {
+        check(&dir)?;
+    }
+    Ok(())
+}
+
+/// Checks that no one else can put anything in a directory.
+pub(crate) fn check(dir: &Path) -> Result<(), Error> {
+    let refused = |source| Error::RuntimeDir { path: dir.to_owned(), source };
+    let found = std::fs::symlink_metadata(dir).map_err(refused)?;
+    let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && found.mode() & WRITTEN_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    let why = "it is no directory of this user that no one else can write to";
+    Err(refused(std::io::Error::other(why)))
 }

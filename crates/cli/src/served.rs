@@ -70,6 +70,11 @@ impl Served {
         }
     }
 
+    /// Whether any user of this machine reaches it.
+    pub(crate) fn is_everyones(&self) -> bool {
+        matches!(self.nbd, Address::Tcp { .. })
+    }
+
     pub(crate) fn is_mounted(&self) -> bool {
         self.mount.is_some()
     }
@@ -127,10 +132,13 @@ impl Served {
         let size = human(i64::try_from(self.size).unwrap_or(i64::MAX));
         let read_only = if self.mode == Mode::ReadOnly { ", read-only" } else { "" };
         let Address::Unix(control) = &self.control else { return uri };
-        let export =
-            if self.name.is_empty() { String::new() } else { format!(" -name '{}'", self.name) };
+        let export = if self.name.is_empty() {
+            String::new()
+        } else {
+            format!(" -name {}", quoted(&self.name))
+        };
         let client = match &self.nbd {
-            Address::Unix(path) => format!("-unix {}", path.display()),
+            Address::Unix(path) => format!("-unix {}", quoted(&path.to_string_lossy())),
             Address::Tcp { host, port } => format!("{host} {port}"),
         };
         let mut text = format!("serving {size}, {}{read_only}: {uri}\n", self.algorithm);
@@ -142,7 +150,10 @@ impl Served {
             ),
             ("file", format!("nbdfuse DIR/disk '{uri}'   # then losetup, mkfs, mount")),
             ("in qemu", format!("-drive 'file={uri},format=raw,if=virtio'")),
-            ("how full it is", format!("uzram stat --control {}", control.display())),
+            (
+                "how full it is",
+                format!("uzram stat --control {}", quoted(&control.to_string_lossy())),
+            ),
         ] {
             // A string takes all.
             let _ = writeln!(text, "  {what:<14}  {command}");
@@ -150,9 +161,9 @@ impl Served {
         if let Some(dir) = &self.mount {
             let _ = writeln!(
                 text,
-                "  {:<14}  losetup --find --show {}/disk   # as root",
+                "  {:<14}  losetup --find --show {}   # as root",
                 "loop device",
-                dir.display()
+                quoted(&dir.join("disk").to_string_lossy())
             );
         }
         if !self.nbd.is_local() {
@@ -164,6 +175,15 @@ impl Served {
         }
         text
     }
+}
+
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:=@%+,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// As it may stand in a URI.

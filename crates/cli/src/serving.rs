@@ -1,7 +1,9 @@
 //! `uzram serve`: a device as a disk for others, until a signal ends it.
 
 mod device;
+mod places;
 mod saving;
+mod signals;
 
 use crate::args::ServeArgs;
 use crate::error::Error;
@@ -14,15 +16,12 @@ use rustix::io::Errno;
 use serve::control::{Control, Refusal, Steered};
 use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
+use serve::own::{self, Clients};
 use serve::{Address, Listening, Log};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-use signal_hook::iterator::Signals;
-use std::ffi::c_int;
+use signals::{Signals, end_on_another};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 use zram::{Damage, Open, Zram};
@@ -30,10 +29,14 @@ use zram::{Damage, Open, Zram};
 /// Clients have so long to notice that the server ends. It ends then, whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// Serves until SIGTERM or SIGINT.
+/// Standard output has so long to take what is told; nothing waits for it longer.
+const TOLD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Serves until a signal ends it.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
     args.save_on_exit.as_deref().map(OutFile::new).transpose()?;
+    let taken = args.save_on_exit.as_deref().map(places::Taken::new).transpose()?;
     // Threads have it of who starts them.
     if !is_io_flusher() && args.mount.is_some() {
         say!(
@@ -43,30 +46,41 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     }
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
-    let signals = signals()?;
+    let signals = Signals::new()?;
     let serving = Serving::start(args, zram)?;
 
-    if let Err(error) = crate::print(&serving.announcement) {
+    if let Err(error) = told(serving.announcement.clone()) {
         // With it its sockets go.
         serving.stop();
         return Err(error);
     }
     // Nobody may be waiting for it.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let signal = signals.recv().map_err(|_| Error::Worker)?;
+    let signal = signals.end();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    say!("ending, as {} came", if signal == SIGINT { "SIGINT" } else { "SIGTERM" });
-    match &args.save_on_exit {
-        None => {
-            end_on_another()?;
-            serving.stop();
-            Ok(())
-        }
+    say!("ending, as {signal} came");
+    let ended = match &args.save_on_exit {
+        None => end_on_another().map(|()| drop(serving.stop())),
         Some(path) => {
+            // While it can be seen what lies on the disk.
+            let places = places::all(path);
             let disk = serving.stop();
-            saving::save(&disk, path, &signals)
+            saving::save(&disk, path, &places, &signals)
         }
-    }
+    };
+    drop(taken);
+    ended
+}
+
+/// Prints, and waits for who does not read only for a while.
+fn told(text: String) -> Result<(), Error> {
+    let (tell, is_told) = mpsc::channel();
+    let prints = move || tell.send(crate::print(&text));
+    thread::Builder::new().name("print".to_owned()).spawn(prints).map_err(Error::Serving)?;
+    is_told.recv_timeout(TOLD_WITHIN).unwrap_or_else(|_| {
+        say!("standard output does not take what is served; it is served all the same");
+        Ok(())
+    })
 }
 
 /// Who serves.
@@ -85,6 +99,12 @@ impl Serving {
         let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
         let served = Served::new(args, &disk, zram.settings().algorithm, &nbd, &control);
         let announcement = served.announcement();
+        if served.is_everyones() {
+            say!(
+                "every user of this machine can read and write the disk at that port; serve it at --nbd unix:PATH to keep it \
+                 to this one"
+            );
+        }
 
         let log = Log::new(|line| say!("{line}"));
         let export = Export {
@@ -97,11 +117,12 @@ impl Serving {
         let nbd = Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?;
         let nbd = Arc::new(nbd);
         let steered = steered(served, zram.clone(), nbd.clone(), disk.clone());
-        let control = Control::start(control, steered, log).map_err(Error::Serving)?;
+        let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
 
         let mut serving = Serving { disk, nbd, control, mounted: None, announcement };
         if let Some(dir) = &args.mount {
-            match Mounted::start(dir, zram, serving.disk.clone(), args.mode, args.options.workers) {
+            let disk = serving.disk.clone();
+            match Mounted::start(dir, zram, disk, args.mode, args.options.workers, log) {
                 Ok(mounted) => serving.mounted = Some(mounted),
                 Err(source) => {
                     // With it its sockets go.
@@ -136,6 +157,21 @@ fn steered(served: Served, zram: Arc<Zram>, nbd: Arc<Server>, disk: Arc<Open>) -
         let (zram, nbd) = (zram.clone(), nbd.clone());
         Box::new(move || served.stat(&zram, nbd.connections()))
     };
+    let save = {
+        let (nbd, disk) = (nbd.clone(), disk.clone());
+        Box::new(move |path: &Path| {
+            let refused = |errno: Errno, message| Refusal { errno: errno.raw_os_error(), message };
+            if !path.is_absolute() {
+                let message = "the server runs elsewhere: give an absolute path".to_owned();
+                return Err(refused(Errno::INVAL, message));
+            }
+            let clients = if nbd.connections() > 0 { Clients::Some } else { Clients::None };
+            if let Some(why) = own::lies_on_disk(path, clients) {
+                return Err(refused(Errno::DEADLK, why));
+            }
+            Ok(disk.save(path)?)
+        })
+    };
     let restore = Box::new(move |path: &Path| {
         let in_use = |message: String| Refusal { errno: Errno::BUSY.raw_os_error(), message };
         if is_mounted {
@@ -148,28 +184,7 @@ fn steered(served: Served, zram: Arc<Zram>, nbd: Arc<Server>, disk: Arc<Open>) -
         })?;
         Ok(restored?)
     });
-    Steered { zram, stat, restore }
-}
-
-/// The signals that come from now on.
-fn signals() -> Result<Receiver<c_int>, Error> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::Signal)?;
-    let (tell, told) = mpsc::channel();
-    let forward = move || signals.forever().try_for_each(|signal| tell.send(signal));
-    let named = thread::Builder::new().name("signals".to_owned());
-    named.spawn(forward).map_err(Error::Serving)?;
-    Ok(told)
-}
-
-/// Has a second signal end the process at once.
-fn end_on_another() -> Result<(), Error> {
-    let came = Arc::new(AtomicBool::new(true));
-    [SIGTERM, SIGINT]
-        .iter()
-        .try_for_each(|signal| {
-            flag::register_conditional_shutdown(*signal, 1, came.clone()).map(|_| ())
-        })
-        .map_err(Error::Signal)
+    Steered { zram, stat, save, restore }
 }
 
 fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> {

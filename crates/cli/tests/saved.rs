@@ -129,7 +129,10 @@ fn a_save_that_fails_is_told() {
     let sub = dir.path().join("sub");
     fs::create_dir(&sub).unwrap();
     let file = sub.join("saved");
-    let mut server = Server::new(&["--save-on-exit", file.to_str().unwrap()]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let state = format!("export XDG_STATE_HOME='{}'; exec \"$@\"", elsewhere.path().display());
+    let args = ["--size", "1M", "--save-on-exit", file.to_str().unwrap()];
+    let mut server = Server::within(&state, &args);
     assert!(names(&sub).is_empty(), "something was made before");
     fs::remove_dir(&sub).unwrap();
     server.signal("TERM");
@@ -139,6 +142,7 @@ fn a_save_that_fails_is_told() {
     for part in ["the disk could not be saved to '", "sub/saved'", "No such file", "another path"] {
         assert!(last.contains(part), "{part}: {said}");
     }
+    assert_eq!(names(&elsewhere.path().join("uzram")), ["saved"]);
     let early = end(serve(dir.path()).args(["--nbd", "unix:n.sock", "--save-on-exit", "no/such"]));
     assert!(early.code == Some(2) && early.err.contains("'no/such'"), "{early:?}");
 }

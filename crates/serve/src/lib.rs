@@ -12,7 +12,9 @@ pub mod control;
 mod disk;
 pub mod fuse;
 mod log;
+mod mountinfo;
 pub mod nbd;
+pub mod own;
 mod socket;
 
 pub use address::{Address, AddressError, Listening};

@@ -3,6 +3,7 @@
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
+use rustix::process::Uid;
 use std::io;
 use std::time::Duration;
 
@@ -33,6 +34,11 @@ impl Socket {
 
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    /// Who is at the other end of a socket of this machine.
+    pub(crate) fn peer(&self) -> Option<Uid> {
+        sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
     }
 
     /// Wakes all who wait for it.

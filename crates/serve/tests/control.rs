@@ -45,9 +45,11 @@ impl Steering {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
         let write = Log::new(move |line| lines.lock().unwrap().push(line.to_owned()));
+        let saves = zram.clone();
         let steered = Steered {
             zram: zram.clone(),
             stat: Box::new(|| "{}".to_owned()),
+            save: Box::new(move |path| Ok(saves.open()?.save(path)?)),
             restore: Box::new(|_| Ok(Default::default())),
         };
         let control = Control::start(control::listen(&path).unwrap(), steered, write).unwrap();

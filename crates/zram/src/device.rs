@@ -7,9 +7,8 @@ use crate::stat::{DebugStat, IoStat, MmStat, OrderStat};
 use crate::states::BlockState;
 use crate::table::{AnyTable, Shared};
 use crate::total::{self, MARGIN};
-use crate::{BLOCK, Compaction, Config, Error};
+use crate::{BLOCK, Compaction, Config, Error, opening};
 use page::page_size;
-use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -188,7 +187,8 @@ impl Device {
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`]; [`Error::Saved`]: the file is
     /// damaged, or none; or there is no memory for it.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
-        let file = File::open(path).map_err(|error| Error::path("restore from", path, &error))?;
+        let file =
+            opening::to_read(path).map_err(|error| Error::path("restore from", path, &error))?;
         self.table.restore(&mut BufReader::with_capacity(BUFFER, file), path, damage)
     }
 

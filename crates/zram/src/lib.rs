@@ -24,6 +24,7 @@ mod layout;
 mod life;
 mod make;
 pub mod memparse;
+mod opening;
 mod parts;
 mod request;
 mod save;

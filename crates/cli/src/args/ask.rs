@@ -8,6 +8,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zram::JobKind;
 
+/// Attributes that are paths of files. The server runs elsewhere.
+const PATHS: [&str; 2] = ["save", "restore"];
+
+/// A path from where this command runs; one that there can't be is for the server to refuse.
+fn absolute(path: String) -> String {
+    let absolute =
+        std::path::absolute(&path).ok().and_then(|path| path.to_str().map(str::to_owned));
+    absolute.unwrap_or(path)
+}
+
 /// The server that is asked.
 #[derive(Debug, Args)]
 pub(super) struct ControlLine {
@@ -149,7 +159,10 @@ impl From<AttrLine> for AskArgs {
         let ask = match (line.name, line.value) {
             (None, _) => Ask::All(form),
             (Some(name), None) => Ask::Show(name, form),
-            (Some(name), Some(value)) => Ask::Store(name, value),
+            (Some(name), Some(value)) => {
+                let value = if PATHS.contains(&name.as_str()) { absolute(value) } else { value };
+                Ask::Store(name, value)
+            }
         };
         AskArgs { control: line.server.path(), ask }
     }

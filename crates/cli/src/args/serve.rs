@@ -15,7 +15,7 @@ const CONNECTIONS_MAX: u16 = 1024;
 ///
 /// The disk lives in memory, compressed, and is gone when this ends, unless --save-on-exit or 'uzram save' keeps it. It
 /// needs no root and no other server. Clients connect over a Unix socket that only this user may use, or over TCP. NBD has no authentication of its own: whoever
-/// reaches a TCP port has the disk.
+/// reaches a TCP port has the disk, which on loopback is every user of this machine.
 ///
 /// Of a disk that is used as swap, or mounted for writing, on the machine that serves it: the kernel may wait for this
 /// process to store what it wants to free. Its buffers are reserved beforehand and it asks the kernel for memory
@@ -25,8 +25,8 @@ const CONNECTIONS_MAX: u16 = 1024;
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
 Exit codes:
-  0    ended by SIGTERM or SIGINT, and saved if that was asked for
-  1    it could not go on, or not be saved, or a second signal gave that up
+  0    ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP, and saved if that was asked for
+  1    it could not go on; or it is saved elsewhere or not whole, as is said; or a second signal gave that up
   2    wrong use
 
 Examples:
@@ -47,8 +47,10 @@ pub(super) struct ServeLine {
     /// Begin with what is intact of a saved file that is damaged or lacks something, and tell what is lost
     #[arg(long, requires = "restore")]
     salvage: bool,
-    /// Save the disk to FILE when SIGTERM or SIGINT comes and all clients are gone; a file that is there is replaced
-    /// when the new one is whole; takes as long as it takes to write that, and a second signal gives it up
+    /// Save the disk to FILE when SIGTERM, SIGINT, SIGQUIT or SIGHUP comes and all clients are gone; a file that is there
+    /// is replaced when the new one is whole; takes as long as it takes to write that, and a second signal but SIGHUP
+    /// gives it up. Where FILE can't be written: FILE.1, then $XDG_STATE_HOME/uzram (or ~/.local/state/uzram); where
+    /// that can't be either, it stays and tries again. Only one server may have FILE
     #[arg(long, value_name = "FILE")]
     save_on_exit: Option<PathBuf>,
     /// Where 'uzram writeback' brings what is to leave memory: a file that is not there yet, of which nothing stays, or
@@ -74,7 +76,8 @@ pub(super) struct ServeLine {
     /// what other options say; can be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting_of_served)]
     set: Vec<Setting>,
-    /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, which is loopback [default: nbd.sock in
+    /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, which is loopback, open to every user of this
+    /// machine [default: nbd.sock in
     /// $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
     nbd: Option<Address>,
@@ -90,7 +93,8 @@ pub(super) struct ServeLine {
     /// Threads for each connection [default: one per processor, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
-    /// Mount the device there too: the file disk, its attributes in attr, and classes; takes root or fusermount3
+    /// Mount the device there too: the file disk, its attributes in attr, and classes; takes root or fusermount3; a dead
+    /// mount that a killed server left there is taken off
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
     /// The socket that 'uzram attr' and others steer it by [default: control.sock beside nbd.sock]

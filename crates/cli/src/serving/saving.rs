@@ -1,15 +1,18 @@
-//! Saving the device when its server ends, until it is done or a second signal gives it up.
+//! Saving the device when its server ends, to one place or another, until it is done or another signal gives it up.
 
+use super::places::Place;
+use super::signals::Signals;
 use crate::error::{Error, escaped};
+use crate::restore::lost_lines;
 use crate::say::say;
 use crate::units::{counted, human};
-use std::ffi::c_int;
-use std::path::Path;
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use zram::{Open, Saved};
+use zram::{JobKind, Open, Saved};
 
 /// How often it is looked for signals, and told how far it is.
 const TICK: Duration = Duration::from_millis(20);
@@ -18,38 +21,116 @@ const TOLD_EVERY: Duration = Duration::from_secs(10);
 /// How long it is waited for a save that is given up.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long it is waited for a job that gives up.
-const PAUSE: Duration = Duration::from_millis(10);
+/// How long it is waited for a job that is to give up, as one that waits for the backing store may not.
+const JOB_WITHIN: Duration = Duration::from_secs(5);
 
-/// Saves, when no client can be told any more that something is stored. One of `signals` gives it up.
+/// A save that comes no further in this time is stuck; so long may it take to bring a file to a slow disk.
+const STUCK_AFTER: Duration = Duration::from_secs(300);
+
+/// How long it is waited before all places are tried again: so long at first, twice as long each time, up to this.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// Why it is not at a place.
+enum NotSaved {
+    GivenUp,
+    /// In words, and whether what comes to the same file system would fail as well.
+    Failed {
+        why: String,
+        is_of_all: bool,
+    },
+}
+
+/// Saves, when no client can be told any more that something is stored: to `file`, the first of `places`, if that can be.
+/// One of `signals` gives it up; until then it is tried.
 pub(super) fn save(
     device: &Arc<Open>,
-    path: &Path,
-    signals: &Receiver<c_int>,
+    file: &Path,
+    places: &[Place],
+    signals: &Signals,
 ) -> Result<(), Error> {
-    say!("saving to '{}'; another signal gives it up", escaped(path));
+    say!("saving to '{}'; another signal gives it up", escaped(file));
+    let mut pause = AGAIN_AFTER;
+    loop {
+        let (mut failures, mut full) = (Vec::new(), Vec::new());
+        for place in places.iter() {
+            if full.contains(&&place.directory) {
+                continue;
+            }
+            let saved = place.file().map_err(|why| NotSaved::Failed { why, is_of_all: false });
+            match saved.and_then(|to| Ok((save_to(device, &to, signals)?, to))) {
+                Ok((saved, to)) => return end(file, &saved, to, &failures),
+                Err(NotSaved::GivenUp) => return Err(Error::SaveGivenUp { path: file.to_owned() }),
+                Err(NotSaved::Failed { why, is_of_all }) => {
+                    full.extend(is_of_all.then_some(&place.directory));
+                    failures.push(why);
+                }
+            }
+        }
+        say!(
+            "the disk could not be saved to '{}', nor elsewhere: {}; it is kept in memory, and it is tried again in {} s, \
+             until another signal gives it up; make room, or see to the directory",
+            escaped(file),
+            failures.join("; "),
+            pause.as_secs()
+        );
+        extend_timeout(pause + TOLD_EVERY);
+        if signals.give_up_within(pause) {
+            return Err(Error::SaveGivenUp { path: file.to_owned() });
+        }
+        pause = (2 * pause).min(AGAIN_AFTER_MAX);
+    }
+}
+
+/// What is told of a disk that is saved: that something is missing, or that it is not where it was to be, is no success.
+fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
+    let bytes = human(i64::try_from(saved.bytes).unwrap_or(i64::MAX));
+    say!("saved {} in {bytes}", counted(saved.slots, "page"));
+    lost_lines(&saved.lost).lines().for_each(|line| say!("{line}"));
+    if let Some(before) = &saved.before {
+        say!("what was there before is left as '{}'", escaped(before));
+    }
+    let lacks = (!saved.is_whole())
+        .then(|| Error::SavedInPart { pages: saved.lost_slots, file: escaped(&to) });
+    if to == file {
+        return lacks.map_or(Ok(()), Err);
+    }
+    lacks.inspect(|lacks| say!("{lacks}"));
+    Err(Error::SavedElsewhere { path: file.to_owned(), to, why: failures.join("; ") })
+}
+
+/// Saves to a file.
+fn save_to(device: &Arc<Open>, path: &Path, signals: &Signals) -> Result<Saved, NotSaved> {
     let (tell, ended) = mpsc::channel();
     let saves = {
         let (device, path) = (device.clone(), path.to_owned());
         move || tell.send(save_alone(&device, &path))
     };
-    thread::Builder::new().name("save".to_owned()).spawn(saves).map_err(Error::Serving)?;
+    if thread::Builder::new().name("save".to_owned()).spawn(saves).is_err() {
+        // Nobody is there to give it up then.
+        return done(save_alone(device, path));
+    }
     let (mut told, mut given_up) = (Instant::now(), None);
+    let (mut reached, mut since) = (device.job(), Instant::now());
     loop {
         match ended.recv_timeout(TICK) {
-            Ok(Ok(saved)) => {
-                let bytes = human(i64::try_from(saved.bytes).unwrap_or(i64::MAX));
-                say!("saved {} in {bytes}", counted(saved.slots, "page"));
-                return Ok(());
-            }
             Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => break,
-            Ok(Err(source)) => {
-                return Err(Error::SaveOnExit { path: path.to_owned(), source });
-            }
+            Ok(saved) => return done(saved),
             Err(RecvTimeoutError::Timeout) => tell_progress(device, &mut told),
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::Worker),
+            Err(RecvTimeoutError::Disconnected) => {
+                let why = format!("'{}': {}", escaped(path), Error::Worker);
+                return Err(NotSaved::Failed { why, is_of_all: false });
+            }
         }
-        if signals.try_recv().is_ok() {
+        if device.job() != reached {
+            (reached, since) = (device.job(), Instant::now());
+        }
+        if since.elapsed() > STUCK_AFTER {
+            device.give_up_job(GIVEN_UP_WITHIN);
+            let why = format!("'{}': nothing more is taken there", escaped(path));
+            return Err(NotSaved::Failed { why, is_of_all: true });
+        }
+        if signals.give_up() {
             given_up.get_or_insert_with(Instant::now);
         }
         if let Some(since) = given_up {
@@ -60,17 +141,25 @@ pub(super) fn save(
             }
         }
     }
-    Err(Error::SaveGivenUp { path: path.to_owned() })
+    Err(NotSaved::GivenUp)
 }
 
-/// Saves when no other job is under way any more: there will be none that begins.
+fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
+    done.map_err(|error| {
+        let of_all = [Errno::NOSPC, Errno::DQUOT, Errno::IO];
+        let is_of_all = of_all.contains(&Errno::from_raw_os_error(error.errno()));
+        NotSaved::Failed { why: error.to_string(), is_of_all }
+    })
+}
+
+/// Saves when no other job is under way any more, or it is given up: there will be none that begins.
 fn save_alone(device: &Open, path: &Path) -> Result<Saved, zram::Error> {
     loop {
+        if !device.give_up_job(JOB_WITHIN) {
+            say!("a job that was under way hangs, and is given up");
+        }
         match device.save(path) {
-            Err(zram::Error::Busy) => {
-                device.cancel_job();
-                thread::sleep(PAUSE);
-            }
+            Err(zram::Error::Busy) => {}
             done => return done,
         }
     }
@@ -82,13 +171,18 @@ fn tell_progress(device: &Open, told: &mut Instant) {
         return;
     }
     *told = Instant::now();
-    let patience = u32::try_from((3 * TOLD_EVERY).as_micros()).unwrap_or(u32::MAX);
-    // Nobody may be waiting for it.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
+    extend_timeout(3 * TOLD_EVERY);
     match device.job() {
-        Some(job) => {
+        Some(job) if job.kind == JobKind::Save && job.done < job.of => {
             say!("{}% of the disk is saved", job.done * 100 / job.of.max(1));
         }
-        None => say!("the saved file is brought to disk"),
+        Some(job) if job.kind == JobKind::Save => say!("the saved file is brought to disk"),
+        _ => say!("it is waited for another job to end"),
     }
+}
+
+fn extend_timeout(by: Duration) {
+    let patience = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+    // Nobody may be waiting for it.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
 }

@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use zram::{JobKind, Restored, Zram};
+use zram::{JobKind, Restored, Saved, Zram};
 
 /// Most bytes of a request.
 const REQUEST_MAX: u64 = 64 << 10;
@@ -42,6 +42,9 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// Clients at a time; more are refused.
 const CLIENTS: usize = 16;
 
+/// Saves to a file.
+pub type Save = Box<dyn Fn(&Path) -> Result<Saved, Refusal> + Send + Sync>;
+
 /// Restores a file.
 pub type Restore = Box<dyn Fn(&Path) -> Result<Restored, Refusal> + Send + Sync>;
 
@@ -51,6 +54,8 @@ pub struct Steered {
     pub zram: Arc<Zram>,
     /// Tells what is served, as JSON.
     pub stat: Box<dyn Fn() -> String + Send + Sync>,
+    /// Saves to a file, if that is not on the disk itself.
+    pub save: Save,
     /// Restores a saved file, if no one uses the disk.
     pub restore: Restore,
 }
@@ -95,6 +100,11 @@ impl Control {
 }
 
 fn answer(socket: &Socket, steered: &Steered, log: &Log) -> io::Result<()> {
+    if !socket.peer().is_some_and(request::is_trusted) {
+        let message = "only who runs the server may ask".to_owned();
+        let answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
+        return answer.finish(&Err(Refusal { errno: Errno::PERM.raw_os_error(), message }));
+    }
     let mut text = String::new();
     (&mut &*socket).take(REQUEST_MAX).read_to_string(&mut text)?;
     let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
@@ -128,6 +138,10 @@ impl Steered {
     fn answer(&self, request: &Request, answer: &mut Answer<'_>) -> Result<(), Refusal> {
         match request {
             Request::Show(name) => self.zram.show_to(name, answer)?,
+            Request::Store(name, path) if name == "save" => {
+                let path = Path::new(path);
+                (self.save)(path)?.in_part(path).map_or(Ok(()), Err)?;
+            }
             Request::Store(name, path) if name == "restore" => {
                 drop((self.restore)(Path::new(path))?)
             }
@@ -146,7 +160,7 @@ impl Steered {
     fn job(&self, kind: JobKind, text: &str) -> Result<Vec<(&'static str, u64)>, Refusal> {
         Ok(match kind {
             JobKind::Save => {
-                let saved = self.zram.open()?.save(Path::new(text))?;
+                let saved = (self.save)(Path::new(text))?;
                 let lost = saved.lost.iter();
                 let lost = lost.flat_map(|of| [("lost_from", of.start), ("lost_to", of.end)]);
                 let all = [

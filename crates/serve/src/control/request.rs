@@ -1,6 +1,8 @@
 //! What is asked for, as it goes over the socket, and asking it.
 
 use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::process::{Uid, geteuid};
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -46,6 +48,17 @@ pub enum AskError {
         /// What the system says.
         source: io::Error,
     },
+    /// Someone else listens there.
+    #[error(
+        "who listens at '{path}' is user {uid}, and is not believed; ask as that user, or give --control of a server \
+         of this one"
+    )]
+    Stranger {
+        /// Where that is.
+        path: String,
+        /// Who it is.
+        uid: u32,
+    },
     /// The connection broke, or the answer is none.
     #[error("the server's answer did not come whole: {0}; see what it says itself")]
     Broken(io::Error),
@@ -82,6 +95,11 @@ impl Request {
     pub fn ask(&self, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
         let unreached = |source| AskError::Unreached { path: path.display().to_string(), source };
         let mut stream = UnixStream::connect(path).map_err(unreached)?;
+        let peer = sockopt::socket_peercred(&stream).map_err(|errno| unreached(errno.into()))?;
+        if !is_trusted(peer.uid) {
+            let (path, uid) = (path.display().to_string(), peer.uid.as_raw());
+            return Err(AskError::Stranger { path, uid });
+        }
         let request = match self {
             Request::Show(name) => format!("show {name}\n"),
             Request::Store(name, value) => format!("store {name}\n{value}"),
@@ -101,6 +119,11 @@ impl Request {
             _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
         }
     }
+}
+
+/// Whether a user at the other end is this one, or the system.
+pub(super) fn is_trusted(uid: Uid) -> bool {
+    uid.is_root() || uid == geteuid()
 }
 
 impl Refusal {

@@ -1,6 +1,6 @@
 //! The kernel's calls.
 
-use super::files::Files;
+use super::files::{Files, Stored};
 use super::node::Node;
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -10,6 +10,7 @@ use fuser::{
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 use zram::Access;
 
@@ -18,6 +19,9 @@ const TTL: Duration = Duration::from_secs(60);
 
 /// Most bytes of a request.
 const REQUEST_MAX: u32 = 1 << 20;
+
+/// Bytes that disks are counted in.
+const SECTOR: u64 = 512;
 
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -45,7 +49,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// A shell that writes to an attribute cuts it down to nothing first, which changes nothing.
+    /// Who opens a file to write it anew cuts it down to nothing first. As with a block device, that changes nothing.
     fn setattr(
         &self,
         _: &Request,
@@ -66,8 +70,11 @@ impl Filesystem for Files {
     ) {
         let Some(node) = Node::by_number(ino.0) else { return reply.error(Errno::ENOENT) };
         let attr = self.attr(node);
-        let is_resized = matches!(node, Node::Disk) && size.is_some_and(|size| size != attr.size);
-        if is_resized || mode.is_some() || uid.is_some() || gid.is_some() {
+        let is_odd = |size: u64| size > attr.size || !size.is_multiple_of(SECTOR);
+        if matches!(node, Node::Disk) && size.is_some_and(is_odd) {
+            return reply.error(Errno::EINVAL);
+        }
+        if mode.is_some() || uid.is_some() || gid.is_some() {
             return reply.error(Errno::EPERM);
         }
         reply.attr(&TTL, &attr);
@@ -147,14 +154,24 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = match Node::by_number(ino.0) {
-            Some(Node::Disk) => self.write_disk(offset, data),
-            Some(node) => self.store(node, offset, data),
-            None => Err(Errno::ENOENT),
-        };
-        match written {
+        let answer = |reply: ReplyWrite, written| match written {
             Ok(len) => reply.written(len),
             Err(error) => reply.error(error),
+        };
+        match Node::by_number(ino.0) {
+            Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
+            Some(node) => match Stored::new(node, offset, data) {
+                Err(error) => reply.error(error),
+                // It may be a job: on a thread of its own, so that the disk goes on. Where there can be none, the reply
+                // that goes with it is an error.
+                Ok(stored) => {
+                    let (zram, len) = (self.zram.clone(), data.len() as u32);
+                    let named = thread::Builder::new().name("attribute".to_owned());
+                    let stores = move || answer(reply, stored.store(&zram).map(|()| len));
+                    drop(named.spawn(stores));
+                }
+            },
+            None => reply.error(Errno::ENOENT),
         }
     }
 

@@ -3,9 +3,11 @@
 use super::node::Node;
 use crate::disk::Disk;
 use crate::nbd::Mode;
+use crate::own::{self, Clients};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use rustix_futex_sync::Mutex;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -21,7 +23,7 @@ const KEEP_SIZE: i32 = 1;
 
 /// The files, and what was read of those that are open.
 pub(super) struct Files {
-    zram: Arc<Zram>,
+    pub(super) zram: Arc<Zram>,
     pub(super) disk: Arc<dyn Disk>,
     mode: Mode,
     made: SystemTime,
@@ -148,8 +150,16 @@ impl Files {
         }
         if stored || at > size { Err(Errno::ENXIO) } else { Ok(size as i64) }
     }
+}
 
-    pub(super) fn store(&self, node: Node, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+/// What an attribute is to be.
+pub(super) struct Stored {
+    name: &'static str,
+    text: String,
+}
+
+impl Stored {
+    pub(super) fn new(node: Node, offset: u64, data: &[u8]) -> Result<Self, Errno> {
         let Node::Attribute(attribute) = node else { return Err(Errno::EACCES) };
         let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
         if offset != 0 {
@@ -159,8 +169,22 @@ impl Files {
         if attribute.name == "restore" {
             return Err(Errno::EBUSY);
         }
-        let stored = self.zram.store(attribute.name, text);
-        stored.map(|()| data.len() as u32).map_err(|error| Errno::from_i32(error.errno()))
+        Ok(Stored { name: attribute.name, text: text.to_owned() })
+    }
+
+    pub(super) fn store(self, zram: &Zram) -> Result<(), Errno> {
+        if self.name == "save" {
+            let path = Path::new(self.text.trim_end_matches('\n'));
+            // Where this process is, nobody knows who writes here.
+            if !path.is_absolute() {
+                return Err(Errno::EINVAL);
+            }
+            if own::lies_on_disk(path, Clients::Some).is_some() {
+                return Err(Errno::EDEADLK);
+            }
+        }
+        let stored = zram.store(self.name, &self.text);
+        stored.map_err(|error| Errno::from_i32(error.errno()))
     }
 }
 

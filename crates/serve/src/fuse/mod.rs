@@ -6,31 +6,40 @@
 
 mod calls;
 mod files;
+mod helper;
+mod mount;
 mod node;
 
 use crate::disk::Disk;
+use crate::log::Log;
 use crate::nbd::Mode;
 use files::Files;
-use fuser::{BackgroundSession, Config, MountOption};
-use rustix::mount::{UnmountFlags, unmount};
+use fuser::{BackgroundSession, Config, Session, SessionACL};
+use mount::Mount;
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use zram::Zram;
 
+/// Threads at least: one that waits for the backing store does not stop the disk.
+const THREADS_MIN: usize = 2;
+
 /// Where a device is mounted, until it is stopped.
 #[derive(Debug)]
 pub struct Mounted {
     session: BackgroundSession,
-    dir: PathBuf,
+    mount: Mount,
+    log: Log,
     has_ended: Arc<AtomicBool>,
 }
 
 impl Mounted {
-    /// Mounts at a directory, of which what is in it can't be seen meanwhile.
+    /// Mounts at a directory, of which what is in it can't be seen meanwhile. What a server that was killed left there is
+    /// taken off before, and told to `log`.
     ///
     /// # Errors
     /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`.
@@ -40,39 +49,34 @@ impl Mounted {
         disk: Arc<dyn Disk>,
         mode: Mode,
         threads: usize,
+        log: Log,
     ) -> io::Result<Self> {
-        // The system would mount there, and nobody could go in.
-        if dir.is_file() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
         let has_ended = Arc::new(AtomicBool::new(false));
         let files = Files::new(zram, disk, mode, has_ended.clone());
         let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::FSName("uzram".to_owned()),
-            MountOption::Subtype("uzram".to_owned()),
-            MountOption::DefaultPermissions,
-            MountOption::NoSuid,
-            MountOption::NoDev,
-        ];
-        config.n_threads = Some(threads.max(1));
-        config.clone_fd = true;
-        let session = fuser::spawn_mount(files, dir, &config)?;
-        Ok(Mounted { session, dir: dir.to_owned(), has_ended })
+        config.n_threads = Some(threads.max(THREADS_MIN));
+        // Each thread has its own descriptor, where this user may open them.
+        config.clone_fd = File::options().read(true).write(true).open("/dev/fuse").is_ok();
+        let (mount, connection) = Mount::new(dir, &log)?;
+        let session = Session::from_fd(files, connection, SessionACL::Owner, config)?.spawn()?;
+        Ok(Mounted { session, mount, log, has_ended })
     }
 
     /// Unmounts; whether all who used it were gone in time. No write is acknowledged from now on; what those get who stay,
-    /// are errors.
+    /// are errors. What else was mounted at its directory since, stays, and with it this mount, which is dead then.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
-        // So that no one who uses it holds that up. Without the right to, fusermount does the same.
-        let _ = unmount(&self.dir, UnmountFlags::DETACH);
         let (ended, ends) = mpsc::channel();
-        let session = self.session;
-        let waiter = thread::Builder::new().spawn(move || {
-            let _ = session.umount_and_join();
-            let _ = ended.send(());
+        let Mounted { session, mut mount, log, .. } = self;
+        let waiter = thread::Builder::new().name("unmount".to_owned()).spawn(move || {
+            let taken_off = mount.take_off();
+            if let Err(error) = &taken_off {
+                log.line(format_args!("{} is not unmounted: {error}", mount.name()));
+            } else {
+                let _ = session.join();
+            }
+            let _ = ended.send(taken_off.is_ok());
         });
-        waiter.is_ok() && ends.recv_timeout(within).is_ok()
+        waiter.is_ok() && ends.recv_timeout(within) == Ok(true)
     }
 }

@@ -3,10 +3,10 @@
 use super::numbers::signed;
 use super::store::bad;
 use crate::algorithms::SECONDARY_MAX;
-use crate::{BadValue, Config, Error};
+use crate::{BadValue, Config, Error, opening};
 use rustix::io::Errno;
-use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use zcomp::{Dictionary, Params};
 
 pub(super) const NAME: &str = "algorithm_params";
@@ -83,7 +83,8 @@ fn read_dictionary(path: &str) -> Result<Dictionary, Error> {
     let mut bytes = Vec::new();
     // One more than there may be: some files have no end.
     let most = Dictionary::BYTES_MAX as u64 + 1;
-    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    let read =
+        opening::to_read(Path::new(path)).and_then(|file| file.take(most).read_to_end(&mut bytes));
     read.map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO).raw_os_error();
         Error::File { path: path.to_owned(), errno }

@@ -1,6 +1,6 @@
 //! What objects are written back to: a file or a block device, or anything else that is read and written at offsets.
 
-use crate::BLOCK;
+use crate::{BLOCK, opening};
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::Errno;
 use std::fmt::Debug;
@@ -55,17 +55,14 @@ impl BackingFile {
     /// bytes (EINVAL).
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        match () {
-            () if kind.is_file() => {}
+        let flags = match () {
+            () if kind.is_file() => OFlags::empty(),
             // Of a block device it says that no one else may have it.
-            () if kind.is_block_device() => {
-                options.custom_flags(OFlags::EXCL.bits() as i32);
-            }
+            () if kind.is_block_device() => OFlags::EXCL,
             () => return Err(Errno::NOTBLK.into()),
-        }
-        Self::new(options.open(path)?, path)
+        };
+        let file = opening::open(OpenOptions::new().read(true).write(true), flags, path)?;
+        Self::new(file, path)
     }
 
     /// Makes a file of so many bytes, which are taken from the file system as they are written; or opens a block device.

@@ -1,6 +1,7 @@
 //! A file that is written whole or not at all (X8): beside its place first, then renamed there.
 
 use super::format::{ALIGN, CHUNK_HEAD, ChunkHead};
+use crate::opening;
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -113,7 +114,7 @@ impl Write for Aside {
 
 /// Whether a file says at its end that it lacks nothing.
 fn is_whole(path: &Path) -> io::Result<bool> {
-    let file = File::open(path)?;
+    let file = opening::to_read(path)?;
     let mut last = [0; CHUNK_HEAD];
     let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
     file.read_exact_at(&mut last, at)?;
@@ -126,7 +127,11 @@ fn open_alone(path: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false).mode(PRIVATE);
-        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
+        let file = opening::open(options, OFlags::NOFOLLOW, path).map_err(|error| {
+            // No file of ours.
+            let is_none = Errno::from_io_error(&error) == Some(Errno::INVAL);
+            if is_none { Errno::PERM.into() } else { error }
+        })?;
         file.try_lock()?;
         let (ours, there) = (file.metadata()?, fs::symlink_metadata(path));
         if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {

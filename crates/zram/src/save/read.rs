@@ -9,8 +9,7 @@ use crate::blocks::{Members, Stored};
 use crate::layout::Layout;
 use crate::slot::{self, PRIORITY};
 use crate::stat::Held;
-use crate::{BLOCK, Config, Error};
-use std::fs::File;
+use crate::{BLOCK, Config, Error, opening};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -59,7 +58,7 @@ impl SavedHeader {
     /// # Errors
     /// [`Error::Saved`], [`Error::Path`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let header = File::open(path).map_err(Wrong::Io).and_then(|mut file| {
+        let header = opening::to_read(path).map_err(Wrong::Io).and_then(|mut file| {
             let reader = Reader::new(&mut file)?;
             let (disksize, block) = (reader.head.disksize, BLOCK << reader.head.order);
             Ok(SavedHeader { disksize, block, algorithms: reader.algorithms })

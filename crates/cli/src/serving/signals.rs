@@ -1,0 +1,98 @@
+//! The signals of a server: what ends it, what gives a save up, and what it passes over. None that can be handled ends
+//! it without saving.
+
+use crate::error::Error;
+use rustix::process::Signal;
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+    SIGXCPU, SIGXFSZ,
+};
+use signal_hook::flag;
+use signal_hook::iterator::Signals as Handled;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// Who sends one of these, and then one more, means it.
+const ASKED: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
+
+/// What else ends it. Some come more than once of themselves: to those of a session SIGHUP comes from its shell, from
+/// the terminal, and from systemd behind SIGTERM; SIGXCPU every second.
+const CAME: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
+
+/// What would end a process, and means nothing here. To write past the longest file there may be is an error then.
+const PASSED_OVER: [c_int; 8] =
+    [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
+
+/// Signals that come from now on.
+pub(super) struct Signals(Receiver<c_int>);
+
+impl Signals {
+    pub(super) fn new() -> Result<Self, Error> {
+        let nobody_looks = Arc::new(AtomicBool::new(false));
+        for signal in PASSED_OVER {
+            flag::register(signal, nobody_looks.clone()).map_err(Error::Signal)?;
+        }
+        let ignored = ignored();
+        let is_handled = |signal: &c_int| {
+            let may_be_ignored = [SIGHUP, SIGQUIT].contains(signal);
+            !(may_be_ignored && ignored & (1 << (signal - 1)) != 0)
+        };
+        let mut signals = Handled::new(ASKED.into_iter().chain(CAME).filter(is_handled))
+            .map_err(Error::Signal)?;
+        let (tell, told) = mpsc::channel();
+        let forward = move || signals.forever().try_for_each(|signal| tell.send(signal));
+        let named = thread::Builder::new().name("signals".to_owned());
+        named.spawn(forward).map_err(Error::Serving)?;
+        Ok(Signals(told))
+    }
+
+    /// Waits for one that ends the server; its name.
+    pub(super) fn end(&self) -> &'static str {
+        // Where no more can come it is time to end, too.
+        self.0.recv().map_or("the end of signals", name)
+    }
+
+    /// Whether one came that gives a save up.
+    pub(super) fn give_up(&self) -> bool {
+        self.0.try_iter().any(|signal| ASKED.contains(&signal))
+    }
+
+    /// Waits for so long, unless one gives a save up.
+    pub(super) fn give_up_within(&self, time: Duration) -> bool {
+        let until = std::time::Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            match self.0.recv_timeout(left) {
+                Ok(signal) if ASKED.contains(&signal) => return true,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => {
+                    thread::sleep(left);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+/// Has another signal end the process at once.
+pub(super) fn end_on_another() -> Result<(), Error> {
+    let came = Arc::new(AtomicBool::new(true));
+    let ends = |signal| flag::register_conditional_shutdown(signal, 1, came.clone()).map(drop);
+    ASKED.into_iter().try_for_each(ends).map_err(Error::Signal)
+}
+
+/// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn name(signal: c_int) -> &'static str {
+    signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
+}

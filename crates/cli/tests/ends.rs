@@ -1,0 +1,375 @@
+//! The end of `uzram serve`: whatever signal comes and whatever is wrong with the place, what was acknowledged is saved.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::host::{Looped, Unmounted, run};
+use support::{Server, end, noise, serve, text};
+
+const MIB: usize = 1 << 20;
+
+/// A directory, in which a disk is saved to `saved`, and where else to.
+struct Places {
+    dir: tempfile::TempDir,
+}
+
+impl Places {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("to")).unwrap();
+        Places { dir }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A server that saves to `to/saved`, else to `state/uzram`, started by a line of shell that ends in `exec "$@"`.
+    fn server(&self, line: &str) -> Server {
+        let state = format!("export XDG_STATE_HOME='{}'; {line}", self.at("state").display());
+        let saved = self.at("to/saved");
+        let server =
+            Server::within(&state, &["--size", "64M", "--save-on-exit", saved.to_str().unwrap()]);
+        server.client().write(0, &text(1, MIB));
+        server
+    }
+
+    /// Whether a file has what was written.
+    fn is_saved(&self, name: &str) -> bool {
+        let file = self.at(name);
+        file.exists() && Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB)
+    }
+}
+
+/// Lines of standard error as they come.
+fn lines(server: &mut Server) -> impl Iterator<Item = String> + use<> {
+    BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap)
+}
+
+#[test]
+fn any_signal_that_would_end_it_saves_or_does_nothing() {
+    let default = "exec env --default-signal=HUP,QUIT \"$@\"";
+    for signal in ["HUP", "QUIT", "XCPU", "PWR"] {
+        let places = Places::new();
+        let mut server = places.server(default);
+        server.signal(signal);
+        assert_eq!(server.ended().0, Some(0), "{signal}");
+        assert!(places.is_saved("to/saved"), "{signal}");
+    }
+    let places = Places::new();
+    let mut server = places.server("exec env --ignore-signal=HUP,QUIT \"$@\"");
+    for signal in ["HUP", "QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PIPE", "XFSZ"] {
+        server.signal(signal);
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(server.ask("stat", &[]).code, Some(0), "{signal}");
+    }
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    assert!(places.is_saved("to/saved"));
+}
+
+/// As when a session ends: it sends more than one.
+#[test]
+fn a_hang_up_does_not_give_a_save_up() {
+    let places = Places::new();
+    let mut server = places.server("exec env --default-signal=HUP \"$@\"");
+    server.client().write(MIB as u64, &noise(1, 40 * MIB));
+    server.signal("TERM");
+    for _ in 0..20 {
+        server.signal("HUP");
+        thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(server.ended().0, Some(0));
+    assert!(places.is_saved("to/saved"));
+}
+
+#[test]
+fn where_the_file_can_not_be_written_another_place_is_tried() {
+    for (what, place) in [
+        ("gone", "state/uzram/saved"),
+        ("a directory", "to/saved.1"),
+        ("taken", "to/saved.2"),
+        ("a pipe", "to/saved.1"),
+    ] {
+        let places = Places::new();
+        let mut server = places.server("exec \"$@\"");
+        match what {
+            "gone" => fs::remove_dir(places.at("to")).unwrap(),
+            "a pipe" => drop(run(Command::new("mkfifo").arg(places.at("to/.saved.saving")))),
+            _ => fs::create_dir(places.at("to/saved")).unwrap(),
+        }
+        if what == "taken" {
+            fs::write(places.at("to/saved.1"), "precious").unwrap();
+        }
+        server.signal("TERM");
+        let (code, said) = (server.ended().0, server.said());
+        assert_eq!(code, Some(1), "{what}: {said}");
+        let last = said.lines().last().unwrap();
+        let place_named = places.at(place).display().to_string();
+        assert!(last.contains("/to/saved'") && last.contains(&place_named), "{what}: {said}");
+        assert!(places.is_saved(place), "{what}: {said}");
+        let precious = fs::read(places.at("to/saved.1")).unwrap_or_default();
+        assert!(what != "taken" || precious == b"precious");
+    }
+}
+
+/// A file system that is unmounted when this goes.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn new(at: PathBuf, options: &str) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).stderr(Stdio::null());
+        mount.status().unwrap().success().then_some(Tmpfs(at))
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_file_system_costs_nothing() {
+    let places = Places::new();
+    let Some(tmpfs) = Tmpfs::new(places.at("to"), "size=128k") else {
+        eprintln!("left out, as it takes root");
+        return;
+    };
+    let mut server = places.server("exec \"$@\"");
+    server.signal("TERM");
+    let (code, said) = (server.ended().0, server.said());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(places.is_saved("state/uzram/saved"), "{said}");
+    assert_eq!(fs::read_dir(&tmpfs.0).unwrap().count(), 0, "something was left");
+    // Nor one that became read-only.
+    let mut server = places.server("exec \"$@\"");
+    run(Command::new("mount").args(["-o", "remount,ro"]).arg(&tmpfs.0));
+    server.signal("TERM");
+    let (code, said) = (server.ended().0, server.said());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("Read-only file system"), "{said}");
+    assert!(places.is_saved("state/uzram/saved.1"), "{said}");
+}
+
+#[test]
+fn where_there_is_no_place_it_stays_and_says_so() {
+    let places = Places::new();
+    fs::write(places.at("state"), "no directory").unwrap();
+    for makes_room in [true, false] {
+        let mut server = places.server("exec \"$@\"");
+        fs::rename(places.at("to"), places.at("away")).unwrap();
+        server.signal("TERM");
+        let mut lines = lines(&mut server);
+        let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
+        assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
+        thread::sleep(Duration::from_millis(100));
+        assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
+        fs::rename(places.at("away"), places.at("to")).unwrap();
+        if makes_room {
+            assert_eq!(server.ended().0, Some(0));
+            assert!(places.is_saved("to/saved"));
+            fs::remove_file(places.at("to/saved")).unwrap();
+        } else {
+            server.signal("TERM");
+            assert_eq!(server.ended().0, Some(1));
+            assert!(lines.last().unwrap().contains("is lost"));
+        }
+    }
+}
+
+/// The system would end the process for a file that is longer than it may be.
+#[test]
+fn a_limit_of_files_is_an_error_like_others() {
+    let places = Places::new();
+    let mut server = places.server("ulimit -S -f 64; exec \"$@\"");
+    server.signal("TERM");
+    let mut lines = lines(&mut server);
+    let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
+    assert!(stays.contains("File too large"), "{stays}");
+    let pid = server.child.id().to_string();
+    run(Command::new("prlimit").args(["--fsize=unlimited:", "--pid", &pid]));
+    assert_eq!(server.ended().0, Some(0));
+    assert!(places.is_saved("to/saved"));
+}
+
+#[test]
+fn two_servers_do_not_save_to_one_file() {
+    let places = Places::new();
+    let first = places.server("exec \"$@\"");
+    let link = places.at("link");
+    std::os::unix::fs::symlink(places.at("to"), &link).unwrap();
+    for path in [places.at("to/saved"), link.join("saved"), places.at("to/../to/saved")] {
+        let mut second = serve(places.dir.path());
+        second.args(["--nbd", "unix:n.sock", "--save-on-exit"]).arg(path);
+        let second = end(&mut second);
+        assert_eq!(second.code, Some(1), "{second:?}");
+        assert!(second.err.contains("another server saves to '"), "{second:?}");
+    }
+    drop(first);
+    // A lock of one that was killed is none.
+    let mut third = places.server("exec \"$@\"");
+    third.signal("TERM");
+    assert_eq!(third.ended().0, Some(0));
+}
+
+/// Standard error is a pipe that is full and that no one reads.
+#[test]
+fn nobody_listens_and_it_is_saved_all_the_same() {
+    let places = Places::new();
+    let saved = places.at("to/saved");
+    let (reader, mut pipe) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+    while pipe.write(&[b'.'; 4096]).is_ok() {}
+    while pipe.write(b".").is_ok() {}
+    rustix::io::ioctl_fionbio(&pipe, false).unwrap();
+    let mut command = serve(places.dir.path());
+    command.args(["--nbd", "unix:nbd.sock", "--save-on-exit"]).arg(&saved).stderr(pipe);
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::announced(command.spawn().unwrap(), dir);
+    support::nbd::Client::new(&places.at("nbd.sock")).write(0, &text(1, MIB));
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    drop(reader);
+    assert!(places.is_saved("to/saved"));
+}
+
+/// A pipe at the place of what is being saved, or of what is to be restored.
+#[test]
+fn nothing_waits_for_a_pipe() {
+    let places = Places::new();
+    let mut server = places.server("exec \"$@\"");
+    let fifo = |name: &str| run(Command::new("mkfifo").arg(places.at(name)));
+    fifo("to/.other.saving");
+    fifo("to/fifo");
+    let within = |mut child: Child| {
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let is_over = child.try_wait().unwrap().is_some();
+        let _ = child.kill();
+        assert!(is_over, "it waits");
+        support::Ended::from(child.wait_with_output().unwrap())
+    };
+    let control = server.control();
+    let asked = |command: &str, args: &[&Path]| {
+        let mut asked = Command::new(support::UZRAM);
+        asked.arg(command).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        within(asked.spawn().unwrap())
+    };
+    let control = Path::new(&control);
+    let flag = Path::new("--control");
+    let save = asked("save", &[flag, control, &places.at("to/other")]);
+    assert!(save.code == Some(1) && save.err.contains("/to/other'"), "{save:?}");
+    // One that someone reads from is no better.
+    let mut reader = Command::new("cat");
+    let mut reader =
+        reader.arg(places.at("to/.other.saving")).stdout(Stdio::null()).spawn().unwrap();
+    let save = asked("save", &[flag, control, &places.at("to/other")]);
+    let _ = (reader.kill(), reader.wait());
+    assert!(save.code == Some(1) && save.err.contains("/to/other'"), "{save:?}");
+    let served = Path::new("--served");
+    let restored = asked("restore", &[served, flag, control, &places.at("to/fifo")]);
+    assert!(restored.code == Some(1) && restored.err.contains("/to/fifo'"), "{restored:?}");
+    let here = asked("restore", &[&places.at("to/fifo")]);
+    assert!(here.code == Some(1) && here.err.contains("/to/fifo'"), "{here:?}");
+    let mut begun = serve(places.dir.path());
+    begun.args(["--nbd", "unix:n.sock", "--restore"]).arg(places.at("to/fifo"));
+    let begun = within(begun.spawn().unwrap());
+    assert!(begun.code == Some(1) && begun.err.contains("/to/fifo'"), "{begun:?}");
+    let mut dictionary = serve(places.dir.path());
+    let dict = format!("algorithm_params=algo=lz4 dict={}", places.at("to/fifo").display());
+    dictionary.args(["--nbd", "unix:n.sock", "--set", &dict]);
+    let dictionary = within(dictionary.spawn().unwrap());
+    assert!(dictionary.code == Some(2) && dictionary.err.contains("fifo"), "{dictionary:?}");
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+}
+
+/// A server whose backing store is another server's disk: what becomes of that becomes of the store.
+struct Stored {
+    server: Server,
+    store: Server,
+    places: Places,
+    _looped: Looped,
+    _unmounted: Unmounted,
+}
+
+impl Stored {
+    fn new() -> Option<Self> {
+        let is_here = |path: &str| Path::new(path).exists();
+        let is_root = rustix::process::geteuid().is_root();
+        if !is_root || !is_here("/dev/fuse") || !is_here("/dev/loop-control") {
+            eprintln!("left out, as it takes root, /dev/fuse and loop devices");
+            return None;
+        }
+        let places = Places::new();
+        let mount = places.at("m");
+        fs::create_dir(&mount).unwrap();
+        let unmounted = Unmounted(mount.clone());
+        let store = Server::new(&["--mount", mount.to_str().unwrap()]);
+        let mut losetup = Command::new("/usr/sbin/losetup");
+        let attached =
+            run(losetup.args(["-f", "--show", "--direct-io=on"]).arg(mount.join("disk")));
+        let looped = Looped(attached.trim_end().to_owned(), places.at("nowhere"));
+        let server = places.server(&format!("exec \"$@\" --backing {}", looped.0));
+        Some(Stored { server, store, places, _looped: looped, _unmounted: unmounted })
+    }
+}
+
+#[test]
+fn what_the_backing_store_lost_is_named_and_all_else_is_saved() {
+    let Some(mut stored) = Stored::new() else { return };
+    let Stored { server, store, places, .. } = &mut stored;
+    let away = server.ask("writeback", &["page_indexes=0-9"]);
+    assert_eq!(away.code, Some(0), "{away:?}");
+    store.child.kill().unwrap();
+    store.child.wait().unwrap();
+    server.signal("TERM");
+    let (code, said) = (server.ended().0, server.said());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("uzram: lost: bytes 0 to 40959"), "{said}");
+    assert!(said.lines().last().unwrap().contains("10 pages could not be read"), "{said}");
+    let mut salvage = Command::new(support::UZRAM);
+    salvage.args(["restore", "--salvage", "-o"]).arg(places.at("image"));
+    let salvage = end(salvage.arg(places.at("to/saved")));
+    assert_eq!(salvage.code, Some(1), "{salvage:?}");
+    let image = fs::read(places.at("image")).unwrap();
+    assert!(
+        image[..40960].iter().all(|&byte| byte == 0) && image[40960..MIB] == text(1, MIB)[40960..]
+    );
+}
+
+#[test]
+fn a_job_that_hangs_is_given_up_and_all_is_saved() {
+    let Some(mut stored) = Stored::new() else { return };
+    let Stored { server, store, places, .. } = &mut stored;
+    store.signal("STOP");
+    let mut job = Command::new(support::UZRAM);
+    job.args(["writeback", "--control", &server.control(), "page_indexes=0-99"]);
+    let mut job = job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while server.ask("stat", &["--json"]).json()["job"].is_null() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    server.signal("TERM");
+    let begun = Instant::now();
+    while !places.at("to/saved").exists() && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let is_saved = places.at("to/saved").exists();
+    // What it waits for holds the process up.
+    store.signal("CONT");
+    let _ = job.wait();
+    assert_eq!(server.ended().0, Some(0));
+    assert!(is_saved && server.said().contains("hangs, and is given up"));
+    assert!(places.is_saved("to/saved"));
+}

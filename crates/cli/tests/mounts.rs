@@ -1,0 +1,290 @@
+//! Where a device is mounted: only its own mount is taken off, and the disk answers whatever is done beside.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::host::{Looped, Unmounted, has, run};
+use support::{Server, noise, text};
+
+const MIB: usize = 1 << 20;
+const NOBODY: u32 = 65534;
+
+/// A directory to mount at, if one may.
+fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("left out, as it takes root and /dev/fuse");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mount = dir.path().join("m");
+    fs::create_dir(&mount).unwrap();
+    Some((dir, mount.clone(), Unmounted(mount)))
+}
+
+fn tmpfs(at: &Path, name: &str) {
+    run(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(at));
+    fs::write(at.join(name), name).unwrap();
+}
+
+fn unmount(at: &Path) {
+    run(Command::new("umount").arg(at));
+}
+
+fn server(mount: &Path) -> Server {
+    Server::new(&["--mount", mount.to_str().unwrap()])
+}
+
+fn ended(mut server: Server) -> String {
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    server.said()
+}
+
+#[test]
+fn what_lies_below_stays() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    tmpfs(&mount, "below");
+    for _ in 0..3 {
+        let server = server(&mount);
+        assert!(mount.join("disk").exists());
+        // Whoever is in it holds up nothing.
+        let _open = fs::File::open(mount.join("disk")).unwrap();
+        ended(server);
+        assert_eq!(fs::read(mount.join("below")).unwrap(), b"below");
+    }
+    unmount(&mount);
+}
+
+#[test]
+fn what_was_mounted_there_since_stays() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    let over = server(&mount);
+    tmpfs(&mount, "since");
+    let said = ended(over);
+    assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
+    assert!(said.contains("something else is mounted over it"), "{said}");
+    unmount(&mount);
+    // What is left of the server below is dead, and taken off by the next.
+    ended(server(&mount));
+    // In the place of ours, that someone took off.
+    let gone = server(&mount);
+    unmount(&mount);
+    tmpfs(&mount, "since");
+    ended(gone);
+    assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
+    unmount(&mount);
+    // Within it.
+    let within = server(&mount);
+    tmpfs(&mount.join("attr"), "within");
+    let said = ended(within);
+    assert!(said.contains("is mounted"), "{said}");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(mounts.contains(&format!("{}/attr tmpfs", mount.display())), "{mounts}");
+    run(Command::new("umount").arg("-l").arg(&mount));
+}
+
+#[test]
+fn servers_at_one_directory_end_apart() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    let (lower, upper) = (server(&mount), server(&mount));
+    let disk = |bytes: u8| fs::write(mount.join("attr/mem_limit"), bytes.to_string());
+    disk(7).unwrap();
+    ended(upper);
+    disk(9).unwrap();
+    assert_eq!(lower.ask("attr", &["mm_stat"]).code, Some(0));
+    assert!(mount.join("disk").exists());
+    ended(lower);
+    assert!(!mount.join("disk").exists());
+}
+
+#[test]
+fn a_dead_mount_of_ours_is_taken_off() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    // Once more than once.
+    for _ in 0..2 {
+        let mut killed = server(&mount);
+        assert!(mount.join("disk").exists());
+        killed.child.kill().unwrap();
+        killed.child.wait().unwrap();
+        assert!(fs::read_dir(&mount).is_err());
+        let mut again = server(&mount);
+        assert!(fs::read_dir(&mount).is_ok());
+        again.signal("TERM");
+        assert_eq!(again.ended().0, Some(0));
+        let said = again.said();
+        assert!(said.contains("a dead mount of a server") && said.contains("/m'"), "{said}");
+    }
+    assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
+    // Another's is not.
+    if !has(&["nbdfuse"]) {
+        return;
+    }
+    let disk = Server::new(&[]);
+    let mut other = Command::new("nbdfuse").arg(&mount).arg(disk.uri()).spawn().unwrap();
+    let begun = Instant::now();
+    while !mount.join("nbd").exists() && begun.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(mount.join("nbd").exists());
+    let _ = (other.kill(), other.wait());
+    assert!(fs::read_dir(&mount).is_err());
+    let refused =
+        support::end(support::serve(dir.path()).args(["--nbd", "unix:n"]).args(["--mount", "m"]));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(mounts.contains(&format!(" {} fuse", mount.display())), "{mounts}");
+}
+
+/// One that has no right to mount, so that fusermount3 does it.
+#[test]
+fn a_user_mounts_and_unmounts_too() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let mode = fs::metadata("/dev/fuse").unwrap().permissions().mode();
+    if mode & 0o006 != 0o006 || !has(&["fusermount3", "setpriv"]) {
+        eprintln!("left out, as only root may open /dev/fuse");
+        return;
+    }
+    for at in [dir.path(), &mount] {
+        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
+        chown(at, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let binary = dir.path().join("uzram");
+    fs::copy(support::UZRAM, &binary).unwrap();
+    let started = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
+        command.args(["serve", "--size", "16M", "--nbd", "unix:nbd.sock", "--control", "c.sock"]);
+        command.args(["--mount", "m"]).current_dir(dir.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Server::announced(command.spawn().unwrap(), tempfile::tempdir().unwrap())
+    };
+    let as_nobody = |line: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", line]);
+        run(command.current_dir(dir.path()))
+    };
+    tmpfs(&mount, "below");
+    chown(&mount, Some(NOBODY), Some(NOBODY)).unwrap();
+    let first = started();
+    if first.announcement.is_empty() {
+        let mut first = first;
+        panic!("{}", first.said());
+    }
+    as_nobody(
+        "echo hello | dd of=m/disk conv=notrunc status=none; head -c 5 m/disk | grep -q hello",
+    );
+    ended(first);
+    assert_eq!(fs::read(mount.join("below")).unwrap(), b"below");
+    let mut killed = started();
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    let again = started();
+    as_nobody("cat m/attr/disksize");
+    let said = ended(again);
+    assert!(said.contains("a dead mount of a server"), "{said}");
+    assert_eq!(fs::read(mount.join("below")).unwrap(), b"below");
+    unmount(&mount);
+}
+
+/// As a block device has it: what is there stays, but for what is written.
+#[test]
+fn the_disk_is_opened_to_be_cut_and_is_not() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let server = server(&mount);
+    fs::write(dir.path().join("part"), text(1, 3 * MIB + 777)).unwrap();
+    server.client().write(0, &noise(1, 8 * MIB));
+    for line in [
+        "cat part > m/disk",
+        "cp part m/disk",
+        "dd if=part of=m/disk bs=64K status=none",
+        "dd if=part of=m/disk bs=4K seek=5 status=none; cat part > m/disk",
+    ] {
+        run(Command::new("sh").args(["-ec", line]).current_dir(dir.path()));
+        assert_eq!(fs::metadata(mount.join("disk")).unwrap().len(), 256 << 20, "{line}");
+        run(Command::new("sh").args(["-ec", "cmp -n 3146505 part m/disk"]).current_dir(dir.path()));
+        let behind = server.client().read(4 * MIB as u64, 4 * MIB);
+        assert!(behind == noise(1, 8 * MIB)[4 * MIB..], "{line}");
+    }
+    let disk = fs::File::options().write(true).open(mount.join("disk")).unwrap();
+    assert_eq!(disk.set_len((256 << 20) + 1).unwrap_err().raw_os_error(), Some(22));
+    drop(disk);
+    ended(server);
+}
+
+#[test]
+fn a_job_of_an_attribute_holds_up_no_reader() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let args = ["--size", "256M", "--mem-limit", "0", "--mount", mount.to_str().unwrap()];
+    let server = Server::within("exec taskset -c 0 \"$@\"", &args);
+    server.client().write(0, &noise(1, 200 * MIB));
+    let saved = dir.path().join("saved");
+    let saving = dir.path().join(".saved.saving");
+    let job = {
+        let (mount, saved) = (mount.clone(), saved.clone());
+        thread::spawn(move || {
+            fs::write(mount.join("attr/save"), saved.to_str().unwrap()).unwrap();
+        })
+    };
+    while !saving.exists() && !saved.exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let disk = fs::File::open(mount.join("disk")).unwrap();
+    let mut reads = 0;
+    let mut block = [0; 4096];
+    while !saved.exists() {
+        disk.read_exact_at(&mut block, 4096 * (reads % 1000)).unwrap();
+        reads += u64::from(!saved.exists());
+    }
+    job.join().unwrap();
+    assert!(reads > 3, "{reads} reads were answered meanwhile");
+    // Where the server runs is nothing that who writes there knows.
+    let relative = fs::write(mount.join("attr/save"), "relative").unwrap_err();
+    assert_eq!(relative.raw_os_error(), Some(22));
+    drop(disk);
+    ended(server);
+}
+
+#[test]
+fn a_disk_is_not_saved_to_itself() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    if !Path::new("/dev/loop-control").exists() || !has(&["losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let server = server(&mount);
+    let losetup = || Command::new("/usr/sbin/losetup");
+    let attached = run(losetup().args(["-f", "--show"]).arg(mount.join("disk")));
+    let (device, mnt) = (attached.trim_end().to_owned(), dir.path().join("mnt"));
+    let _looped = Looped(device.clone(), mnt.clone());
+    fs::create_dir(&mnt).unwrap();
+    run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &device]));
+    run(Command::new("mount").arg(&device).arg(&mnt));
+    // And one more above that.
+    let (inner, image) = (dir.path().join("inner"), mnt.join("image"));
+    fs::create_dir(&inner).unwrap();
+    fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    let attached = run(losetup().args(["-f", "--show"]).arg(&image));
+    let upper = Looped(attached.trim_end().to_owned(), inner.clone());
+    run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &upper.0]));
+    run(Command::new("mount").arg(&upper.0).arg(&inner));
+    for target in [mnt.join("saved"), inner.join("saved"), mount.join("saved")] {
+        let path = target.to_str().unwrap();
+        let saved = server.ask("save", &[path]);
+        assert!(saved.code == Some(1) && saved.err.contains("lies on the disk"), "{saved:?}");
+        let by_name = server.ask("attr", &["save", path]);
+        assert!(by_name.code == Some(1) && by_name.err.contains("lies on the disk"), "{by_name:?}");
+        let by_file = fs::write(mount.join("attr/save"), path).unwrap_err();
+        assert_eq!(by_file.raw_os_error(), Some(35), "{by_file}");
+    }
+    let elsewhere = dir.path().join("saved");
+    assert_eq!(server.ask("save", &[elsewhere.to_str().unwrap()]).code, Some(0));
+    drop(upper);
+    drop(_looped);
+    ended(server);
+}

@@ -1,0 +1,73 @@
+//! `fusermount3`, which mounts and unmounts for those who have no right to.
+
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::{FdFlags, IoSliceMut, fcntl_setfd};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+use std::io;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PROGRAM: &str = "fusermount3";
+
+/// It tells by a descriptor of this number, over which it sends the connection.
+const VARIABLE: &str = "_FUSE_COMMFD";
+
+/// How long it may take.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Has a directory mounted; the connection.
+pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&ours, Timeout::Recv, Some(WITHIN))?;
+    // The program has it from us.
+    fcntl_setfd(&theirs, FdFlags::empty())?;
+    let options = format!("fsname={name},subtype={name},default_permissions,nosuid,nodev");
+    let mut command = Command::new(PROGRAM);
+    command.args(["-o", &options, "--"]).arg(dir);
+    command.env(VARIABLE, theirs.as_raw_fd().to_string());
+    let program = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut program = program.spawn()?;
+    drop(theirs);
+    let connection = received(&ours);
+    drop(ours);
+    match connection {
+        Ok(Some(connection)) => {
+            program.wait()?;
+            Ok(connection)
+        }
+        failed => {
+            let _ = program.kill();
+            let said = program.wait_with_output()?.stderr;
+            failed.and(Err(io::Error::other(String::from_utf8_lossy(&said).trim().to_owned())))
+        }
+    }
+}
+
+/// The descriptor that is sent, if there is one.
+fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    Ok(control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut sent) => sent.next(),
+        _ => None,
+    }))
+}
+
+/// Has it unmounted, whoever uses it.
+pub(super) fn unmount(dir: &Path) -> io::Result<()> {
+    let mut command = Command::new(PROGRAM);
+    let output = command.args(["-u", "-z", "--"]).arg(dir).stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}

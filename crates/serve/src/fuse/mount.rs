@@ -1,0 +1,203 @@
+//! Mounting, and taking off what was mounted here, and nothing else.
+//!
+//! The FUSE library is given the connection alone: at its end it would unmount whatever is at that path by then. A mount
+//! is known by the number of its file system, which no other has while its connection lives; and it is taken off by a
+//! descriptor, so that nothing that comes to its path in between is.
+
+use crate::log::Log;
+use crate::mountinfo::{self, Entry};
+use crate::own::OwnMount;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, makedev};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// What the system calls file systems of ours.
+const NAME: &str = "uzram";
+const TYPE: &str = "fuse.uzram";
+
+/// Dead mounts one above the other, at most.
+const DEAD_MAX: usize = 16;
+
+/// A server that does not answer in this time is alive all the same: it is stuck.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A mount of this process.
+#[derive(Debug)]
+pub(super) struct Mount {
+    dir: PathBuf,
+    connection: OwnedFd,
+    device: u64,
+    _own: OwnMount,
+}
+
+impl Mount {
+    /// Mounts at a directory; and the connection, by which the system asks. Dead mounts of servers that were killed are
+    /// taken off before.
+    pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
+        take_off_dead(dir, log)?;
+        // The system would mount there, and nobody could go in.
+        let mode = stat_of(&mountinfo::open(dir)?)?.stx_mode;
+        if FileType::from_raw_mode(mode.into()) != FileType::Directory {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let (connection, device) = match by_ourselves(dir) {
+            Err(Errno::PERM | Errno::NOSYS | Errno::ACCESS) => super::helper::mount(dir, NAME)
+                .and_then(|connection| Ok((connection, mounted_at(dir)?)))?,
+            done => done?,
+        };
+        let own = OwnMount::new(device);
+        let mount = Mount { dir: dir.to_owned(), connection, device, _own: own };
+        let connection = mount.connection.try_clone()?;
+        Ok((mount, connection))
+    }
+
+    /// Its directory, as people are told.
+    pub(super) fn name(&self) -> String {
+        format!("'{}'", self.dir.to_string_lossy().escape_debug())
+    }
+
+    /// Takes it off, whoever uses it, unless someone did.
+    ///
+    /// # Errors
+    /// Something else is mounted over it or in it: that would go, too.
+    pub(super) fn take_off(&mut self) -> io::Result<()> {
+        let number = |entry: &Entry| {
+            let (major, minor) = entry.device.split_once(':')?;
+            Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+        };
+        let is_there = mountinfo::all()?.iter().any(|entry| number(entry) == Some(self.device));
+        if !is_there || !is_alive(&self.connection) {
+            return Ok(());
+        }
+        let root = mountinfo::open(&self.dir)?;
+        if device_of(&root)? != self.device {
+            return Err(io::Error::other("something else is mounted over it"));
+        }
+        take_off(&self.dir, &root)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Where that can't be it was said before, or there is no one to tell.
+        let _ = self.take_off();
+    }
+}
+
+/// Mounts, if this process has the right to: the connection, and the number of the file system.
+fn by_ourselves(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
+    let connection = fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+    for (key, value) in [
+        ("source", NAME.to_owned()),
+        ("subtype", NAME.to_owned()),
+        ("fd", connection.as_raw_fd().to_string()),
+        ("rootmode", "40000".to_owned()),
+        ("user_id", uid.as_raw().to_string()),
+        ("group_id", gid.as_raw().to_string()),
+    ] {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    fsconfig_set_flag(&context, "default_permissions")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let device = device_of(&mount)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_SYMLINKS;
+    move_mount(&mount, "", CWD, dir, flags)?;
+    Ok((connection, device))
+}
+
+/// The number of the file system that was mounted a moment ago.
+fn mounted_at(dir: &Path) -> io::Result<u64> {
+    let root = mountinfo::open(dir)?;
+    if is_of_ours(&mountinfo::of(&root)?) {
+        Ok(device_of(&root)?)
+    } else {
+        Err(io::Error::other("something else was mounted there meanwhile"))
+    }
+}
+
+/// What is known of a file without asking who serves it.
+fn stat_of(file: &OwnedFd) -> rustix::io::Result<Statx> {
+    fs::statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
+}
+
+/// The number of a file's file system.
+fn device_of(file: &OwnedFd) -> rustix::io::Result<u64> {
+    let stat = stat_of(file)?;
+    Ok(makedev(stat.stx_dev_major, stat.stx_dev_minor))
+}
+
+/// Whether a connection is not broken off yet.
+fn is_alive(connection: &OwnedFd) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::empty())];
+    let told = poll(&mut polled, Some(&Timespec::default()));
+    told.is_err() || !polled[0].revents().contains(PollFlags::ERR)
+}
+
+/// Whether a server such as this one mounted it.
+fn is_of_ours(entry: &Entry) -> bool {
+    entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME
+}
+
+/// Takes off what servers that were killed left at a directory; what is dead there of others is not.
+fn take_off_dead(dir: &Path, log: &Log) -> io::Result<()> {
+    for _ in 0..DEAD_MAX {
+        let root = mountinfo::open(dir)?;
+        let entry = mountinfo::of(&root)?;
+        if !entry.fs_type.starts_with("fuse") || !is_dead(&root) {
+            break;
+        }
+        if !is_of_ours(&entry) {
+            return Err(Errno::NOTCONN.into());
+        }
+        take_off(dir, &root)?;
+        let dir = dir.to_string_lossy();
+        log.line(format_args!(
+            "a dead mount of a server that was killed was taken off '{}'",
+            dir.escape_debug()
+        ));
+    }
+    Ok(())
+}
+
+/// Whether there is no one any more who serves what a file is in.
+fn is_dead(file: &OwnedFd) -> bool {
+    let Ok(file) = file.try_clone() else { return false };
+    let (tell, told) = mpsc::channel();
+    let asks = move || {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let asked = fs::statx(&file, "", flags, StatxFlags::BASIC_STATS);
+        drop(file);
+        let _ = tell.send(asked.err());
+    };
+    // Who is stuck never answers.
+    let has_asked = thread::Builder::new().name("is it dead".to_owned()).spawn(asks).is_ok();
+    has_asked && told.recv_timeout(ANSWERS_WITHIN) == Ok(Some(Errno::NOTCONN))
+}
+
+/// Takes off the mount whose root is open, which is at `dir`.
+fn take_off(dir: &Path, root: &OwnedFd) -> io::Result<()> {
+    let id = mountinfo::of(root)?.id;
+    if mountinfo::all()?.iter().any(|entry| entry.parent == id) {
+        return Err(io::Error::other("something else is mounted in it"));
+    }
+    // So that no one who uses it holds that up.
+    let by_descriptor = format!("/proc/self/fd/{}", root.as_raw_fd());
+    match unmount(by_descriptor, UnmountFlags::DETACH) {
+        Err(Errno::PERM) => super::helper::unmount(dir),
+        done => Ok(done?),
+    }
+}

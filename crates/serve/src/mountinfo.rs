@@ -1,0 +1,70 @@
+//! What is mounted where, as the system tells it.
+
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{self, Mode, OFlags};
+use std::fs::read_to_string;
+use std::io;
+use std::path::Path;
+
+/// A mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    /// What it is mounted on.
+    pub(crate) parent: u64,
+    /// Major and minor number, as they are written.
+    pub(crate) device: String,
+    pub(crate) fs_type: String,
+    pub(crate) source: String,
+    pub(crate) options: String,
+}
+
+/// Opens what a path leads to, without asking who serves it.
+pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+    Ok(fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The mount that an open file is in.
+pub(crate) fn of(file: &OwnedFd) -> io::Result<Entry> {
+    let told = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    let found = all()?.into_iter().find(|entry| Some(entry.id) == id);
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// All mounts that can be seen.
+pub(crate) fn all() -> io::Result<Vec<Entry>> {
+    Ok(read_to_string("/proc/self/mountinfo")?.lines().filter_map(entry).collect())
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let (of_mount, of_system) = line.split_once(" - ")?;
+    let mut of_mount = of_mount.split(' ');
+    let mut number = || of_mount.next()?.parse().ok();
+    let (id, parent) = (number()?, number()?);
+    let device = of_mount.next()?.to_owned();
+    let mut of_system = of_system.split(' ').map(str::to_owned);
+    let (fs_type, source) = (of_system.next()?, of_system.next()?);
+    let options = of_system.next().unwrap_or_default();
+    Some(Entry { id, parent, device, fs_type, source, options })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let line =
+            "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - fuse.uzram uzram rw,user_id=0";
+        let entry = entry(line).unwrap();
+        assert_eq!((entry.id, entry.parent, entry.device.as_str()), (36, 35, "98:0"));
+        assert_eq!((entry.fs_type.as_str(), entry.source.as_str()), ("fuse.uzram", "uzram"));
+        assert_eq!(entry.options, "rw,user_id=0");
+        for line in ["", "36 35", "x 35 98:0 / / - a b", "1 2 3:4 / / -"] {
+            assert_eq!(super::entry(line), None, "{line}");
+        }
+        let here = of(&open(Path::new("/proc/self")).unwrap()).unwrap();
+        assert_eq!(here.fs_type, "proc");
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether a file would lie on a disk that this process serves. Who saves the disk there waits for himself.
+//!
+//! What lies below a file system is followed through partitions, mapped devices, loop devices and their files, and the
+//! upper layer of an overlay. Not seen are network file systems, several devices of one file system, and what is in
+//! other mount namespaces. Of a network block device it can't be told whose it is.
+
+use crate::mountinfo;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, fstat, major, makedev, minor};
+use rustix_futex_sync::Mutex;
+use std::fs::{read_dir, read_to_string};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where this process has mounted disks: numbers of their file systems.
+static MOUNTS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Devices one above the other, at most.
+const DEPTH: usize = 16;
+
+/// A file system of this process, until it goes.
+#[derive(Debug)]
+pub(crate) struct OwnMount(u64);
+
+impl OwnMount {
+    pub(crate) fn new(device: u64) -> Self {
+        MOUNTS.lock().push(device);
+        OwnMount(device)
+    }
+}
+
+impl Drop for OwnMount {
+    fn drop(&mut self) {
+        MOUNTS.lock().retain(|device| *device != self.0);
+    }
+}
+
+/// Whether NBD clients have the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// There are none: no network block device is this disk.
+    None,
+    /// Any network block device may be this disk.
+    Some,
+}
+
+/// Why a file at `path` would lie on a disk that this process serves, or may; `None` if it can't be seen to.
+pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
+    let search = Search { clients };
+    let there = std::fs::canonicalize(path).ok();
+    let parent = || path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let there = there.unwrap_or_else(|| parent().unwrap_or(Path::new(".")).to_owned());
+    let below = search.below_path(&there, 0)?;
+    let path = path.to_string_lossy();
+    Some(format!("'{}' lies on the disk itself: {below}; save it elsewhere", path.escape_debug()))
+}
+
+struct Search {
+    clients: Clients,
+}
+
+impl Search {
+    fn below_path(&self, path: &Path, depth: usize) -> Option<String> {
+        self.below_file(&mountinfo::open(path).ok()?, depth)
+    }
+
+    /// By what a file, or what a block device has, lies on the disk.
+    fn below_file(&self, file: &OwnedFd, depth: usize) -> Option<String> {
+        let stat = fstat(file).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
+            return self.below_device(stat.st_rdev, depth);
+        }
+        let found = self.below_device(stat.st_dev, depth);
+        found.or_else(|| self.below_mount(&mountinfo::of(file).ok()?, depth))
+    }
+
+    /// The same of file systems whose number is no device's.
+    fn below_mount(&self, mount: &mountinfo::Entry, depth: usize) -> Option<String> {
+        if depth == DEPTH {
+            return None;
+        }
+        // It tells nothing of itself: its source is that of any who says none.
+        let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == "/dev/fuse";
+        if self.clients == Clients::Some && may_be_nbdfuse {
+            return Some("by nbdfuse, or may".to_owned());
+        }
+        if mount.fs_type == "overlay" {
+            let upper = mount.options.split(',').find_map(|of| of.strip_prefix("upperdir="))?;
+            return self.below_path(Path::new(upper), depth + 1);
+        }
+        let stat = fstat(mountinfo::open(Path::new(&mount.source)).ok()?).ok()?;
+        let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+        if is_device { self.below_device(stat.st_rdev, depth + 1) } else { None }
+    }
+
+    fn below_device(&self, device: u64, depth: usize) -> Option<String> {
+        if MOUNTS.lock().contains(&device) {
+            return Some("it is mounted there".to_owned());
+        }
+        let link = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+        let told = std::fs::canonicalize(link).ok().filter(|_| depth < DEPTH)?;
+        let name = told.file_name()?;
+        if self.clients == Clients::Some && name.as_bytes().starts_with(b"nbd") {
+            return Some(format!("by {}, or may", name.to_string_lossy()));
+        }
+        if let Ok(file) = read_to_string(told.join("loop/backing_file")) {
+            return self.below_path(Path::new(file.trim_end_matches('\n')), depth + 1);
+        }
+        let whole = told.join("partition").exists().then(|| told.parent().map(Path::to_owned));
+        let slaves = read_dir(told.join("slaves")).into_iter().flatten().flatten();
+        let slaves: Vec<PathBuf> = slaves.map(|slave| slave.path()).collect();
+        let below = whole.flatten().into_iter().chain(slaves);
+        below.filter_map(|of| number(&of)).find_map(|device| self.below_device(device, depth + 1))
+    }
+}
+
+/// The number of a device of which the system tells in a directory.
+fn number(told: &Path) -> Option<u64> {
+    let text = read_to_string(told.join("dev")).ok()?;
+    let (major, minor) = text.trim_end().split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}

@@ -4,6 +4,7 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use serve::nbd::bounds::PART;
 use serve::nbd::{Export, Exports, Mode, converse};
 use std::sync::Arc;
 use zram::{Config, Device};
@@ -28,6 +29,8 @@ struct Request {
     kind: u8,
     offset: u32,
     len: u16,
+    /// Whether a read is about as long as one that the server goes another way with.
+    is_long: bool,
     /// Instead of the payload that belongs to it.
     payload: Option<Vec<u8>>,
 }
@@ -39,6 +42,7 @@ impl Request {
             kind: input.arbitrary()?,
             offset: input.arbitrary()?,
             len: input.arbitrary()?,
+            is_long: input.arbitrary()?,
             payload: if input.ratio(1, 8)? { Some(input.arbitrary()?) } else { None },
         })
     }
@@ -52,7 +56,8 @@ impl Request {
         bytes.extend(kind.to_be_bytes());
         bytes.extend(cookie.to_be_bytes());
         bytes.extend(offset.to_be_bytes());
-        bytes.extend(u32::from(self.len).to_be_bytes());
+        let about = if kind == 0 && self.is_long { PART as u32 - 1024 } else { 0 };
+        bytes.extend((about + u32::from(self.len)).to_be_bytes());
         match &self.payload {
             Some(payload) => bytes.extend(payload),
             None if kind == 1 => bytes.extend(vec![self.flags as u8; self.len.into()]),

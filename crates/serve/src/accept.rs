@@ -128,10 +128,14 @@ impl Crowd {
         if let Some(place) = self.place(&mut members, socket) {
             return Some((place, false));
         }
-        let silent = |member: &&mut Member| member.standing == Standing::Silent;
-        let longest = members.all.values_mut().find(silent)?;
-        longest.standing = Standing::SentAway;
-        longest.socket.hang_up();
+        let stands = |standing| move |member: &&mut Member| member.standing == standing;
+        if let Some(longest) = members.all.values_mut().find(stands(Standing::Silent)) {
+            longest.standing = Standing::SentAway;
+            longest.socket.hang_up();
+        } else {
+            // One that is on its way will do.
+            members.all.values_mut().find(stands(Standing::SentAway))?;
+        }
         let until = Instant::now() + GONE_WITHIN;
         loop {
             let left = until.checked_duration_since(Instant::now())?;
@@ -209,5 +213,40 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.crowd.members.lock().all.remove(&self.number);
         self.crowd.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn socket() -> Arc<Socket> {
+        let (one, _) = UnixStream::pair().unwrap();
+        Arc::new(Socket::new(one.into(), Duration::from_secs(1)).unwrap())
+    }
+
+    #[test]
+    fn who_is_silent_makes_room_and_who_is_settled_stays() {
+        let crowd = Arc::new(Crowd::new(2));
+        let settled = crowd.enter(&socket()).unwrap();
+        let silent = crowd.enter(&socket()).unwrap();
+        assert!(settled.settle());
+        assert!(crowd.enter(&socket()).is_none());
+        assert!(crowd.press_in(&socket()).is_none(), "there are more than may be");
+        assert!(!silent.settle(), "it was sent away");
+        let third = thread::scope(|scope| {
+            let pressed = scope.spawn(|| crowd.press_in(&socket()));
+            drop(silent);
+            let (third, _) = pressed.join().unwrap().unwrap();
+            third
+        });
+        assert!(third.settle() && settled.settle());
+        assert!(crowd.press_in(&socket()).is_none(), "all have said what they want");
+        assert_eq!(crowd.len(), 2);
+        crowd.hang_up();
+        assert!(!third.settle(), "what it said may have been cut off");
+        drop((settled, third));
+        assert!(crowd.is_gone_by(Instant::now()));
     }
 }

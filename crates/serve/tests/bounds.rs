@@ -154,7 +154,7 @@ fn lengths() -> Vec<u32> {
     lengths
 }
 
-/// A request of a length, what it is answered with, and all that may stand around it, if `all`; else some by turns.
+/// Requests of every length, and what may stand around them by turns: more of it, if `all`.
 fn at_every_length(bench: &Bench, structured: bool, all: bool) {
     let mut client = bench.client(structured);
     let (neighbours, mut turn) = (neighbours(), 0);
@@ -170,7 +170,7 @@ fn at_every_length(bench: &Bench, structured: bool, all: bool) {
         for middle in asks {
             // In front nothing and behind it eight: what is here is one batch, if it may be.
             let mut around = vec![(1, 0)];
-            let count = if all { neighbours.len() * neighbours.len() } else { 1 };
+            let count = if all { neighbours.len() } else { 1 };
             around.extend((0..count).map(|_| {
                 turn += 1;
                 (turn / neighbours.len() % neighbours.len(), turn % neighbours.len())

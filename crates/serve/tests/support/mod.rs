@@ -179,7 +179,7 @@ impl Client {
 
     pub fn receive(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        self.stream.read_exact(&mut bytes).unwrap();
+        self.stream.read_exact(&mut bytes).expect("the server answers in time");
         bytes
     }
 

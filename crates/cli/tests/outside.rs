@@ -57,7 +57,7 @@ fn fio_of_many_sizes() {
             for depth in [1, 16, 64] {
                 shell(
                     &format!(
-                        "timeout 300 fio --name=v --ioengine=nbd --uri=\"$U\" --rw={how} --bssplit={split} \
+                        "timeout -k 9 300 fio --thread --name=v --ioengine=nbd --uri=\"$U\" --rw={how} --bssplit={split} \
                          --iodepth={depth} --size={}M {verify} --verify_fatal=1 --randrepeat=0 >fio.log 2>&1 \
                          || {{ cat fio.log; exit 1; }}",
                         48 * times()
@@ -67,6 +67,14 @@ fn fio_of_many_sizes() {
             }
         }
     }
+}
+
+/// What chance begins with: `UZRAM_SEED`, or one that is printed.
+fn seed() -> String {
+    let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u32(..));
+    eprintln!("UZRAM_SEED={seed}");
+    seed.to_string()
 }
 
 /// The file system exerciser, which `make clients` installs.
@@ -84,10 +92,9 @@ fn exercise(fsx: &Path, file: &Path, config: &str, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("fsx.toml");
     fs::write(&settings, config).unwrap();
-    let seed = fastrand::u32(..).to_string();
-    eprintln!("{}: fsx -S {seed} -N {operations}", file.display());
+    let seed = seed();
     let mut command = Command::new("timeout");
-    command.arg("600").arg(fsx).args(["-S", &seed, "-N", &operations.to_string()]);
+    command.args(["-k", "9", "600"]).arg(fsx).args(["-S", &seed, "-N", &operations.to_string()]);
     run(command.arg("-P").arg(dir.path()).arg("-f").arg(settings).arg(file));
 }
 
@@ -181,7 +188,7 @@ fn qemu_of_many_sizes() {
     for size in SIZES {
         let count = (64 * MIB / size).clamp(64, 4000) * times();
         for write in ["", "-w --pattern=90 --flush-interval=64"] {
-            let bench = "timeout 300 qemu-img bench -f raw -t none -d 64";
+            let bench = "timeout -k 9 300 qemu-img bench -f raw -t none -d 64";
             shell(&format!("{bench} -c {count} -s {size} {write} \"$U\" >/dev/null"), &server);
         }
     }
@@ -190,9 +197,9 @@ fn qemu_of_many_sizes() {
     for how in ["-m 1", "-m 16 -W", "-m 16 -W -S 0"] {
         shell(
             &format!(
-                "timeout 300 qemu-img convert -n {how} -f raw -O raw image \"$U\"; \
-                 timeout 300 qemu-img compare -f raw -F raw image \"$U\"; \
-                 timeout 300 qemu-img convert {how} -f raw -O raw \"$U\" back; cmp -n {} image back; rm back",
+                "timeout -k 9 300 qemu-img convert -n {how} -f raw -O raw image \"$U\"; \
+                 timeout -k 9 300 qemu-img compare -f raw -F raw image \"$U\"; \
+                 timeout -k 9 300 qemu-img convert {how} -f raw -O raw \"$U\" back; cmp -n {} image back; rm back",
                 69 * MIB
             ),
             &server,
@@ -207,7 +214,7 @@ fn qemu_of_many_sizes() {
         }
         asked += " -c aio_flush";
     }
-    let said = shell(&format!("timeout 300 qemu-io -f raw {asked} \"$U\" 2>&1"), &server);
+    let said = shell(&format!("timeout -k 9 300 qemu-io -f raw {asked} \"$U\" 2>&1"), &server);
     assert!(!said.contains("fail") && !said.contains("error"), "{said}");
 }
 
@@ -231,8 +238,8 @@ fn nbdcopy_of_many_sizes() {
         ] {
             shell(
                 &format!(
-                    "timeout 300 nbdcopy --request-size={size} {how} --flush image \"$U\"; \
-                     timeout 300 nbdcopy --request-size={size} {how} \"$U\" back; cmp -n {} image back; rm back",
+                    "timeout -k 9 300 nbdcopy --request-size={size} {how} --flush image \"$U\"; \
+                     timeout -k 9 300 nbdcopy --request-size={size} {how} \"$U\" back; cmp -n {} image back; rm back",
                     60 * MIB
                 ),
                 &server,
@@ -285,11 +292,20 @@ h.shutdown()
 ";
     for threads in ["1", "3", "8"] {
         let server = server(&["--threads", threads], None);
-        let seed = fastrand::u32(..).to_string();
-        eprintln!("seed {seed}");
+        let seed = seed();
         let seconds = (5 * times()).to_string();
         let mut command = Command::new("timeout");
-        command.args(["300", "/usr/bin/python3", "-c", script, &server.uri(), &seed, &seconds]);
+        command.args([
+            "-k",
+            "9",
+            "300",
+            "/usr/bin/python3",
+            "-c",
+            script,
+            &server.uri(),
+            &seed,
+            &seconds,
+        ]);
         run(&mut command);
     }
 }

@@ -1,7 +1,9 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make setup test       install what tests need, then pass every test
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
-#                       (LOOM_SECONDS a model at most), and a soak
+#                       (LOOM_SECONDS a model at most), clients that were not written here, and a soak
+# make setup-long       install what make long needs besides
+# make clients          clients that were not written here, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
@@ -10,6 +12,8 @@ INPUT_LIMIT ?= 2G
 PACKAGES = gcc libc6-dev python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+LONG_PACKAGES = xfsprogs
+FSX = 0.3.2
 TARGET = x86_64-unknown-linux-gnu
 SANITIZED = page slab zsmalloc zram serve
 FUZZED = pool device codec nbd saved
@@ -17,7 +21,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run setup test lint check-aarch64 aarch64 long loom asan tsan fuzz soak bench
+.PHONY: run setup setup-long test lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak bench
 
 run:
 	cargo build --release --locked -p cli
@@ -30,6 +34,9 @@ setup:
 	if [ -z "$$missing" ]; then echo "setup: nothing is missing"; \
 	elif [ "$$(id -u)" = 0 ]; then apt-get update && apt-get install -y --no-install-recommends $$missing; \
 	else echo "setup: run this as root: apt-get install -y$$missing"; fi
+
+setup-long: PACKAGES += $(LONG_PACKAGES)
+setup-long: setup
 
 test: lint
 	cargo test --workspace --locked
@@ -59,7 +66,14 @@ long: asan tsan fuzz aarch64
 	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked
 	UZRAM_LONG=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) $(MAKE) loom
+	UZRAM_LONG=1 $(MAKE) clients
 	$(MAKE) soak
+
+# One after the other: each takes the machine for itself.
+clients:
+	target/tools/bin/fsx --version 2>/dev/null | grep -qx 'fsx $(FSX)' || \
+	  cargo install fsx --version $(FSX) --locked --root target/tools
+	cargo test --release --locked -p cli --test outside -- --ignored --test-threads=1
 
 loom:
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \

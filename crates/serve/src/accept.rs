@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown, SocketFlags};
 use rustix_futex_sync::{Condvar, Mutex};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// How long it is waited where the system has nothing left for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Who is sent away for another leaves within this time, or the other is refused.
+const GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
@@ -80,7 +83,24 @@ struct Members {
     /// For good, and for now.
     has_ended: bool,
     is_closed: bool,
-    sockets: HashMap<u64, Arc<Socket>>,
+    /// By number, so in the order in which they came.
+    all: BTreeMap<u64, Member>,
+}
+
+struct Member {
+    socket: Arc<Socket>,
+    standing: Standing,
+}
+
+/// Where a member stands with those who want its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has not said yet what it wants, and makes room.
+    Silent,
+    /// It stays.
+    Settled,
+    /// It makes room, and has no say any more.
+    SentAway,
 }
 
 /// A member's place: it leaves when this goes.
@@ -99,26 +119,53 @@ impl Crowd {
 
     /// One more, if there is room.
     pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<Place> {
+        self.place(&mut self.members.lock(), socket)
+    }
+
+    /// One more, and whether it has the place of another: of the one that has been silent for longest, if there is no room.
+    pub(crate) fn press_in(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<(Place, bool)> {
         let mut members = self.members.lock();
+        if let Some(place) = self.place(&mut members, socket) {
+            return Some((place, false));
+        }
+        let stands = |standing| move |member: &&mut Member| member.standing == standing;
+        if let Some(longest) = members.all.values_mut().find(stands(Standing::Silent)) {
+            longest.standing = Standing::SentAway;
+            longest.socket.hang_up();
+        } else {
+            // One that is on its way will do.
+            members.all.values_mut().find(stands(Standing::SentAway))?;
+        }
+        let until = Instant::now() + GONE_WITHIN;
+        loop {
+            let left = until.checked_duration_since(Instant::now())?;
+            members = self.left.wait_timeout(members, left).0;
+            if let Some(place) = self.place(&mut members, socket) {
+                return Some((place, true));
+            }
+        }
+    }
+
+    fn place(self: &Arc<Self>, members: &mut Members, socket: &Arc<Socket>) -> Option<Place> {
         let is_shut = members.has_ended || members.is_closed;
-        if is_shut || members.sockets.len() >= self.most {
+        if is_shut || members.all.len() >= self.most {
             return None;
         }
         let number = members.next;
         members.next += 1;
-        members.sockets.insert(number, socket.clone());
+        members.all.insert(number, Member { socket: socket.clone(), standing: Standing::Silent });
         Some(Place { crowd: self.clone(), number })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.members.lock().sockets.len()
+        self.members.lock().all.len()
     }
 
     /// Lets none in until what is returned goes; the number of members, if there are any.
     pub(crate) fn close(&self) -> Result<Closed<'_>, usize> {
         let mut members = self.members.lock();
-        if members.is_closed || !members.sockets.is_empty() {
-            return Err(members.sockets.len());
+        if members.is_closed || !members.all.is_empty() {
+            return Err(members.all.len());
         }
         members.is_closed = true;
         Ok(Closed(self))
@@ -128,13 +175,13 @@ impl Crowd {
     pub(crate) fn hang_up(&self) {
         let mut members = self.members.lock();
         members.has_ended = true;
-        members.sockets.values().for_each(|socket| socket.hang_up());
+        members.all.values().for_each(|member| member.socket.hang_up());
     }
 
     /// Whether all were gone in time.
     pub(crate) fn is_gone_by(&self, until: Instant) -> bool {
         let mut members = self.members.lock();
-        while !members.sockets.is_empty() {
+        while !members.all.is_empty() {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
             members = self.left.wait_timeout(members, left).0;
         }
@@ -148,9 +195,58 @@ impl Drop for Closed<'_> {
     }
 }
 
+impl Place {
+    /// Whether its member stays from now on, whoever else comes: it has said what it wants. If not, it was sent away before,
+    /// or all were, and what it said may not be whole.
+    pub(crate) fn settle(&self) -> bool {
+        let mut members = self.crowd.members.lock();
+        let has_ended = members.has_ended;
+        let member = members
+            .all
+            .get_mut(&self.number)
+            .filter(|member| !has_ended && member.standing != Standing::SentAway);
+        member.map(|member| member.standing = Standing::Settled).is_some()
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        self.crowd.members.lock().sockets.remove(&self.number);
+        self.crowd.members.lock().all.remove(&self.number);
         self.crowd.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn socket() -> Arc<Socket> {
+        let (one, _) = UnixStream::pair().unwrap();
+        Arc::new(Socket::new(one.into(), Duration::from_secs(1)).unwrap())
+    }
+
+    #[test]
+    fn who_is_silent_makes_room_and_who_is_settled_stays() {
+        let crowd = Arc::new(Crowd::new(2));
+        let settled = crowd.enter(&socket()).unwrap();
+        let silent = crowd.enter(&socket()).unwrap();
+        assert!(settled.settle());
+        assert!(crowd.enter(&socket()).is_none());
+        assert!(crowd.press_in(&socket()).is_none(), "there are more than may be");
+        assert!(!silent.settle(), "it was sent away");
+        let third = thread::scope(|scope| {
+            let pressed = scope.spawn(|| crowd.press_in(&socket()));
+            drop(silent);
+            let (third, _) = pressed.join().unwrap().unwrap();
+            third
+        });
+        assert!(third.settle() && settled.settle());
+        assert!(crowd.press_in(&socket()).is_none(), "all have said what they want");
+        assert_eq!(crowd.len(), 2);
+        crowd.hang_up();
+        assert!(!third.settle(), "what it said may have been cut off");
+        drop((settled, third));
+        assert!(crowd.is_gone_by(Instant::now()));
     }
 }

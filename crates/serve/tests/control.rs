@@ -8,8 +8,9 @@ mod faulty;
 
 use faulty::Faulty;
 use serve::Log;
+use serve::control::CLIENTS;
 use serve::control::{self, AskError, Control, Request, Steered};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -74,6 +75,15 @@ impl Steering {
     }
 }
 
+/// Ends what waits for a store where a test fails.
+struct Unstuck<'s>(&'s Faulty);
+
+impl Drop for Unstuck<'_> {
+    fn drop(&mut self) {
+        self.0.stick(false);
+    }
+}
+
 fn write_back() -> Request {
     Request::Job(JobKind::WriteBack, "idle".to_owned())
 }
@@ -83,6 +93,7 @@ fn others_are_answered_while_a_job_takes_long() {
     let steering = Steering::new();
     steering.zram.store("idle", "all").unwrap();
     thread::scope(|scope| {
+        let _unstuck = Unstuck(&steering.store);
         let job = scope.spawn(|| steering.ask(&write_back()));
         steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
         let begun = Instant::now();
@@ -118,4 +129,58 @@ fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
         let away = steering.zram.show("bd_stat").unwrap();
         assert_eq!(away.trim_start().starts_with("0 "), fails, "{away}");
     }
+}
+
+/// Some have sent a part of a request, which is never done.
+fn silent(steering: &Steering) -> Vec<UnixStream> {
+    let connect = |nth| {
+        let mut client = UnixStream::connect(&steering.path).unwrap();
+        if nth % 2 == 0 {
+            client.write_all(b"store mem_limit\n1048").unwrap();
+        }
+        client
+    };
+    (0..CLIENTS).map(connect).collect()
+}
+
+fn is_gone(mut client: &UnixStream) -> bool {
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    match client.read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn silent_clients_make_room_and_nothing_is_done_for_them() {
+    let steering = Steering::new();
+    let first = silent(&steering);
+    assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
+    assert!(is_gone(&first[0]));
+    let second = silent(&steering);
+    assert!(first.iter().all(is_gone));
+    assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
+    let before = steering.zram.show("mm_stat").unwrap();
+    assert!(steering.control.stop(Duration::from_secs(5)));
+    assert!(second.iter().all(is_gone));
+    let Ok(after) = steering.zram.show("mm_stat") else { panic!("there is a device") };
+    let limit = |text: &str| text.split_whitespace().nth(3).map(str::to_owned);
+    assert_eq!((limit(&before).as_deref(), limit(&after).as_deref()), (Some("0"), Some("0")));
+}
+
+#[test]
+fn who_has_asked_makes_room_for_no_one() {
+    let steering = Steering::new();
+    steering.zram.store("idle", "all").unwrap();
+    thread::scope(|scope| {
+        let _unstuck = Unstuck(&steering.store);
+        let job = scope.spawn(|| steering.ask(&write_back()));
+        steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
+        let silent = [silent(&steering), silent(&steering)];
+        assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
+        drop(silent);
+        steering.store.stick(false);
+        let told = job.join().unwrap().unwrap();
+        assert!(told.starts_with("pages 20\nbytes "), "{told}");
+    });
 }

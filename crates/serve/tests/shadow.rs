@@ -1,61 +1,129 @@
-//! Requests of chance, many at a time, against an array that holds what must be there.
+//! Requests of chance, many at a time, against an array that holds what must be there. An answer that does not come is noticed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
 use fastrand::Rng;
-use serve::nbd::{Exports, Mode};
+use serve::nbd::bounds::*;
+use serve::nbd::{Exports, Mode, Options};
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::*;
 use zram::{Config, Device};
 
 /// Bytes of each client's part of the disk. Parts begin between blocks, so that clients share some.
-const PART: usize = (4 << 20) + 1234;
-const CLIENTS: u64 = 3;
+const REGION: usize = (4 << 20) + 1234;
+const CLIENTS: u64 = 8;
+const SIZE: u64 = 64 * MIB;
 
-/// Most bytes of a request but now and then.
-const SHORT: usize = 40_000;
+/// Most requests of a client under way.
+const DEPTH: usize = 64;
 
 struct Shadow {
     client: Client,
+    /// Bytes go out on another thread, so that answers can be taken meanwhile.
+    out: Sender<Vec<u8>>,
     random: Rng,
     base: u64,
     bytes: Vec<u8>,
     /// Where requests are under way, by cookie; no two of them touch the same byte.
     pending: HashMap<u64, Pending>,
     next: u64,
+    /// Reads and writes so long that the server goes another way.
+    long: u64,
 }
 
 struct Pending {
     kind: u16,
+    flags: u16,
     at: usize,
     len: usize,
+    error: u32,
     after: Vec<u8>,
+    since: Instant,
 }
 
 impl Shadow {
-    fn send_one(&mut self) {
-        let longest = if self.random.u32(..200) == 0 { 1 << 20 } else { SHORT };
-        let len = if self.random.bool() {
-            self.random.usize(1..5000)
-        } else {
-            self.random.usize(1..longest)
+    /// Mostly short; around what bounds something in the server; and now and then long.
+    fn len(&mut self) -> usize {
+        match self.random.u32(..20) {
+            0..8 => self.random.usize(1..5000),
+            8..11 => 512 * self.random.usize(1..17),
+            11 => self.random.usize(..3),
+            12..15 => self.random.usize(1..40_000),
+            15..19 => {
+                let bounds = [HEAVY, 4 * HEAVY, INPUT, PART, BUFFER, 64 * HEAVY];
+                let (near, bound) = (self.random.usize(..60), self.random.choice(bounds).unwrap());
+                // Some with whole requests or answers in between.
+                let between = self.random.choice([0, 0, 28 + 512, 9 * 540]).unwrap();
+                bound - between + near - 30
+            }
+            _ => self.random.usize(1..1 << 20),
+        }
+    }
+
+    /// A request that is answered with an error and changes nothing; its payload comes all the same.
+    fn bad(&mut self) -> (u16, u16, u64, usize, u32) {
+        let len = self.len();
+        let structured = self.client.structured;
+        match self.random.u32(..7) {
+            0 => (READ, 0, SIZE - len as u64 + 1, len, EINVAL),
+            1 => (WRITE, 0, SIZE - len as u64 + 1, len, ENOSPC),
+            2 => (WRITE_ZEROES, NO_HOLE, SIZE - len as u64 + 1, len, ENOSPC),
+            3 => (WRITE, DF, self.base, len, EINVAL),
+            4 => (9, 0, self.base, len, EINVAL),
+            5 if structured => (READ, DF, self.base, PART + 1 + len, EOVERFLOW),
+            5 => (BLOCK_STATUS, 0, self.base, len, EINVAL),
+            _ => (READ, 0, 0, PAYLOAD_MAX as usize + 1, EINVAL),
+        }
+    }
+
+    fn good(&mut self) -> Option<(u16, u16, usize, usize)> {
+        let len = self.len();
+        let at = self.random.usize(..REGION - len);
+        let is_free = |other: &Pending| other.at + other.len <= at || at + len <= other.at;
+        if !self.pending.values().all(is_free) {
+            return None;
+        }
+        let structured = self.client.structured;
+        let (kind, flags) = match self.random.u32(..24) {
+            0..8 => (WRITE, 0),
+            8..15 => (READ, 0),
+            15 if structured && len <= PART => (READ, DF),
+            16..18 => (WRITE_ZEROES, self.random.choice([0, NO_HOLE]).unwrap()),
+            18 => (WRITE_ZEROES, FAST_ZERO),
+            19 | 20 => (TRIM, 0),
+            21 if structured && len > 0 => {
+                (BLOCK_STATUS, self.random.choice([0, REQ_ONE]).unwrap())
+            }
+            22 => (CACHE, 0),
+            _ => return Some((FLUSH, 0, 0, 0)),
         };
-        let at = self.random.usize(..PART - len);
-        if self.pending.values().any(|other| at < other.at + other.len && other.at < at + len) {
+        let fua = if self.random.u32(..8) == 0 { FUA } else { 0 };
+        Some((kind, flags | fua, at, len))
+    }
+
+    /// Adds a request to what is to be sent.
+    fn add(&mut self, burst: &mut Vec<u8>) {
+        self.next += 1;
+        let since = Instant::now();
+        if self.random.u32(..40) == 0 {
+            let (kind, flags, offset, len, error) = self.bad();
+            burst.extend(header(kind, flags, self.next, offset, len as u32));
+            if kind == WRITE {
+                burst.extend(vec![0xbb; len]);
+            }
+            let pending = Pending { kind, flags, at: 0, len: 0, error, after: Vec::new(), since };
+            self.pending.insert(self.next, pending);
             return;
         }
-        let (kind, flags) = match self.random.u32(..10) {
-            0..4 => (WRITE, 0),
-            4..8 => (READ, 0),
-            8 => (WRITE_ZEROES, if self.random.bool() { NO_HOLE } else { 0 }),
-            _ => (TRIM, 0),
-        };
+        let Some((kind, flags, at, len)) = self.good() else { return };
         let before = &self.bytes[at..at + len];
         let after = match kind {
             WRITE if self.random.u32(..5) == 0 => vec![self.random.u8(..); len],
@@ -64,13 +132,14 @@ impl Shadow {
             TRIM => self.trimmed(at, len),
             _ => before.to_vec(),
         };
-        self.next += 1;
-        let mut request = header(kind, flags, self.next, self.base + at as u64, len as u32);
+        self.long += u64::from(matches!(kind, READ | WRITE) && len > PART);
+        let offset = if kind == FLUSH { 0 } else { self.base + at as u64 };
+        burst.extend(header(kind, flags, self.next, offset, len as u32));
         if kind == WRITE {
-            request.extend(&after);
+            burst.extend(&after);
         }
-        self.pending.insert(self.next, Pending { kind, at, len, after });
-        self.client.send(&request);
+        let pending = Pending { kind, flags, at, len, error: 0, after, since };
+        self.pending.insert(self.next, pending);
     }
 
     /// Whole blocks are freed, and those at the ends stay as they are.
@@ -85,32 +154,70 @@ impl Shadow {
     }
 
     fn receive_one(&mut self) {
-        let reply = self.client.reply();
-        let Pending { kind, at, len, after } = self.pending.remove(&reply.cookie).unwrap();
-        assert_eq!(reply.error, 0);
+        let Shadow { client, pending, .. } = self;
+        let len =
+            |cookie| {
+                pending.get(&cookie).map_or(0, |asked: &Pending| {
+                    if asked.kind == READ { asked.len as u32 } else { 0 }
+                })
+            };
+        let reply = client.reply_by(len);
+        let asked = pending.remove(&reply.cookie).expect("nothing is answered twice");
+        // Others' answers may have come in time.
+        let oldest = pending.values().map(|asked| asked.since).min();
+        assert!(oldest.is_none_or(|since| since.elapsed() < patience()), "an answer is lost");
+        assert_eq!(reply.error, asked.error, "{} of {}", asked.kind, asked.len);
+        let Pending { kind, flags, at, len, after, .. } = asked;
         self.bytes[at..at + len].copy_from_slice(&after);
-        if kind == READ {
-            let mut from = self.base + at as u64;
-            let mut read: Vec<u8> = Vec::new();
-            for (start, part) in &reply.parts {
-                assert_eq!(*start, from);
-                from += part.len() as u64;
-                read.extend(part);
-            }
-            assert!(read == after, "{len} bytes at {from} are others");
+        match kind {
+            READ if reply.error == 0 => self.compare(at, &after, &reply),
+            BLOCK_STATUS if reply.error == 0 => self.compare_extents(at, len, flags, &reply),
+            _ => {}
         }
     }
 
-    fn run(mut self, until: Instant) -> u64 {
+    fn compare(&self, at: usize, expected: &[u8], reply: &Reply) {
+        let first = if self.client.structured { self.base + at as u64 } else { 0 };
+        let mut read: Vec<u8> = Vec::new();
+        for (start, part) in &reply.parts {
+            assert_eq!(*start, first + read.len() as u64);
+            read.extend(part);
+        }
+        assert!(
+            read == expected,
+            "{} bytes at {} are others",
+            expected.len(),
+            self.base + at as u64
+        );
+    }
+
+    /// What is a hole reads as zeros.
+    fn compare_extents(&self, at: usize, len: usize, flags: u16, reply: &Reply) {
+        let told = &reply.extents;
+        assert!(!told.is_empty() && told.len() <= EXTENTS_MAX);
+        assert!(flags & REQ_ONE == 0 || told.len() == 1, "{told:?}");
+        let mut from = at;
+        for (extent, state) in told {
+            let bytes = &self.bytes[from..from + *extent as usize];
+            assert!(*state == 0 || bytes.iter().all(|byte| *byte == 0), "a hole at {from} is full");
+            from += *extent as usize;
+        }
+        assert!(from <= at + len);
+    }
+
+    /// How many requests there were, and how many of them were long.
+    fn run(mut self, until: Instant) -> [u64; 2] {
         while Instant::now() < until {
-            // Few enough that the answers fit the socket's buffer: this client sends and receives by turns.
-            for _ in 0..self.random.usize(1..24) {
-                let under_way: usize = self.pending.values().map(|pending| pending.len).sum();
-                if under_way < 120_000 {
-                    self.send_one();
+            let mut burst = Vec::new();
+            let goal = self.random.usize(1..=DEPTH);
+            // Fewer where there is no free place.
+            for _ in 0..2 * DEPTH {
+                if self.pending.len() < goal {
+                    self.add(&mut burst);
                 }
             }
-            let keep = self.random.usize(..8);
+            self.out.send(burst).unwrap();
+            let keep = self.random.usize(..DEPTH);
             while self.pending.len() > keep {
                 self.receive_one();
             }
@@ -118,8 +225,8 @@ impl Shadow {
         while !self.pending.is_empty() {
             self.receive_one();
         }
-        assert!(self.client.read(self.base, PART as u32) == self.bytes);
-        self.next
+        assert!(self.client.read(self.base, REGION as u32) == self.bytes);
+        [self.next, self.long]
     }
 }
 
@@ -127,26 +234,44 @@ fn seconds() -> u64 {
     if std::env::var_os("UZRAM_LONG").is_some() { 180 } else { 8 }
 }
 
+/// Sends until no more is given to it. What it could not send, as its connection has ended, is missed by who receives.
+fn send(mut stream: impl Write, bursts: Receiver<Vec<u8>>) {
+    let _ = bursts.into_iter().try_for_each(|burst| stream.write_all(&burst));
+}
+
 #[test]
 fn all_bytes_are_as_an_array_has_them() {
     let seed = seed();
-    let config =
-        Config { algorithm: zcomp::by_name("lz4").unwrap(), ..Config::new(64 * MIB).unwrap() };
+    let mut random = Rng::with_seed(seed);
+    let config = Config {
+        algorithm: zcomp::by_name("lz4").unwrap(),
+        block: random.choice([4096, 4096, 65536]).unwrap(),
+        ..Config::new(SIZE).unwrap()
+    };
+    let workers = random.usize(1..=8);
+    eprintln!("{workers} workers, blocks of {}", config.block);
     let device = device(config);
-    let disk = Arc::new(device.clone());
-    let served = Served::new(Exports::new([export("disk", disk, Mode::ReadWrite)]));
+    let exports = [export("disk", Arc::new(device.clone()), Mode::ReadWrite)];
+    let served = Served::with(Exports::new(exports), Options { workers, connections: 64 });
     let until = Instant::now() + Duration::from_secs(seconds());
     let is_over = AtomicBool::new(false);
-    let requests: u64 = thread::scope(|scope| {
+    let requests = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|nth| {
+                let mut client = served.greeted();
+                client.choose("disk", nth % 4 != 0);
+                client.stream.set_read_timeout(Some(patience())).unwrap();
+                let ((out, bursts), stream) = (channel(), client.stream.try_clone().unwrap());
+                scope.spawn(move || send(stream, bursts));
                 let shadow = Shadow {
-                    client: served.chosen(),
+                    client,
+                    out,
                     random: Rng::with_seed(seed ^ nth),
-                    base: nth * PART as u64,
-                    bytes: vec![0; PART],
+                    base: nth * REGION as u64,
+                    bytes: vec![0; REGION],
                     pending: HashMap::new(),
                     next: 0,
+                    long: 0,
                 };
                 scope.spawn(move || shadow.run(until))
             })
@@ -154,9 +279,13 @@ fn all_bytes_are_as_an_array_has_them() {
         scope.spawn(|| meddle(&device, &is_over));
         let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         is_over.store(true, Relaxed);
-        ended.into_iter().map(Result::unwrap).sum()
+        ended
+            .into_iter()
+            .map(Result::unwrap)
+            .fold([0; 2], |[all, long], [more, longer]| [all + more, long + longer])
     });
-    eprintln!("{requests} requests");
+    eprintln!("{requests:?} requests, and long ones");
+    assert!(requests[1] > 0, "none was long");
     served.server.stop(Duration::from_secs(5));
     device.check();
 }
@@ -166,7 +295,7 @@ fn meddle(device: &Device, is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
         device.compact();
         device.mark_idle().unwrap();
-        assert!(device.block_state().count() <= (64 << 20) / 4096);
+        assert!(device.block_state().count() as u64 <= SIZE / 4096);
         thread::sleep(Duration::from_millis(2));
     }
 }

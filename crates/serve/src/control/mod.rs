@@ -20,7 +20,7 @@ mod request;
 
 pub use request::{AskError, Refusal, Request};
 
-use crate::accept::{Acceptor, Crowd};
+use crate::accept::{Acceptor, Crowd, Place};
 use crate::address::{Address, Listening};
 use crate::log::Log;
 use crate::socket::Socket;
@@ -39,8 +39,9 @@ const REQUEST_MAX: u64 = 64 << 10;
 /// A client has to go on within this time.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Clients at a time; more are refused.
-const CLIENTS: usize = 16;
+/// Clients at a time. If another comes, the first that has not sent its request whole goes; if all have, it is refused.
+#[doc(hidden)]
+pub const CLIENTS: usize = 16;
 
 /// Saves to a file.
 pub type Save = Box<dyn Fn(&Path) -> Result<Saved, Refusal> + Send + Sync>;
@@ -77,11 +78,13 @@ impl Control {
         let told = log.clone();
         let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
             let (socket, steered) = (Arc::new(socket), steered.clone());
-            let Some(place) = crowd.enter(&socket) else { return };
+            let Some((place, _)) = crowd.press_in(&socket) else {
+                return told.line("control: a client was refused: as many are answered as may be");
+            };
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
             let started = named.spawn(move || {
                 // Who sends no request wants no answer.
-                let _ = answer(&socket, &steered, &log);
+                let _ = answer(&socket, &place, &steered, &log);
                 drop(place);
             });
             if let Err(error) = started {
@@ -99,7 +102,7 @@ impl Control {
     }
 }
 
-fn answer(socket: &Socket, steered: &Steered, log: &Log) -> io::Result<()> {
+fn answer(socket: &Socket, place: &Place, steered: &Steered, log: &Log) -> io::Result<()> {
     if !socket.peer().is_some_and(request::is_trusted) {
         let message = "only who runs the server may ask".to_owned();
         let answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
@@ -107,6 +110,10 @@ fn answer(socket: &Socket, steered: &Steered, log: &Log) -> io::Result<()> {
     }
     let mut text = String::new();
     (&mut &*socket).take(REQUEST_MAX).read_to_string(&mut text)?;
+    if !place.settle() {
+        // What ended is not the request, but the connection.
+        return Ok(());
+    }
     let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
     let Some(request) = Request::parse(&text) else {
         let message = "no such request; expected show, store, stat, or a job".to_owned();

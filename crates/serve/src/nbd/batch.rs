@@ -15,32 +15,57 @@ use std::io;
 use std::ops::Range;
 
 /// The longest read that is answered at once, and write that is received without memory shared with others.
-pub(crate) const PART: usize = 256 << 10;
+pub const PART: usize = 256 << 10;
 
 /// Bytes of a worker's buffer: payloads in front, replies behind them.
-const BUFFER: usize = PART + 2 * SHORT_MAX;
+pub const BUFFER: usize = PART + 2 * SHORT_MAX;
+
+/// Each request that is short has room, whatever it is.
+const _: () = assert!(PART + CHUNK_HEADER + size_of::<u64>() <= BUFFER && DONE_MAX <= SHORT_MAX);
 
 /// Most requests taken together.
-const REQUESTS: usize = 64;
+pub const REQUESTS: usize = 64;
 
 /// From so many bytes to be compressed on, another worker receives meanwhile. Those to be decompressed count a quarter,
 /// those to be freed a 64th.
-const HEAVY: usize = 32 << 10;
+pub const HEAVY: usize = 32 << 10;
 
-/// A worker's requests and its buffer.
-pub(crate) struct Batch<'l> {
+/// The longest reply that tells no more than that a request is done, or why not.
+const DONE_MAX: usize = CHUNK_HEADER + 6;
+
+/// What a worker takes requests into.
+pub(crate) struct Room {
     tasks: Vec<Task>,
     buffer: Buffer,
+}
+
+/// What a worker took, all of which it answers: one long request, or short ones. So there are none beside a long one.
+pub(crate) enum Batch<'r, 'l> {
+    Short(Short<'r>),
+    LongRead {
+        request: Request,
+        /// For a part.
+        room: &'r mut [u8],
+    },
+    LongWrite {
+        request: Request,
+        payload: LargeBuffer<'l>,
+        /// For the reply.
+        room: &'r mut [u8],
+    },
+}
+
+/// Requests that are answered by one call.
+pub(crate) struct Short<'r> {
+    tasks: &'r mut Vec<Task>,
+    buffer: &'r mut [u8],
     /// Bytes of the buffer that are payloads.
     payloads: usize,
     /// Bytes that replies will take at most.
     replies: usize,
-    /// The payload of a write that is too long for the buffer.
-    large: Option<LargeBuffer<'l>>,
     weight: usize,
     /// Whether it is one request that may have to wait for what lies elsewhere.
     may_wait: bool,
-    has_left: bool,
 }
 
 struct Task {
@@ -50,157 +75,173 @@ struct Task {
     payload: Range<usize>,
 }
 
-impl<'l> Batch<'l> {
+/// How a request is to be served.
+enum Plan {
+    /// Among others, with the error it is answered with if it can't be.
+    Short(Result<Command, ErrorCode>),
+    LongRead,
+    LongWrite,
+}
+
+impl Plan {
+    fn of(request: &Request, terms: &Terms) -> Self {
+        match request.command(terms) {
+            Ok(Command::Read) if request.len as usize > PART => Plan::LongRead,
+            Ok(Command::Write) if request.len as usize > PART => Plan::LongWrite,
+            command => Plan::Short(command),
+        }
+    }
+}
+
+impl Room {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Batch {
-            tasks: Vec::with_capacity(REQUESTS),
-            buffer: Buffer::new(BUFFER)?,
-            payloads: 0,
-            replies: 0,
-            large: None,
-            weight: 0,
-            may_wait: false,
-            has_left: false,
-        })
+        Ok(Room { tasks: Vec::with_capacity(REQUESTS), buffer: Buffer::new(BUFFER)? })
     }
 
-    /// Whether the client said that it would send no more.
-    pub(crate) fn has_left(&self) -> bool {
-        self.has_left
-    }
-
-    /// Whether it takes long enough that another worker should receive meanwhile.
-    pub(crate) fn is_heavy(&self) -> bool {
-        self.weight >= HEAVY || self.may_wait
-    }
-
-    /// The one request it has, if that is a read in several parts.
-    pub(crate) fn long_read(&self) -> Option<&Request> {
-        let first = self.tasks.first()?;
-        let is_long = first.command == Ok(Command::Read) && first.request.len as usize > PART;
-        is_long.then_some(&first.request)
-    }
-
-    pub(crate) fn buffer(&mut self) -> &mut [u8] {
-        &mut self.buffer
-    }
-
-    /// Waits for requests and takes one of `workers` parts of those that are here.
-    pub(crate) fn gather(
+    /// Waits for requests and takes one of `workers` parts of those that are here. That the client is to send no more is
+    /// an end, met when all it sent before was taken.
+    pub(crate) fn gather<'l>(
         &mut self,
         input: &mut Input,
         stream: &impl Stream,
         (terms, large): (&Terms, &'l Large),
         workers: usize,
-    ) -> Result<(), End> {
-        self.tasks.clear();
-        (self.payloads, self.replies, self.large, self.weight) = (0, 0, None, 0);
-        self.may_wait = false;
-        let mut request = input.wait_for_header(stream)?;
+    ) -> Result<Batch<'_, 'l>, End> {
+        let first = input.wait_for_header(stream)?;
+        if first.kind == CMD_DISC {
+            return Err(End::Left);
+        }
         let share = input.requests(REQUESTS).div_ceil(workers);
-        loop {
-            if request.kind == CMD_DISC {
-                self.has_left = true;
-                return Ok(());
+        let command = match Plan::of(&first, terms) {
+            Plan::Short(command) => command,
+            Plan::LongRead => {
+                input.consume(REQUEST_HEADER);
+                return Ok(Batch::LongRead { request: first, room: &mut self.buffer });
             }
-            self.take(request, input, stream, (terms, large))?;
-            match input.header() {
-                Some(Ok(next))
-                    if self.tasks.len() < share
-                        && !self.may_wait
-                        && self.fits(&next, input, terms) =>
-                {
-                    request = next;
-                }
-                // What can't be is found again when it comes first.
-                _ => return Ok(()),
+            Plan::LongWrite => {
+                input.consume(REQUEST_HEADER);
+                let len = first.payload() as usize;
+                let mut payload = large.get(len)?;
+                payload.fill(|payload, is_late| {
+                    input.take(stream, payload, Patience::for_rest(len, is_late))
+                })?;
+                return Ok(Batch::LongWrite { request: first, payload, room: &mut self.buffer });
             }
+        };
+        let mut short = Short::new(self);
+        short.take(first, command, input, stream, terms)?;
+        while let Some(next) = short.next(input, share, terms) {
+            let (request, command) = next;
+            short.take(request, command, input, stream, terms)?;
+        }
+        Ok(Batch::Short(short))
+    }
+}
+
+impl Batch<'_, '_> {
+    /// Whether it takes long enough that another worker should receive meanwhile.
+    pub(crate) fn is_heavy(&self) -> bool {
+        match self {
+            Batch::Short(short) => short.weight >= HEAVY || short.may_wait,
+            Batch::LongRead { .. } | Batch::LongWrite { .. } => true,
         }
     }
+}
 
-    /// Whether a request is here whole, there is room for it beside the others, and it does not make them wait.
-    fn fits(&self, request: &Request, input: &Input, terms: &Terms) -> bool {
-        let needed =
-            request.payload() as usize + room(request, request.command(terms), terms.replies);
-        self.large.is_none()
-            && input.holds(request)
-            && !may_wait(request, request.command(terms), terms)
-            && self.payloads + self.replies + needed <= BUFFER
+impl<'r> Short<'r> {
+    fn new(room: &'r mut Room) -> Self {
+        room.tasks.clear();
+        let (tasks, buffer) = (&mut room.tasks, &mut *room.buffer);
+        Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
+    }
+
+    /// The next request, if it is here whole, there is room for it beside the others, and it does not make them wait.
+    fn next(
+        &self,
+        input: &Input,
+        share: usize,
+        terms: &Terms,
+    ) -> Option<(Request, Result<Command, ErrorCode>)> {
+        if self.tasks.len() >= share || self.may_wait {
+            return None;
+        }
+        // What can't be is found again when it comes first, and so is a client's end.
+        let request = input.header()?.ok().filter(|request| request.kind != CMD_DISC)?;
+        let Plan::Short(command) = Plan::of(&request, terms) else { return None };
+        let needed = request.payload() as usize + reply_max(&request, command, terms.replies);
+        let fits = input.holds(&request)
+            && !may_wait(&request, command, terms)
+            && self.payloads + self.replies + needed <= BUFFER;
+        fits.then_some((request, command))
     }
 
     fn take(
         &mut self,
         request: Request,
+        command: Result<Command, ErrorCode>,
         input: &mut Input,
         stream: &impl Stream,
-        (terms, large): (&Terms, &'l Large),
+        terms: &Terms,
     ) -> Result<(), End> {
         input.consume(REQUEST_HEADER);
-        let mut command = request.command(terms);
-        let len = request.payload() as usize;
-        let start = self.payloads;
+        let (start, len) = (self.payloads, request.payload() as usize);
         if command.is_err() {
             input.skip(stream, len)?;
-        } else if len > PART {
-            let mut buffer = large.get(len)?;
-            buffer.fill(|payload, is_late| {
-                input.take(stream, payload, Patience::for_rest(len, is_late))
-            })?;
-            self.large = Some(buffer);
         } else {
             let payload = &mut self.buffer[start..start + len];
             input.take(stream, payload, Patience::for_rest(len, &|| false))?;
             self.payloads += len;
         }
-        if command == Ok(Command::Read)
-            && request.flags & CMD_FLAG_DF != 0
-            && request.len as usize > PART
-        {
-            command = Err(ErrorCode::Overflow);
-        }
-        self.replies += room(&request, command, terms.replies);
+        self.replies += reply_max(&request, command, terms.replies);
         self.may_wait = may_wait(&request, command, terms);
-        self.weight += match command {
-            Ok(Command::Write) => len,
-            Ok(Command::Read) => request.len as usize / 4,
-            Ok(Command::Flush) | Err(_) => 0,
-            // Of many blocks something is to be done, or looked at.
-            Ok(_) => request.len as usize / 64,
-        };
+        self.weight += weight(&request, command);
         self.tasks.push(Task { request, command, payload: start..self.payloads });
         Ok(())
     }
 
     /// Serves all, and returns the answers.
-    pub(crate) fn execute(&mut self, executor: Executor<'_>) -> &[u8] {
-        let (payloads, room) = self.buffer.split_at_mut(self.payloads);
+    pub(crate) fn execute(self, executor: Executor<'_>) -> &'r [u8] {
+        let Short { tasks, buffer, payloads, .. } = self;
+        let (payloads, room) = buffer.split_at_mut(payloads);
         let mut replies = Replies::new(room);
-        for Task { request, command, payload } in &self.tasks {
-            let payload = match &self.large {
-                Some(large) => large.bytes(),
-                None => &payloads[payload.clone()],
-            };
-            executor.execute(request, *command, payload, &mut replies);
+        for Task { request, command, payload } in tasks.iter() {
+            executor.execute(request, *command, &payloads[payload.clone()], &mut replies);
         }
-        self.large = None;
-        replies.into_bytes()
+        replies.into_bytes(tasks.len())
     }
 }
 
 /// Whether a request may have to wait for what lies elsewhere. What is freed whole needs not.
 fn may_wait(request: &Request, command: Result<Command, ErrorCode>, terms: &Terms) -> bool {
-    let needs_data = matches!(
-        command,
-        Ok(Command::Read | Command::Write | Command::WriteZeroes | Command::Punch)
-    );
+    let needs_data = match command {
+        Ok(Command::Read | Command::Write | Command::WriteZeroes | Command::Punch) => true,
+        Ok(Command::Flush | Command::Trim | Command::BlockStatus { .. }) | Err(_) => false,
+    };
     needs_data && terms.export.disk.may_wait(request.offset, request.len.into())
 }
 
-/// Bytes that the answer to a request takes at most.
-fn room(request: &Request, command: Result<Command, ErrorCode>, style: ReplyStyle) -> usize {
+/// What a request costs, in bytes to be compressed.
+fn weight(request: &Request, command: Result<Command, ErrorCode>) -> usize {
+    let len = request.len as usize;
+    match command {
+        Ok(Command::Write) => len,
+        Ok(Command::Read) => len / 4,
+        // Of many blocks something is to be done, or looked at.
+        Ok(Command::Trim | Command::Punch | Command::WriteZeroes | Command::BlockStatus { .. }) => {
+            len / 64
+        }
+        Ok(Command::Flush) | Err(_) => 0,
+    }
+}
+
+/// Bytes that the answer to a short request takes at most.
+fn reply_max(request: &Request, command: Result<Command, ErrorCode>, style: ReplyStyle) -> usize {
     match command {
         Ok(Command::Read) => read_header(style) + request.len as usize,
         Ok(Command::BlockStatus { .. }) => SHORT_MAX,
-        _ => CHUNK_HEADER + 6,
+        Ok(
+            Command::Write | Command::Flush | Command::Trim | Command::Punch | Command::WriteZeroes,
+        )
+        | Err(_) => DONE_MAX,
     }
 }

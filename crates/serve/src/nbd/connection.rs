@@ -9,7 +9,7 @@
 //!
 //! Lock order: input, then output. A client that takes no replies stops who replies, then who wait to, then who receives.
 
-use super::batch::{Batch, PART};
+use super::batch::{Batch, PART, Room};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
 use super::fault::{End, Fault};
@@ -17,9 +17,8 @@ use super::handshake::{Handshake, Step, Terms};
 use super::input::Input;
 use super::large::Large;
 use super::reply::{DataPart, Replies};
-use super::request::Request;
+use super::request::{Command, Request};
 use super::stream::{Stream, TAKEN_WITHIN};
-use super::wire::SIMPLE_HEADER;
 use rustix_futex_sync::{Mutex, MutexGuard};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -116,8 +115,7 @@ impl<S: Stream> Connection<'_, S> {
     /// Serves requests until there are no more.
     fn work(&self) {
         let _guard = HangUpOnPanic(self.stream);
-        let served =
-            Batch::new().map_err(End::from).and_then(|mut batch| self.serve_all(&mut batch));
+        let served = Room::new().map_err(End::from).and_then(|mut room| self.serve_all(&mut room));
         if let Err(end) = served {
             let has_left = matches!(end, End::Left);
             // Before others find that the connection has ended, which would be told in its place.
@@ -129,45 +127,46 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    fn serve_all<'s>(&'s self, batch: &mut Batch<'s>) -> Result<(), End> {
+    fn serve_all(&self, room: &mut Room) -> Result<(), End> {
         loop {
             let mut input = self.input.lock();
-            while let Some(received) = input.as_mut() {
-                let gathered = batch.gather(
-                    received,
-                    self.stream,
-                    (self.terms, &self.service.large),
-                    self.service.workers,
-                );
+            let batch = loop {
+                let Some(received) = input.as_mut() else { return Ok(()) };
+                let large = &self.service.large;
+                let gathered =
+                    room.gather(received, self.stream, (self.terms, large), self.service.workers);
                 let has_more = received.header().is_some();
-                if gathered.is_err() || batch.has_left() {
+                if gathered.is_err() {
                     *input = None;
                 }
-                gathered?;
+                let batch = gathered?;
                 if batch.is_heavy() || has_more {
-                    break;
+                    break batch;
                 }
                 // So short a batch is not worth waking another worker.
                 self.answer(batch)?;
-            }
-            if input.is_none() && !batch.has_left() {
-                return Ok(());
-            }
+            };
             drop(input);
             self.answer(batch)?;
-            if batch.has_left() {
-                return Err(End::Left);
-            }
         }
     }
 
     /// Serves a batch.
-    fn answer(&self, batch: &mut Batch<'_>) -> Result<(), End> {
+    fn answer(&self, batch: Batch<'_, '_>) -> Result<(), End> {
         let executor = Executor { terms: self.terms, stop: &self.service.stop };
-        if let Some(request) = batch.long_read() {
-            return self.read_in_parts(executor, *request, batch.buffer());
-        }
-        let replies = batch.execute(executor);
+        let replies = match batch {
+            Batch::Short(short) => short.execute(executor),
+            Batch::LongRead { request, room } => {
+                return self.read_in_parts(executor, request, room);
+            }
+            Batch::LongWrite { request, payload, room } => {
+                let mut replies = Replies::new(room);
+                executor.execute(&request, Ok(Command::Write), payload.bytes(), &mut replies);
+                // Its memory is for others while this client takes the reply.
+                drop(payload);
+                replies.into_bytes(1)
+            }
+        };
         let _output = self.output.lock();
         self.stream.send_all(replies, TAKEN_WITHIN)
     }
@@ -187,22 +186,23 @@ impl<S: Stream> Connection<'_, S> {
         while at < end {
             // Parts end between blocks, so that none is decompressed for two.
             let len = (PART as u64 - at % PART as u64).min(end - at);
+            let part = DataPart { at, len: len as usize };
             let mut replies = Replies::new(room);
-            let read =
-                executor.read_part(&request, DataPart { at, len: len as usize }, &mut replies);
+            let read = executor.read_part(&request, part, &mut replies);
             if let Err(code) = read {
-                if style == ReplyStyle::Simple && at > request.offset {
+                if part.is_bare(&request, style) {
                     return Err(Fault::Unreadable.into());
                 }
                 replies.error(&request, style, code);
             }
-            let bytes = replies.into_bytes();
-            let is_continued = style == ReplyStyle::Simple && at > request.offset;
-            let bytes = if is_continued { &bytes[SIMPLE_HEADER..] } else { bytes };
-            let sending = output.take().unwrap_or_else(|| self.output.lock());
-            self.stream.send_all(bytes, TAKEN_WITHIN)?;
-            output = (style == ReplyStyle::Simple).then_some(sending);
             at = if read.is_ok() { at + len } else { end };
+            let is_final = match style {
+                ReplyStyle::Simple => !part.is_bare(&request, style),
+                ReplyStyle::Structured => at == end,
+            };
+            let sending = output.take().unwrap_or_else(|| self.output.lock());
+            self.stream.send_all(replies.into_bytes(is_final.into()), TAKEN_WITHIN)?;
+            output = (style == ReplyStyle::Simple).then_some(sending);
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ impl Executor<'_> {
         replies: &mut Replies<'_>,
     ) -> Result<(), ErrorCode> {
         let style = self.terms.replies;
-        let data = replies.data(style, part.len);
+        let data = replies.data(request, style, part);
         self.terms.export.disk.read(part.at, data).map_err(code)?;
         replies.read(request, style, part);
         Ok(())

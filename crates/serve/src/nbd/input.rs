@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where they are needed.
-pub(crate) const BUFFER: usize = 128 << 10;
+pub const BUFFER: usize = 128 << 10;
 const _: () = assert!(BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
 
 /// The rest of a request has to come within this time, and longer ones at this rate.

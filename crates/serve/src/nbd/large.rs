@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// All there is: one write of the longest.
-const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
+pub const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
 
 /// Who has memory and receives into it may take so long while others wait, and longer writes at this rate.
 const GRACE: Duration = Duration::from_secs(1);

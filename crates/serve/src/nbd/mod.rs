@@ -4,6 +4,8 @@
 //! any I/O; what requests do to a disk in `execute`; threads and locks in `connection`.
 
 mod batch;
+#[doc(hidden)]
+pub mod bounds;
 mod buffer;
 mod connection;
 mod execute;

@@ -21,15 +21,18 @@ pub(crate) const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
 pub(crate) struct Replies<'b> {
     room: &'b mut [u8],
     len: usize,
+    /// Requests answered: headers of simple replies, and last chunks of structured ones.
+    finals: usize,
 }
 
 impl<'b> Replies<'b> {
     pub(crate) fn new(room: &'b mut [u8]) -> Self {
-        Replies { room, len: 0 }
+        Replies { room, len: 0, finals: 0 }
     }
 
-    /// All of them.
-    pub(crate) fn into_bytes(self) -> &'b [u8] {
+    /// All of them, which are those of so many requests: none is left out, or answered twice.
+    pub(crate) fn into_bytes(self, requests: usize) -> &'b [u8] {
+        debug_assert_eq!(self.finals, requests, "as many replies as requests");
         &self.room[..self.len]
     }
 
@@ -40,12 +43,14 @@ impl<'b> Replies<'b> {
     }
 
     fn simple_header(&mut self, request: &Request, error: u32) {
+        self.finals += 1;
         self.put(&SIMPLE_REPLY_MAGIC.to_be_bytes());
         self.put(&error.to_be_bytes());
         self.put(&request.cookie.to_be_bytes());
     }
 
     fn chunk_header(&mut self, request: &Request, flags: u16, kind: u16, len: usize) {
+        self.finals += usize::from(flags & REPLY_FLAG_DONE != 0);
         self.put(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
         self.put(&flags.to_be_bytes());
         self.put(&kind.to_be_bytes());
@@ -75,18 +80,24 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Where the `len` bytes of a read are to go, before what is told of them.
-    pub(crate) fn data(&mut self, style: ReplyStyle, len: usize) -> &mut [u8] {
-        &mut self.room[self.len + read_header(style)..][..len]
+    /// Where a part's bytes are to go, before what is told of them.
+    pub(crate) fn data(
+        &mut self,
+        request: &Request,
+        style: ReplyStyle,
+        part: DataPart,
+    ) -> &mut [u8] {
+        let header = if part.is_bare(request, style) { 0 } else { read_header(style) };
+        &mut self.room[self.len + header..][..part.len]
     }
 
     /// The bytes that [`data`](Self::data) took are part of the answer.
     pub(crate) fn read(&mut self, request: &Request, style: ReplyStyle, part: DataPart) {
         match style {
+            ReplyStyle::Simple if part.is_bare(request, style) => {}
             ReplyStyle::Simple => self.simple_header(request, 0),
             ReplyStyle::Structured => {
-                let is_last = part.at + part.len as u64 == request.offset + u64::from(request.len);
-                let flags = if is_last { REPLY_FLAG_DONE } else { 0 };
+                let flags = if part.is_last(request) { REPLY_FLAG_DONE } else { 0 };
                 self.chunk_header(request, flags, REPLY_TYPE_OFFSET_DATA, part.len + 8);
                 self.put(&part.at.to_be_bytes());
             }
@@ -112,4 +123,16 @@ pub(crate) struct DataPart {
     /// Where it lies on the disk.
     pub(crate) at: u64,
     pub(crate) len: usize,
+}
+
+impl DataPart {
+    /// Whether it goes on with a simple reply, which has one header.
+    pub(crate) fn is_bare(&self, request: &Request, style: ReplyStyle) -> bool {
+        style == ReplyStyle::Simple && self.at > request.offset
+    }
+
+    /// Whether a request is answered with it and those before.
+    fn is_last(&self, request: &Request) -> bool {
+        self.at + self.len as u64 == request.offset + u64::from(request.len)
+    }
 }

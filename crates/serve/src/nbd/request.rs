@@ -1,5 +1,6 @@
 //! Requests: what a header says, and what it is answered with before anything is done.
 
+use super::batch::PART;
 use super::export::{Mode, ReplyStyle};
 use super::fault::Fault;
 use super::handshake::Terms;
@@ -33,7 +34,7 @@ pub(crate) enum Command {
 }
 
 /// Most extents in a reply.
-pub(crate) const EXTENTS_MAX: usize = 1024;
+pub const EXTENTS_MAX: usize = 1024;
 
 impl Request {
     /// The request that a header is.
@@ -82,6 +83,9 @@ impl Request {
         let structured = terms.replies == ReplyStyle::Structured;
         match self.kind {
             CMD_READ if self.len > PAYLOAD_MAX => Err(ErrorCode::Inval),
+            CMD_READ if self.flags & CMD_FLAG_DF != 0 && self.len as usize > PART => {
+                Err(ErrorCode::Overflow)
+            }
             CMD_READ => Ok(Command::Read),
             CMD_WRITE => Ok(Command::Write),
             CMD_CACHE => Ok(Command::Flush),

@@ -27,8 +27,8 @@ pub struct Options {
 /// How often who waits looks at the time.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Connections that have chosen no export yet; more are refused.
-const HALF_OPEN_MAX: usize = 128;
+/// Connections that have chosen no export yet; if another comes, the first of them goes.
+pub const HALF_OPEN_MAX: usize = 128;
 
 const FULL: &str =
     "nbd: a client was refused: as many are connected as may be, or the disk is being restored";
@@ -90,10 +90,13 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                let Some(place) = half_open.enter(&socket) else {
+                let Some((place, has_displaced)) = half_open.press_in(&socket) else {
                     return log
                         .line("nbd: a client was refused: too many have chosen no export yet");
                 };
+                if has_displaced {
+                    log.line("nbd: a client that had chosen no export yet made room for another");
+                }
                 let (service, established, told) =
                     (service.clone(), established.clone(), log.clone());
                 let named = std::thread::Builder::new().name("nbd".to_owned()).stack_size(STACK);
@@ -142,12 +145,15 @@ fn attend(
     established: &Arc<Crowd>,
     log: &Log,
 ) {
-    let mut place = Some(place);
+    let mut place = place;
     let end = serve(service, &**socket, |_| {
+        if !place.settle() {
+            return false;
+        }
         let better = established.enter(socket);
         let is_in = better.is_some();
         match better {
-            Some(better) => place = Some(better),
+            Some(better) => place = better,
             None => log.line(FULL),
         }
         is_in

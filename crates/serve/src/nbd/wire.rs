@@ -110,16 +110,16 @@ pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 /// Bytes of the header of an option, before its data.
 pub(crate) const OPTION_HEADER: usize = 16;
 /// Most bytes of an option's data that are taken.
-pub(crate) const OPTION_DATA_MAX: usize = 64 << 10;
+pub const OPTION_DATA_MAX: usize = 64 << 10;
 /// Most bytes of a string, as the document has it.
-pub(crate) const STRING_MAX: usize = 4096;
+pub const STRING_MAX: usize = 4096;
 /// Most options of a client.
-pub(crate) const OPTIONS_MAX: usize = 64;
+pub const OPTIONS_MAX: usize = 64;
 
 /// Bytes of a request's header.
 pub(crate) const REQUEST_HEADER: usize = 28;
 /// Most bytes that a request reads or writes.
-pub(crate) const PAYLOAD_MAX: u32 = 32 << 20;
+pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// Bytes of a simple reply's header.
 pub(crate) const SIMPLE_HEADER: usize = 16;
 /// Bytes of a structured reply chunk's header.

@@ -146,6 +146,13 @@ impl Served {
     }
 }
 
+/// How long a random client waits for an answer before it calls it lost: 20 s, as a machine may be busy, or
+/// `UZRAM_ANSWER_SECONDS`.
+pub fn patience() -> Duration {
+    let asked = std::env::var("UZRAM_ANSWER_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs_f64(asked.unwrap_or(20.0))
+}
+
 pub struct Client {
     pub stream: UnixStream,
     pub structured: bool,
@@ -172,7 +179,7 @@ impl Client {
 
     pub fn receive(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        self.stream.read_exact(&mut bytes).unwrap();
+        self.stream.read_exact(&mut bytes).expect("the server answers in time");
         bytes
     }
 
@@ -265,10 +272,15 @@ impl Client {
 
     /// A reply, whose data have `len` bytes where its kind does not say.
     pub fn reply_to(&mut self, len: u32) -> Reply {
+        self.reply_by(|_| len)
+    }
+
+    /// A reply, whose data have as many bytes as its cookie says where its kind does not.
+    pub fn reply_by(&mut self, len: impl Fn(u64) -> u32) -> Reply {
         match self.u32() {
             0x6744_6698 => {
                 let (error, cookie) = (self.u32(), self.u64());
-                let len = if error == 0 { len } else { 0 };
+                let len = if error == 0 { len(cookie) } else { 0 };
                 let parts = vec![(0, self.receive(len as usize))];
                 Reply { cookie, error, parts, extents: Vec::new() }
             }

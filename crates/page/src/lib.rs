@@ -20,6 +20,7 @@ pub mod fork;
 mod mapping;
 mod pageset;
 mod recent;
+pub mod room;
 mod size;
 mod space;
 mod supply;

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::supply::{Request, Supply};
-use crate::{Error, page_size};
+use crate::{Error, page_size, room};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
@@ -37,7 +37,9 @@ impl Mapping {
             return Err(refused);
         }
         let slack = if align > page_size() { align } else { 0 };
-        let whole = map(len.checked_add(slack).ok_or(refused)?).ok_or(refused)?;
+        let whole = len.checked_add(slack).ok_or(refused)?;
+        let asked = room::ask(whole).ok_or(refused)?;
+        let whole = map(whole).ok_or(refused)?;
         let skip = whole.addr().get().next_multiple_of(align) - whole.addr().get();
         debug_assert!(skip <= slack);
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
@@ -45,6 +47,7 @@ impl Mapping {
         unmap(whole, skip);
         // SAFETY: `skip + len <= len + slack`: one past the part that is kept.
         unmap(unsafe { base.add(len) }, slack - skip);
+        drop(asked);
         // SAFETY: [base, base + len) was mapped above and is not shared yet. The advice only keeps
         // huge pages away: they are not given back in parts. Systems without them answer EINVAL.
         let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxNoHugepage) };

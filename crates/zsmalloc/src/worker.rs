@@ -14,6 +14,8 @@ pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
 /// are not interrupted for it, and it has still a tenth of one.
 const NICENESS: i32 = 10;
+/// Bytes of its stack: a plan takes 30 KiB of it.
+const STACK: usize = 512 << 10;
 
 /// What a wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,8 @@ impl Worker {
                 run();
             };
             // Without a thread all stays as it is, until the next who asks.
-            inner.thread = thread::Builder::new().name(self.name.into()).spawn(run).ok();
+            let named = thread::Builder::new().name(self.name.into()).stack_size(STACK);
+            inner.thread = named.spawn(run).ok();
             if inner.thread.is_none() {
                 self.asked.store(false, SeqCst);
             }

@@ -4,6 +4,7 @@
 
 use super::backing::Backing;
 use super::place::{BYTES_MAX, Place, UNIT};
+use crate::buffer::with_room;
 use crate::{BLOCK, Error};
 use page::fork::Mutex;
 use std::fmt;
@@ -147,16 +148,18 @@ impl Used {
 }
 
 impl Store {
-    pub(crate) fn new(backing: Arc<dyn Backing>) -> Self {
+    pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BYTES_MAX) / BLOCK as u64;
+        // It may be large, so it is asked for first; what comes zeroed from the system costs nothing until it is touched.
+        drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = Used { by, blocks: 0, next: 0, held: Vec::new() };
-        Store {
+        Ok(Store {
             backing,
             used: Mutex::new(used),
             counts: Counts::default(),
             left_behind: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Bytes of memory.

@@ -1,12 +1,14 @@
 //! Devices saved to files, and restored from them.
 
 mod aside;
+mod buffers;
 mod format;
 mod put;
 mod read;
 mod restore;
 mod write;
 
+pub(crate) use buffers::Kept;
 pub use read::SavedHeader;
 pub(crate) use restore::restore;
 pub use restore::{Damage, Restored};

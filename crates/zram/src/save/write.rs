@@ -1,8 +1,10 @@
 //! Writes what a device holds as a saved file.
 
 use super::aside::Aside;
+use super::buffers::Buffers;
 use super::format::{
-    ALGORITHMS, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME, padding,
+    ALGORITHMS, ALIGN, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME,
+    padding,
 };
 use crate::algorithms::Algorithm;
 use crate::blocks::Members;
@@ -34,7 +36,7 @@ pub(crate) fn save_file<E: BesideSlot>(table: &Table<E>, path: &Path) -> Result<
     let job = begin(table)?;
     let failed = |error: io::Error| Error::path("save to", path, &error);
     let mut aside = Aside::new(path).map_err(failed)?;
-    let saved = Saver::new(table, &job, &mut aside).save();
+    let saved = Saver::new(table, &job, &mut aside).map_err(Failure::from).and_then(Saver::save);
     drop(job);
     match saved {
         Ok(saved) => aside.finish().map(|()| saved).map_err(failed),
@@ -51,7 +53,7 @@ pub(crate) fn save_to<E: BesideSlot>(
     out: &mut dyn Write,
 ) -> Result<Saved, Error> {
     let job = begin(table)?;
-    Saver::new(table, &job, out).save().map_err(|failure| failure.at(Path::new("-")))
+    Saver::new(table, &job, out)?.save().map_err(|failure| failure.at(Path::new("-")))
 }
 
 fn begin<E: BesideSlot>(table: &Table<E>) -> Result<Job<'_>, Error> {
@@ -111,11 +113,14 @@ struct Saver<'t, E: BesideSlot> {
     first: u32,
     entries: Vec<u8>,
     objects: Vec<u8>,
+    /// Whether the two are kept for the next save.
+    are_kept: bool,
 }
 
 impl<'t, E: BesideSlot> Saver<'t, E> {
-    fn new(table: &'t Table<E>, job: &'t Job<'t>, out: &'t mut dyn Write) -> Self {
-        Saver {
+    fn new(table: &'t Table<E>, job: &'t Job<'t>, out: &'t mut dyn Write) -> Result<Self, Error> {
+        let (Buffers { entries, objects }, are_kept) = table.shared.save_buffers.take()?;
+        Ok(Saver {
             table,
             job,
             out,
@@ -123,9 +128,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             saved: Saved::default(),
             number: 0,
             first: 0,
-            entries: Vec::with_capacity(CHUNK_HEAD + CHUNK_MAX / 8),
-            objects: Vec::with_capacity(CHUNK_MAX),
-        }
+            entries,
+            objects,
+            are_kept,
+        })
     }
 
     fn save(mut self) -> Result<Saved, Failure> {
@@ -160,18 +166,21 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             (name, params.dictionary.as_ref().map_or(0, |of| of.bytes().len() as u32))
         };
         let algorithms: [_; ALGORITHMS] = shared.algorithms.each_ref().map(of);
-        let mut dictionaries = Vec::new();
-        for Algorithm { params, .. } in shared.algorithms.iter().flatten() {
-            dictionaries.extend(params.dictionary.iter().flat_map(|of| of.bytes()));
+        let dictionaries = || {
+            let params = shared.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
+            params.filter_map(|params| Some(params.dictionary.as_ref()?.bytes()))
+        };
+        let (mut sum, mut bytes) = (crc32fast::Hasher::new(), HEAD + size_of::<u32>());
+        for dictionary in dictionaries() {
+            sum.update(dictionary);
+            bytes += dictionary.len();
         }
-        let sum = crc32fast::hash(&dictionaries);
-        dictionaries.extend(sum.to_le_bytes());
-        let bytes = HEAD + dictionaries.len();
         let (disksize, order) = (shared.disksize, shared.layout.order());
         let head = Head { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
-        dictionaries.resize(dictionaries.len() + padding(bytes), 0);
         self.write(&head.encode())?;
-        self.write(&dictionaries)
+        dictionaries().try_for_each(|dictionary| self.write(dictionary))?;
+        self.write(&sum.finalize().to_le_bytes())?;
+        self.write(&[0; ALIGN][..padding(bytes)])
     }
 
     /// Adds a block, and its slots.
@@ -277,5 +286,17 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         (self.entries, self.objects) = (entries, objects);
         (self.number, self.first) = (self.number + 1, end);
         Ok(())
+    }
+}
+
+impl<E: BesideSlot> Drop for Saver<'_, E> {
+    fn drop(&mut self) {
+        if self.are_kept {
+            let [mut entries, mut objects] =
+                [&mut self.entries, &mut self.objects].map(std::mem::take);
+            entries.clear();
+            objects.clear();
+            self.table.shared.save_buffers.put_back(Buffers { entries, objects });
+        }
     }
 }

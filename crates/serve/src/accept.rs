@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// How long it is waited where the system has nothing left for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes of the stack of who accepts.
+const STACK: usize = 256 << 10;
+
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
     socket: Arc<OwnedFd>,
@@ -37,7 +40,8 @@ impl Acceptor {
         let (socket, file) = listening.into_parts();
         let (socket, stop) = (Arc::new(socket), Arc::new(AtomicBool::new(false)));
         let (listener, ends) = (socket.clone(), stop.clone());
-        let thread = thread::Builder::new().name("accept".to_owned()).spawn(move || {
+        let named = thread::Builder::new().name("accept".to_owned()).stack_size(STACK);
+        let thread = named.spawn(move || {
             while !ends.load(Relaxed) {
                 match net::accept_with(&*listener, SocketFlags::CLOEXEC) {
                     Ok(accepted) => match Socket::new(accepted, tick) {
@@ -94,7 +98,9 @@ pub(crate) struct Closed<'c>(&'c Crowd);
 
 impl Crowd {
     pub(crate) fn new(most: usize) -> Self {
-        Crowd { most, members: Mutex::new(Members::default()), left: Condvar::new() }
+        let sockets = HashMap::with_capacity(most);
+        let members = Mutex::new(Members { sockets, ..Members::default() });
+        Crowd { most, members, left: Condvar::new() }
     }
 
     /// One more, if there is room.

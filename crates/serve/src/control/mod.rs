@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use zram::{JobKind, Restored, Zram};
+use zram::{JobKind, Restored, Zram, room};
 
 /// Most bytes of a request.
 const REQUEST_MAX: u64 = 64 << 10;
@@ -40,7 +40,16 @@ const REQUEST_MAX: u64 = 64 << 10;
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Clients at a time; more are refused.
-const CLIENTS: usize = 16;
+pub const CLIENTS: usize = 16;
+
+/// Bytes of their threads' stacks.
+const STACK: usize = 256 << 10;
+
+/// Bytes of address space that all clients take, with what guards the stacks.
+pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
+
+/// Bytes of a request that needs no room asked for.
+const SHORT: usize = 8 << 10;
 
 /// Restores a file.
 pub type Restore = Box<dyn Fn(&Path) -> Result<Restored, Refusal> + Send + Sync>;
@@ -74,6 +83,7 @@ impl Control {
             let (socket, steered) = (Arc::new(socket), steered.clone());
             let Some(place) = crowd.enter(&socket) else { return };
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
+            let named = named.stack_size(STACK);
             let started = named.spawn(move || {
                 // Who sends no request wants no answer.
                 let _ = answer(&socket, &steered, &log);
@@ -97,7 +107,12 @@ impl Control {
 fn answer(socket: &Socket, steered: &Steered, log: &Log) -> io::Result<()> {
     let mut text = String::new();
     (&mut &*socket).take(REQUEST_MAX).read_to_string(&mut text)?;
+    let has_room = text.len() <= SHORT || room::is_left(8 * text.len());
     let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
+    if !has_room {
+        let message = "memory runs short; ask for less at a time".to_owned();
+        return answer.finish(&Err(Refusal { errno: Errno::NOMEM.raw_os_error(), message }));
+    }
     let Some(request) = Request::parse(&text) else {
         let message = "no such request; expected show, store, stat, or a job".to_owned();
         return answer.finish(&Err(Refusal { errno: Errno::INVAL.raw_os_error(), message }));

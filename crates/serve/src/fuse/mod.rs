@@ -19,7 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use zram::Zram;
+use zram::{Zram, room};
+
+/// Bytes of the stack of who waits for the end.
+const STACK: usize = 256 << 10;
+
+/// Bytes of address space that the library takes for each of its threads: a buffer, and the usual stack.
+const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
 /// Where a device is mounted, until it is stopped.
 #[derive(Debug)]
@@ -33,7 +39,7 @@ impl Mounted {
     /// Mounts at a directory, of which what is in it can't be seen meanwhile.
     ///
     /// # Errors
-    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`.
+    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`; or too little address space.
     pub fn start(
         dir: &Path,
         zram: Arc<Zram>,
@@ -44,6 +50,10 @@ impl Mounted {
         // The system would mount there, and nobody could go in.
         if dir.is_file() {
             return Err(io::ErrorKind::NotADirectory.into());
+        }
+        // Its threads can't be told that there is none.
+        if !room::is_left((threads.max(1) + 1).saturating_mul(THREAD_BYTES)) {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
         let has_ended = Arc::new(AtomicBool::new(false));
         let files = Files::new(zram, disk, mode, has_ended.clone());
@@ -69,7 +79,7 @@ impl Mounted {
         let _ = unmount(&self.dir, UnmountFlags::DETACH);
         let (ended, ends) = mpsc::channel();
         let session = self.session;
-        let waiter = thread::Builder::new().spawn(move || {
+        let waiter = thread::Builder::new().stack_size(STACK).spawn(move || {
             let _ = session.umount_and_join();
             let _ = ended.send(());
         });

@@ -18,7 +18,7 @@ use std::ops::Range;
 pub(crate) const PART: usize = 256 << 10;
 
 /// Bytes of a worker's buffer: payloads in front, replies behind them.
-const BUFFER: usize = PART + 2 * SHORT_MAX;
+pub(crate) const BUFFER: usize = PART + 2 * SHORT_MAX;
 
 /// Most requests taken together.
 const REQUESTS: usize = 64;
@@ -142,11 +142,19 @@ impl<'l> Batch<'l> {
         if command.is_err() {
             input.skip(stream, len)?;
         } else if len > PART {
-            let mut buffer = large.get(len)?;
-            buffer.fill(|payload, is_late| {
-                input.take(stream, payload, Patience::for_rest(len, is_late))
-            })?;
-            self.large = Some(buffer);
+            match large.get(len) {
+                Ok(mut buffer) => {
+                    buffer.fill(|payload, is_late| {
+                        input.take(stream, payload, Patience::for_rest(len, is_late))
+                    })?;
+                    self.large = Some(buffer);
+                }
+                // Others may be answered all the same.
+                Err(_) => {
+                    input.skip(stream, len)?;
+                    command = Err(ErrorCode::Nomem);
+                }
+            }
         } else {
             let payload = &mut self.buffer[start..start + len];
             input.take(stream, payload, Patience::for_rest(len, &|| false))?;

@@ -9,7 +9,7 @@
 //!
 //! Lock order: input, then output. A client that takes no replies stops who replies, then who wait to, then who receives.
 
-use super::batch::{Batch, PART};
+use super::batch::{self, Batch, PART};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
 use super::fault::{End, Fault};
@@ -21,15 +21,20 @@ use super::request::Request;
 use super::stream::{Stream, TAKEN_WITHIN};
 use super::wire::SIMPLE_HEADER;
 use rustix_futex_sync::{Mutex, MutexGuard};
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
+use zram::room;
 
 /// A client has to choose an export within this time.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bytes of a worker's stack.
 pub(crate) const STACK: usize = 512 << 10;
+
+/// Bytes of address space that a worker takes, with what guards its stack.
+pub(crate) const WORKER_BYTES: usize = STACK + batch::BUFFER + (64 << 10);
 
 /// What all connections share.
 pub(crate) struct Service {
@@ -81,11 +86,18 @@ pub(crate) fn serve(
     };
     thread::scope(|scope| {
         for _ in 1..service.workers {
-            let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
             // With fewer it goes slower.
-            let _ = named.spawn_scoped(scope, || connection.work());
+            if !room::is_left(WORKER_BYTES) {
+                break;
+            }
+            let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
+            let _ = named.spawn_scoped(scope, || {
+                if let Ok(batch) = Batch::new() {
+                    connection.work(Ok(batch));
+                }
+            });
         }
-        connection.work();
+        connection.work(Batch::new());
     });
     connection.end.into_inner().unwrap_or(End::Left)
 }
@@ -105,6 +117,10 @@ fn haggle(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<
         if let Step::Requests(terms) = step {
             return Ok(terms);
         }
+        // There may be more of them here.
+        if taken > 0 {
+            continue;
+        }
         if begun.elapsed() > HANDSHAKE_WITHIN {
             return Err(Fault::Slow.into());
         }
@@ -113,11 +129,10 @@ fn haggle(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<
 }
 
 impl<S: Stream> Connection<'_, S> {
-    /// Serves requests until there are no more.
-    fn work(&self) {
+    /// Serves requests until there are no more. Without a batch there is no connection.
+    fn work<'s>(&'s self, batch: io::Result<Batch<'s>>) {
         let _guard = HangUpOnPanic(self.stream);
-        let served =
-            Batch::new().map_err(End::from).and_then(|mut batch| self.serve_all(&mut batch));
+        let served = batch.map_err(End::from).and_then(|mut batch| self.serve_all(&mut batch));
         if let Err(end) = served {
             let has_left = matches!(end, End::Left);
             // Before others find that the connection has ended, which would be told in its place.

@@ -1,6 +1,7 @@
 //! `uzram serve`: a device as a disk for others, until a signal ends it.
 
 mod device;
+mod room;
 mod saving;
 
 use crate::args::ServeArgs;
@@ -19,6 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::ffi::c_int;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,12 +43,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
              short; give it a memory cgroup apart from those who write to the disk"
         );
     }
+    room::keep(args)?;
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = signals()?;
     let serving = Serving::start(args, zram)?;
 
-    if let Err(error) = crate::print(&serving.announcement) {
+    let started = room::check().and_then(|()| crate::print(&serving.announcement));
+    if let Err(error) = started {
         // With it its sockets go.
         serving.stop();
         return Err(error);
@@ -81,6 +85,9 @@ struct Serving {
 impl Serving {
     fn start(args: &ServeArgs, zram: Arc<Zram>) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
+        if args.save_on_exit.is_some() {
+            disk.prepare_save().map_err(|_| Error::Room)?;
+        }
         let nbd = listening(args.nbd.clone(), runtime::NBD)?;
         let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
         let served = Served::new(args, &disk, zram.settings().algorithm, &nbd, &control);
@@ -106,7 +113,10 @@ impl Serving {
                 Err(source) => {
                     // With it its sockets go.
                     serving.stop();
-                    return Err(Error::Mount { path: dir.clone(), source });
+                    return Err(match source.kind() {
+                        io::ErrorKind::OutOfMemory => Error::Room,
+                        _ => Error::Mount { path: dir.clone(), source },
+                    });
                 }
             }
         }
@@ -156,7 +166,7 @@ fn signals() -> Result<Receiver<c_int>, Error> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::Signal)?;
     let (tell, told) = mpsc::channel();
     let forward = move || signals.forever().try_for_each(|signal| tell.send(signal));
-    let named = thread::Builder::new().name("signals".to_owned());
+    let named = thread::Builder::new().name("signals".to_owned()).stack_size(room::STACK);
     named.spawn(forward).map_err(Error::Serving)?;
     Ok(told)
 }

@@ -1,5 +1,6 @@
 //! Saving the device when its server ends, until it is done or a second signal gives it up.
 
+use super::room::STACK;
 use crate::error::{Error, escaped};
 use crate::say::say;
 use crate::units::{counted, human};
@@ -30,10 +31,15 @@ pub(super) fn save(
     say!("saving to '{}'; another signal gives it up", escaped(path));
     let (tell, ended) = mpsc::channel();
     let saves = {
-        let (device, path) = (device.clone(), path.to_owned());
+        let (device, path, tell) = (device.clone(), path.to_owned(), tell.clone());
         move || tell.send(save_alone(&device, &path))
     };
-    thread::Builder::new().name("save".to_owned()).spawn(saves).map_err(Error::Serving)?;
+    let named = thread::Builder::new().name("save".to_owned()).stack_size(STACK);
+    // Without one nobody tells how far it is, or gives it up; but it is done.
+    if named.spawn(saves).is_err() {
+        let _ = tell.send(save_alone(device, path));
+    }
+    drop(tell);
     let (mut told, mut given_up) = (Instant::now(), None);
     loop {
         match ended.recv_timeout(TICK) {

@@ -147,6 +147,12 @@ pub(crate) enum Error {
     /// A server's thread could not be had.
     #[error("the server can't be started: {0}; free memory, or let this user have more threads")]
     Serving(io::Error),
+    /// There is too little address space for what can't be refused later.
+    #[error(
+        "the server can't be started: its address space is too small for what it must not run out of; raise 'ulimit -v', \
+         or ask for fewer --connections or --threads"
+    )]
+    Room,
     /// A server refused, or did not answer.
     #[error(transparent)]
     Ask(serve::control::AskError),

@@ -11,7 +11,6 @@
 //! ```
 //!
 //! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
-#![forbid(unsafe_code)]
 #![deny(clippy::print_stderr)]
 
 mod args;
@@ -35,6 +34,7 @@ mod progress;
 mod raw;
 mod refusal;
 mod report;
+mod reserve;
 mod restore;
 mod runtime;
 mod samples;
@@ -42,6 +42,7 @@ mod say;
 mod served;
 mod serving;
 mod source;
+mod start;
 mod sums;
 mod table;
 mod tally;
@@ -53,11 +54,18 @@ mod worker;
 use args::{Command, FillArgs, Form, RestoreArgs, TrainArgs};
 use error::Error;
 use interrupt::Interrupt;
+use reserve::Reserved;
 use say::say;
+use std::alloc::System;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+/// All memory but the pool's pages.
+#[global_allocator]
+static MEMORY: Reserved<System> = Reserved::new(System);
+
 fn main() -> ExitCode {
+    start::prepare();
     let command = match args::parse() {
         Ok(command) => command,
         Err(exit) => return exit,

@@ -2,6 +2,7 @@
 
 mod device;
 mod places;
+mod room;
 mod saving;
 mod signals;
 
@@ -44,12 +45,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
              short; give it a memory cgroup apart from those who write to the disk"
         );
     }
+    room::keep(args)?;
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let serving = Serving::start(args, zram)?;
 
-    if let Err(error) = told(serving.announcement.clone()) {
+    let started = room::check().and_then(|()| told(serving.announcement.clone()));
+    if let Err(error) = started {
         // With it its sockets go.
         serving.stop();
         return Err(error);
@@ -95,6 +98,9 @@ struct Serving {
 impl Serving {
     fn start(args: &ServeArgs, zram: Arc<Zram>) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
+        if args.save_on_exit.is_some() {
+            disk.prepare_save().map_err(|_| Error::Room)?;
+        }
         let nbd = listening(args.nbd.clone(), runtime::NBD)?;
         let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
         let served = Served::new(args, &disk, zram.settings().algorithm, &nbd, &control);
@@ -127,7 +133,10 @@ impl Serving {
                 Err(source) => {
                     // With it its sockets go.
                     serving.stop();
-                    return Err(Error::Mount { path: dir.clone(), source });
+                    return Err(match source.kind() {
+                        io::ErrorKind::OutOfMemory => Error::Room,
+                        _ => Error::Mount { path: dir.clone(), source },
+                    });
                 }
             }
         }

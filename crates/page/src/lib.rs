@@ -22,6 +22,7 @@ mod loom_tests;
 mod mapping;
 mod maxima;
 mod pageset;
+pub mod room;
 #[cfg(test)]
 #[path = "../tests/support/seed.rs"]
 mod seed;

@@ -12,7 +12,7 @@
 
 use crate::stuck;
 use crate::supply::{Request, Supply};
-use crate::{Error, page_size};
+use crate::{Error, page_size, room};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::mem::ManuallyDrop;
@@ -44,7 +44,9 @@ impl Mapping {
             return Err(refused);
         }
         let slack = if align > page_size() { align } else { 0 };
-        let whole = map(len.checked_add(slack).ok_or(refused)?).ok_or(refused)?;
+        let whole = len.checked_add(slack).ok_or(refused)?;
+        let asked = room::ask(whole).ok_or(refused)?;
+        let whole = map(whole).ok_or(refused)?;
         let skip = whole.addr().get().next_multiple_of(align) - whole.addr().get();
         debug_assert!(skip <= slack);
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
@@ -52,6 +54,7 @@ impl Mapping {
         drop(Mapping { base: whole, len: skip });
         // SAFETY: `skip + len <= len + slack`: one past the part that is kept.
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
+        drop(asked);
         let mapping = Mapping { base, len };
         // Huge pages are not given back in parts.
         // SAFETY: no byte changes.

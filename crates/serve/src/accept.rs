@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Who is sent away for another leaves within this time, or the other is refused.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
+/// Bytes of the stack of who accepts.
+const STACK: usize = 256 << 10;
 
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
@@ -40,7 +42,8 @@ impl Acceptor {
         let (socket, file) = listening.into_parts();
         let (socket, stop) = (Arc::new(socket), Arc::new(AtomicBool::new(false)));
         let (listener, ends) = (socket.clone(), stop.clone());
-        let thread = thread::Builder::new().name("accept".to_owned()).spawn(move || {
+        let named = thread::Builder::new().name("accept".to_owned()).stack_size(STACK);
+        let thread = named.spawn(move || {
             while !ends.load(Relaxed) {
                 match net::accept_with(&*listener, SocketFlags::CLOEXEC) {
                     Ok(accepted) => match Socket::new(accepted, tick) {
@@ -114,7 +117,7 @@ pub(crate) struct Closed<'c>(&'c Crowd);
 
 impl Crowd {
     pub(crate) fn new(most: usize) -> Self {
-        Crowd { most, members: Mutex::new(Members::default()), left: Condvar::new() }
+        Crowd { most, members: Mutex::default(), left: Condvar::new() }
     }
 
     /// One more, if there is room.

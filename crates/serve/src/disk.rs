@@ -100,11 +100,12 @@ impl Map {
     /// Goes on to slot `end`; whether there was room to.
     fn add(&mut self, end: u64, is_stored: bool) -> bool {
         let len = end - self.next;
-        let is_full = self.extents.len() == self.count;
+        // Fewer are an answer, too.
+        let has_room = self.extents.len() < self.count && self.extents.try_reserve(1).is_ok();
         match self.extents.last_mut() {
             _ if len == 0 => return true,
             Some(last) if last.is_stored == is_stored => last.len += len,
-            _ if is_full => return false,
+            _ if !has_room => return false,
             _ => self.extents.push(Extent { len, is_stored }),
         }
         self.next = end;

@@ -112,6 +112,25 @@ pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }
 
+/// A text that may be long, and is refused memory without harm.
+#[derive(Default)]
+struct Text {
+    text: String,
+    /// Bytes that it could not have.
+    refused: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        if self.text.try_reserve(more.len()).is_err() {
+            self.refused = self.text.len() + more.len();
+            return Err(std::fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
+}
+
 fn by_name(name: &str) -> Result<&'static Attribute, Error> {
     let found = ATTRIBUTES.iter().find(|attribute| attribute.name == name);
     found.ok_or_else(|| Error::NoAttribute { name: name.to_owned() })
@@ -121,11 +140,13 @@ impl Zram {
     /// What an attribute reads as: lines that end with a newline, as the kernel's.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`].
+    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
     pub fn show(&self, name: &str) -> Result<String, Error> {
-        let mut text = String::new();
-        self.show_to(name, &mut text)?;
-        Ok(text)
+        let mut text = Text::default();
+        match self.show_to(name, &mut text) {
+            Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
+            shown => shown.map(|()| text.text),
+        }
     }
 
     /// The same, written as it is made: `block_state` can be long.

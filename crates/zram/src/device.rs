@@ -146,6 +146,14 @@ impl Device {
         self.table.write_back(selection)
     }
 
+    /// Keeps the memory from now on that a save needs, so that none fails for want of it.
+    ///
+    /// # Errors
+    /// [`Error::NoBuffer`]
+    pub fn prepare_save(&self) -> Result<(), Error> {
+        self.table.shared().save_buffers.make()
+    }
+
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
     /// written meanwhile, exactly. What can't be read is left out, and named in the file and in [`Saved::lost`]. A file that
     /// is there already stays until the new one is durable; and if that lacks something, beside it (`FILE.before`).

@@ -13,6 +13,7 @@
 mod algorithms;
 mod attributes;
 mod blocks;
+mod buffer;
 mod clock;
 mod cold;
 mod config;
@@ -46,6 +47,7 @@ pub use config::{BLOCK, Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{BadValue, Error};
 pub use life::{Open, Zram};
+pub use page::room;
 pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
 pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
 pub use states::{BlockState, SlotState};

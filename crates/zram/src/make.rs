@@ -27,7 +27,7 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
-    let store = config.backing.clone().map(|backing| Arc::new(Store::new(backing)));
+    let store = config.backing.clone().map(Store::new).transpose()?.map(Arc::new);
     let total = Arc::new(Total::new(config.total_limit, config.supply));
     let pages = page::Config {
         limit: config.mem_limit.map(pages_of),
@@ -51,6 +51,7 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
         huge_size: pool.table().huge_size(0),
         algorithms,
         jobs: Jobs::default(),
+        save_buffers: Default::default(),
         store,
         writeback,
         left_behind: AtomicBool::new(false),

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     /// By priority.
     pub(crate) algorithms: AlgorithmList,
     pub(crate) jobs: Jobs,
+    /// For a save that must not fail for want of memory.
+    pub(crate) save_buffers: save::Kept,
     /// What is written back to, if there is one, and how much.
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) writeback: Arc<WritebackLimit>,

@@ -21,6 +21,8 @@ const RESTART: (Duration, Duration) = if cfg!(test) {
 } else {
     (Duration::from_secs(1), Duration::from_secs(60))
 };
+/// Bytes of its stack: a plan takes 30 KiB of it.
+const STACK: usize = 512 << 10;
 
 /// What a wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +102,7 @@ impl Worker {
                 }
             };
             let is_early = inner.not_before.is_some_and(|moment| Instant::now() < moment);
-            let thread = thread::Builder::new().name(self.name.into());
+            let thread = thread::Builder::new().name(self.name.into()).stack_size(STACK);
             // Without a thread all stays as it is, until the next who asks.
             inner.thread = if is_early { None } else { thread.spawn(run).ok() };
             if inner.thread.is_none() {

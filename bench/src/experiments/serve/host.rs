@@ -210,11 +210,11 @@ pub fn hold(order: &str) -> Result<(), Error> {
     };
     let listening = Address::Unix(order.path).listen().map_err(|error| refused(&error))?;
     let log = Log::new(|line| eprintln!("bench: {line}"));
-    let _server = Server::start(listening, Exports::new([export]), Options::default(), log)
+    let _server = Server::start(listening, Exports::new([export]), Options::default(), log.clone())
         .map_err(|error| refused(&error))?;
     let threads = Options::default().workers;
     let mounted =
-        order.mount.map(|dir| Mounted::start(&dir, zram, device, Mode::ReadWrite, threads));
+        order.mount.map(|dir| Mounted::start(&dir, zram, device, Mode::ReadWrite, threads, log));
     let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
     loop {
         std::thread::park();

@@ -1,6 +1,7 @@
 //! Saving the device when its server ends, to one place or another, until it is done or another signal gives it up.
 
 use super::places::Place;
+use super::room::STACK;
 use super::signals::Signals;
 use crate::error::{Error, escaped};
 use crate::restore::lost_lines;
@@ -103,10 +104,11 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
 fn save_to(device: &Arc<Open>, path: &Path, signals: &Signals) -> Result<Saved, NotSaved> {
     let (tell, ended) = mpsc::channel();
     let saves = {
-        let (device, path) = (device.clone(), path.to_owned());
+        let (device, path, tell) = (device.clone(), path.to_owned(), tell.clone());
         move || tell.send(save_alone(&device, &path))
     };
-    if thread::Builder::new().name("save".to_owned()).spawn(saves).is_err() {
+    let named = thread::Builder::new().name("save".to_owned()).stack_size(STACK);
+    if named.spawn(saves).is_err() {
         // Nobody is there to give it up then.
         return done(save_alone(device, path));
     }

@@ -31,11 +31,17 @@ pub fn request(kind: u16, offset: u64, len: u32) -> Vec<u8> {
 
 impl Client {
     pub fn new(socket: &Path) -> Self {
-        let mut stream = connect(socket);
-        stream.write_all(&3_u32.to_be_bytes()).unwrap();
-        stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
-        stream.read_exact(&mut [0; 10]).unwrap();
-        Client(stream)
+        Client::try_new(socket).unwrap()
+    }
+
+    /// One that may not be let in.
+    pub fn try_new(socket: &Path) -> Result<Self> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.read_exact(&mut [0; 18])?;
+        stream.write_all(&3_u32.to_be_bytes())?;
+        stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0")?;
+        stream.read_exact(&mut [0; 10])?;
+        Ok(Client(stream))
     }
 
     /// Takes the reply that comes next.
@@ -63,10 +69,14 @@ impl Client {
     }
 
     pub fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
-        self.0.write_all(&request(READ, offset, len as u32)).unwrap();
-        self.reply().unwrap();
+        self.try_read(offset, len).unwrap()
+    }
+
+    pub fn try_read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        self.0.write_all(&request(READ, offset, len as u32))?;
+        self.reply()?;
         let mut bytes = vec![0; len];
-        self.0.read_exact(&mut bytes).unwrap();
-        bytes
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 }

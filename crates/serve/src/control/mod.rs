@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use zram::{JobKind, Restored, Saved, Zram};
+use zram::{JobKind, Restored, Saved, Zram, room};
 
 /// Most bytes of a request.
 const REQUEST_MAX: u64 = 64 << 10;
@@ -40,8 +40,16 @@ const REQUEST_MAX: u64 = 64 << 10;
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Clients at a time. If another comes, the first that has not sent its request whole goes; if all have, it is refused.
-#[doc(hidden)]
 pub const CLIENTS: usize = 16;
+
+/// Bytes of their threads' stacks.
+const STACK: usize = 256 << 10;
+
+/// Bytes of address space that all clients take, with what guards the stacks.
+pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
+
+/// Bytes of a request that needs no room asked for.
+const SHORT: usize = 8 << 10;
 
 /// Saves to a file.
 pub type Save = Box<dyn Fn(&Path) -> Result<Saved, Refusal> + Send + Sync>;
@@ -82,6 +90,7 @@ impl Control {
                 return told.line("control: a client was refused: as many are answered as may be");
             };
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
+            let named = named.stack_size(STACK);
             let started = named.spawn(move || {
                 // Who sends no request wants no answer.
                 let _ = answer(&socket, &place, &steered, &log);
@@ -114,7 +123,12 @@ fn answer(socket: &Socket, place: &Place, steered: &Steered, log: &Log) -> io::R
         // What ended is not the request, but the connection.
         return Ok(());
     }
+    let has_room = text.len() <= SHORT || room::is_left(8 * text.len());
     let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
+    if !has_room {
+        let message = "memory runs short; ask for less at a time".to_owned();
+        return answer.finish(&Err(Refusal { errno: Errno::NOMEM.raw_os_error(), message }));
+    }
     let Some(request) = Request::parse(&text) else {
         let message = "no such request; expected show, store, stat, or a job".to_owned();
         return answer.finish(&Err(Refusal { errno: Errno::INVAL.raw_os_error(), message }));

@@ -88,19 +88,17 @@ impl Filesystem for Files {
                     .opened(FileHandle(0), direct | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
             }
             Some(Node::Attribute(_)) if flags.acc_mode() == fuser::OpenAccMode::O_WRONLY => {
-                Ok(Arc::from(""))
+                Ok(Arc::default())
             }
             Some(Node::Attribute(attribute)) if attribute.access() == Access::Write => {
-                Ok(Arc::from(""))
+                Ok(Arc::default())
             }
             Some(Node::Attribute(attribute)) => self.text(attribute.name),
             Some(Node::Classes) => self.text("classes"),
             _ => Err(Errno::ENOENT),
         };
-        match text {
-            Ok(text) => {
-                reply.opened(FileHandle(self.open(text)), direct);
-            }
+        match text.and_then(|text| self.open(text)) {
+            Ok(handle) => reply.opened(FileHandle(handle), direct),
             Err(error) => reply.error(error),
         }
     }

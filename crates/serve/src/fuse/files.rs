@@ -28,7 +28,7 @@ pub(super) struct Files {
     mode: Mode,
     made: SystemTime,
     /// Of files that are open but the disk: as they were then.
-    texts: Mutex<HashMap<u64, Arc<str>>>,
+    texts: Mutex<HashMap<u64, Arc<String>>>,
     next: AtomicU64,
     has_ended: Arc<AtomicBool>,
 }
@@ -54,10 +54,12 @@ impl Files {
     }
 
     /// A handle for a text that is read from now on.
-    pub(super) fn open(&self, text: Arc<str>) -> u64 {
+    pub(super) fn open(&self, text: Arc<String>) -> Result<u64, Errno> {
         let handle = self.next.fetch_add(1, Relaxed);
-        self.texts.lock().insert(handle, text);
-        handle
+        let mut texts = self.texts.lock();
+        texts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        texts.insert(handle, text);
+        Ok(handle)
     }
 
     pub(super) fn close(&self, handle: u64) {
@@ -65,8 +67,8 @@ impl Files {
     }
 
     /// The text as it was opened.
-    pub(super) fn opened(&self, handle: u64) -> Arc<str> {
-        self.texts.lock().get(&handle).cloned().unwrap_or_else(|| Arc::from(""))
+    pub(super) fn opened(&self, handle: u64) -> Arc<String> {
+        self.texts.lock().get(&handle).cloned().unwrap_or_default()
     }
 
     pub(super) fn attr(&self, node: Node) -> FileAttr {
@@ -101,13 +103,15 @@ impl Files {
         }
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Arc<str>, Errno> {
-        self.zram.show(name).map(Arc::from).map_err(|error| Errno::from_i32(error.errno()))
+    pub(super) fn text(&self, name: &str) -> Result<Arc<String>, Errno> {
+        self.zram.show(name).map(Arc::new).map_err(|error| Errno::from_i32(error.errno()))
     }
 
     pub(super) fn read_disk(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let len = u64::from(size).min(self.disk.size().saturating_sub(offset));
-        let mut bytes = vec![0; len as usize];
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len as usize).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(len as usize, 0);
         self.disk.read(offset, &mut bytes).map_err(errno)?;
         Ok(bytes)
     }

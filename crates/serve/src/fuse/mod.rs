@@ -23,7 +23,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use zram::Zram;
+use zram::{Zram, room};
+
+/// Bytes of the stack of who waits for the end.
+const STACK: usize = 256 << 10;
+
+/// Bytes of address space that the library takes for each of its threads: a buffer, and the usual stack.
+const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
 /// Threads at least: one that waits for the backing store does not stop the disk.
 const THREADS_MIN: usize = 2;
@@ -42,7 +48,7 @@ impl Mounted {
     /// taken off before, and told to `log`.
     ///
     /// # Errors
-    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`.
+    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`; or too little address space.
     pub fn start(
         dir: &Path,
         zram: Arc<Zram>,
@@ -51,10 +57,19 @@ impl Mounted {
         threads: usize,
         log: Log,
     ) -> io::Result<Self> {
+        // The system would mount there, and nobody could go in.
+        if dir.is_file() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let threads = threads.max(THREADS_MIN);
+        // Its threads can't be told that there is none.
+        if !room::is_left((threads + 1).saturating_mul(THREAD_BYTES)) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         let has_ended = Arc::new(AtomicBool::new(false));
         let files = Files::new(zram, disk, mode, has_ended.clone());
         let mut config = Config::default();
-        config.n_threads = Some(threads.max(THREADS_MIN));
+        config.n_threads = Some(threads);
         // Each thread has its own descriptor, where this user may open them.
         config.clone_fd = File::options().read(true).write(true).open("/dev/fuse").is_ok();
         let (mount, connection) = Mount::new(dir, &log)?;
@@ -68,7 +83,8 @@ impl Mounted {
         self.has_ended.store(true, SeqCst);
         let (ended, ends) = mpsc::channel();
         let Mounted { session, mut mount, log, .. } = self;
-        let waiter = thread::Builder::new().name("unmount".to_owned()).spawn(move || {
+        let named = thread::Builder::new().name("unmount".to_owned()).stack_size(STACK);
+        let waiter = named.spawn(move || {
             let taken_off = mount.take_off();
             if let Err(error) = &taken_off {
                 log.line(format_args!("{} is not unmounted: {error}", mount.name()));

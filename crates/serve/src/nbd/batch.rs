@@ -119,13 +119,19 @@ impl Room {
                 return Ok(Batch::LongRead { request: first, room: &mut self.buffer });
             }
             Plan::LongWrite => {
-                input.consume(REQUEST_HEADER);
                 let len = first.payload() as usize;
-                let mut payload = large.get(len)?;
-                payload.fill(|payload, is_late| {
-                    input.take(stream, payload, Patience::for_rest(len, is_late))
-                })?;
-                return Ok(Batch::LongWrite { request: first, payload, room: &mut self.buffer });
+                match large.get(len) {
+                    Ok(mut payload) => {
+                        input.consume(REQUEST_HEADER);
+                        payload.fill(|payload, is_late| {
+                            input.take(stream, payload, Patience::for_rest(len, is_late))
+                        })?;
+                        let room = &mut self.buffer;
+                        return Ok(Batch::LongWrite { request: first, payload, room });
+                    }
+                    // Others may be answered all the same.
+                    Err(_) => Err(ErrorCode::Nomem),
+                }
             }
         };
         let mut short = Short::new(self);

@@ -9,7 +9,7 @@
 //!
 //! Lock order: input, then output. A client that takes no replies stops who replies, then who wait to, then who receives.
 
-use super::batch::{Batch, PART, Room};
+use super::batch::{self, Batch, PART, Room};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
 use super::fault::{End, Fault};
@@ -20,15 +20,20 @@ use super::reply::{DataPart, Replies};
 use super::request::{Command, Request};
 use super::stream::{Stream, TAKEN_WITHIN};
 use rustix_futex_sync::{Mutex, MutexGuard};
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
+use zram::room;
 
 /// A client has to choose an export within this time.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bytes of a worker's stack.
 pub(crate) const STACK: usize = 512 << 10;
+
+/// Bytes of address space that a worker takes, with what guards its stack.
+pub(crate) const WORKER_BYTES: usize = STACK + batch::BUFFER + (64 << 10);
 
 /// What all connections share.
 pub(crate) struct Service {
@@ -80,11 +85,18 @@ pub(crate) fn serve(
     };
     thread::scope(|scope| {
         for _ in 1..service.workers {
-            let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
             // With fewer it goes slower.
-            let _ = named.spawn_scoped(scope, || connection.work());
+            if !room::is_left(WORKER_BYTES) {
+                break;
+            }
+            let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
+            let _ = named.spawn_scoped(scope, || {
+                if let Ok(room) = Room::new() {
+                    connection.work(Ok(room));
+                }
+            });
         }
-        connection.work();
+        connection.work(Room::new());
     });
     connection.end.into_inner().unwrap_or(End::Left)
 }
@@ -104,6 +116,10 @@ fn haggle(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<
         if let Step::Requests(terms) = step {
             return Ok(terms);
         }
+        // There may be more of them here.
+        if taken > 0 {
+            continue;
+        }
         if begun.elapsed() > HANDSHAKE_WITHIN {
             return Err(Fault::Slow.into());
         }
@@ -112,10 +128,10 @@ fn haggle(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<
 }
 
 impl<S: Stream> Connection<'_, S> {
-    /// Serves requests until there are no more.
-    fn work(&self) {
+    /// Serves requests until there are no more. Without room for them there is no connection.
+    fn work(&self, room: io::Result<Room>) {
         let _guard = HangUpOnPanic(self.stream);
-        let served = Room::new().map_err(End::from).and_then(|mut room| self.serve_all(&mut room));
+        let served = room.map_err(End::from).and_then(|mut room| self.serve_all(&mut room));
         if let Err(end) = served {
             let has_left = matches!(end, End::Left);
             // Before others find that the connection has ended, which would be told in its place.

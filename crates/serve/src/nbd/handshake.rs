@@ -28,6 +28,9 @@ pub(crate) enum Step {
     Requests(Terms),
 }
 
+/// Bytes that are answered before they are sent, but for the last answer.
+const ANSWERED_MAX: usize = 4096;
+
 /// The state of haggling.
 pub(crate) struct Handshake<'e> {
     exports: &'e Exports,
@@ -67,7 +70,8 @@ impl<'e> Handshake<'e> {
                 Stage::Options { no_zeroes } => self.option(&mut rest, no_zeroes, out)?,
             };
             match step {
-                Some(Step::More) => {}
+                // What is answered goes out before it is much.
+                Some(Step::More) if out.len() < ANSWERED_MAX => {}
                 Some(step) => return Ok((bytes.len() - rest.0.len(), step)),
                 None => return Ok((bytes.len() - left, Step::More)),
             }

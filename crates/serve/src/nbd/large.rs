@@ -5,6 +5,7 @@ use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
 use std::io;
 use std::time::{Duration, Instant};
+use zram::room;
 
 /// All there is: one write of the longest.
 pub const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
@@ -58,6 +59,9 @@ impl Large {
         // The next in turn may fit beside this one.
         self.freed.notify_all();
         let share = Share { large: self, since: Instant::now(), len };
+        if !room::is_left(len) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         Ok(LargeBuffer { bytes: Buffer::new(len)?, share })
     }
 }

@@ -30,7 +30,7 @@ impl Context {
     ) {
         let Some(asked) = check(data, style, exports, reply) else { return };
         let is_meant = |query: &[u8]| query == BASE || query == BASE_ALLOCATION.as_bytes();
-        if asked.queries.is_empty() || asked.queries.iter().any(|query| is_meant(query)) {
+        if asked.queries.is_empty() || asked.queries().any(is_meant) {
             // In a list, numbers mean nothing.
             reply.send(REP_META_CONTEXT, &[&[0; 4], BASE_ALLOCATION.as_bytes()]);
         }
@@ -47,7 +47,7 @@ impl Context {
     ) {
         *self = Context::None;
         let Some(asked) = check(data, style, exports, reply) else { return };
-        if asked.queries.contains(&BASE_ALLOCATION.as_bytes()) {
+        if asked.queries().any(|query| query == BASE_ALLOCATION.as_bytes()) {
             *self = Context::Allocation(asked.name.to_vec());
             let id = BASE_ALLOCATION_ID.to_be_bytes();
             reply.send(REP_META_CONTEXT, &[&id, BASE_ALLOCATION.as_bytes()]);
@@ -59,7 +59,18 @@ impl Context {
 /// What a client asks of contexts.
 struct Asked<'d> {
     name: &'d [u8],
-    queries: Vec<&'d [u8]>,
+    /// As they came, each with its length before it: to list them would take memory that there may not be.
+    queries: &'d [u8],
+}
+
+impl<'d> Asked<'d> {
+    fn queries(&self) -> impl Iterator<Item = &'d [u8]> + use<'d> {
+        let mut fields = Fields(self.queries);
+        std::iter::from_fn(move || {
+            let len = fields.u32()?;
+            fields.bytes(len as usize)
+        })
+    }
 }
 
 /// What is asked for, unless there is an error to answer with.
@@ -76,7 +87,7 @@ fn check<'d>(
         Some(asked) if asked.name.len() > STRING_MAX => {
             (REP_ERR_TOO_BIG, "a name has at most 4096 bytes")
         }
-        Some(asked) if asked.queries.iter().any(|query| query.len() > STRING_MAX) => {
+        Some(asked) if asked.queries().any(|query| query.len() > STRING_MAX) => {
             (REP_ERR_TOO_BIG, "a query has at most 4096 bytes")
         }
         Some(asked) if exports.find(asked.name).is_none() => {
@@ -93,11 +104,11 @@ fn parse(data: &[u8]) -> Option<Asked<'_>> {
     let len = fields.u32()?;
     let name = fields.bytes(len as usize)?;
     let count = fields.u32()?;
-    let mut queries = Vec::new();
+    let queries = fields.0;
     // Each takes 4 bytes of the data at least, so there are few.
     for _ in 0..count {
         let len = fields.u32()?;
-        queries.push(fields.bytes(len as usize)?);
+        fields.bytes(len as usize)?;
     }
     fields.0.is_empty().then_some(Asked { name, queries })
 }

@@ -25,4 +25,4 @@ mod wire;
 
 pub use export::{Export, Exports, Mode};
 pub use script::converse;
-pub use server::{Options, Server};
+pub use server::{HALF_OPEN_MAX, Options, Server};

@@ -1,8 +1,9 @@
 //! Who listens, and all connections there are.
 
-use super::connection::{STACK, Service, serve};
+use super::connection::{STACK, Service, WORKER_BYTES, serve};
 use super::export::Exports;
 use super::fault::End;
+use super::input::BUFFER as INPUT_BYTES;
 use super::large::Large;
 use super::stream::Stream;
 use crate::accept::{Acceptor, Crowd, Place};
@@ -14,6 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use zram::room;
 
 /// How much a server does at once.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +32,17 @@ const TICK: Duration = Duration::from_secs(1);
 /// Connections that have chosen no export yet; if another comes, the first of them goes.
 pub const HALF_OPEN_MAX: usize = 128;
 
+const NO_ROOM: &str = "nbd: a client was refused: memory, or address space (ulimit -v), runs short";
+
 const FULL: &str =
     "nbd: a client was refused: as many are connected as may be, or the disk is being restored";
+
+impl Options {
+    /// Bytes of address space that a connection takes.
+    pub fn connection_bytes(&self) -> usize {
+        INPUT_BYTES + self.workers.max(1) * WORKER_BYTES
+    }
+}
 
 impl Default for Options {
     fn default() -> Self {
@@ -88,6 +99,11 @@ impl Server {
             move |socket: Socket| {
                 if established.len() >= options.connections {
                     return log.line(FULL);
+                }
+                // Those who have not chosen yet will take as much.
+                let asking = half_open.len() + 1;
+                if !room::is_left(asking.saturating_mul(options.connection_bytes())) {
+                    return log.line(NO_ROOM);
                 }
                 let socket = Arc::new(socket);
                 let Some((place, has_displaced)) = half_open.press_in(&socket) else {

@@ -4,6 +4,7 @@ use super::numbers::{Base, unsigned};
 use super::store::bad;
 use super::words::{choice, meaning};
 use crate::algorithms::{Algorithm, SECONDARY_MAX};
+use crate::buffer::with_room;
 use crate::life::Made;
 use crate::{
     BLOCK, BackingFile, BadValue, BdStat, Damage, Error, Recompress, Recompressed, Selection,
@@ -28,8 +29,11 @@ pub(super) fn pairs<'t>(
     expected: &str,
 ) -> Result<Vec<(&'t str, &'t str)>, Error> {
     let pair = |word: &'t str| word.split_once('=').filter(|(_, value)| !value.is_empty());
-    let pairs = text.split_whitespace().map(pair).collect::<Option<Vec<_>>>();
-    pairs.ok_or_else(|| bad(name, text, BadValue::Invalid, expected))
+    let mut pairs = with_room(text.split_whitespace().count())?;
+    for word in text.split_whitespace() {
+        pairs.push(pair(word).ok_or_else(|| bad(name, text, BadValue::Invalid, expected))?);
+    }
+    Ok(pairs)
 }
 
 /// A priority of what is there for cold data.
@@ -206,6 +210,7 @@ pub(super) fn writeback(zram: &Zram, text: &str) -> Result<WrittenBack, Error> {
     let made = zram.made().ok_or(Error::Uninitialised { name })?;
     let slots = made.device.disksize() / BLOCK as u64;
     let (mut pages, mut kind) = (Selection::default(), None);
+    pages.slots = with_room(text.split_whitespace().count())?;
     for word in text.split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or(("type", word));
         let index = |digits: &str| {

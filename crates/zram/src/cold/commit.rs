@@ -8,6 +8,7 @@ use super::limit::{Charge, WritebackLimit};
 use super::place::Place;
 use super::store::Store;
 use super::{Job, Which, WrittenBack};
+use crate::buffer::with_room;
 use crate::request::Request;
 use crate::table::Table;
 use crate::{BLOCK, Error};
@@ -29,11 +30,11 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Room for a run, which is never left.
-    fn new() -> Self {
-        let mut bytes: Vec<u8> = Vec::with_capacity((RUN + 1) * BLOCK);
+    fn new() -> Result<Self, Error> {
+        let mut bytes: Vec<u8> = with_room((RUN + 1) * BLOCK)?;
         let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
         bytes.resize(start, 0);
-        Outgoing { bytes, start }
+        Ok(Outgoing { bytes, start })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -110,10 +111,10 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         self.fault.lock().clone()
     }
 
-    /// A run of these blocks.
-    pub(super) fn run(&self, blocks: Range<usize>, charge: Charge) -> Run {
-        let bytes = self.spare.lock().pop().unwrap_or_else(Outgoing::new);
-        Run { blocks, charge, bytes, pending: Vec::new() }
+    /// Memory for a run, which is another's that is done, where there is one.
+    pub(super) fn outgoing(&self) -> Result<Outgoing, Error> {
+        let spare = self.spare.lock().pop();
+        spare.map_or_else(Outgoing::new, Ok)
     }
 
     /// Takes note of a fault of the store.

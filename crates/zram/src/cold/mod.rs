@@ -26,6 +26,8 @@ pub(crate) use jobs::{Job, Jobs};
 pub(crate) use place::Place;
 pub(crate) use store::{Away, Fetched, SUM, Store};
 
+use crate::Error;
+use crate::buffer::with_room;
 use crate::slot::{IDLE, PRIORITY};
 use zsmalloc::Content;
 
@@ -38,8 +40,8 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Room for an object of at most `bytes` bytes.
-    fn with_room(bytes: usize) -> Self {
-        Seen { bytes: Vec::with_capacity(bytes), mark: 0 }
+    fn with_room(bytes: usize) -> Result<Self, Error> {
+        Ok(Seen { bytes: with_room(bytes)?, mark: 0 })
     }
 
     fn take(&mut self, bytes: &[u8], mark: u8) {

@@ -4,6 +4,7 @@ use super::selection::Chosen;
 use super::{DamagedLeft, JobKind, Seen, Selection, is_untouched};
 use crate::algorithms::SECONDARY_MAX;
 use crate::blocks::{Change, Members};
+use crate::buffer::with_room;
 use crate::layout::Whose;
 use crate::request::Request;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
@@ -83,7 +84,7 @@ impl<E: BesideSlot> Table<E> {
         let takes = |whose, len, mark| {
             selection.takes(layout, whose, len, mark) && is_for(priority, how.threshold, len, mark)
         };
-        let mut chosen = Chosen::new(self, takes).peekable();
+        let mut chosen = Chosen::new(self, takes)?.peekable();
         while let Some(word) = chosen.next() {
             // The next one comes from memory while this one is compressed.
             chosen.peek().inspect(|&&next| self.pool.prefetch(next));
@@ -143,8 +144,8 @@ impl<'t, E: BesideSlot> Work<'t, E> {
             how,
             classes: table.pool.table(),
             is_last: shared.algorithms[priority + 1..].iter().all(Option::is_none),
-            seen: Seen::with_room(block_bytes),
-            slots: Vec::with_capacity(block_bytes),
+            seen: Seen::with_room(block_bytes)?,
+            slots: with_room(block_bytes)?,
         })
     }
 

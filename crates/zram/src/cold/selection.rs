@@ -4,14 +4,14 @@
 //! that are left; so a selection needs little memory, however many are chosen. All they see is of one moment: who works on
 //! an item asks once more.
 
-use crate::BLOCK;
 use crate::blocks::Stored;
+use crate::buffer::with_room;
 use crate::layout::{Layout, Whose};
 use crate::slot::{self, IDLE, INCOMPRESSIBLE};
 use crate::stat::Held;
 use crate::table::Table;
+use crate::{BLOCK, Error};
 use std::ops::{Range, RangeInclusive};
-use std::vec;
 use zsmalloc::{BesideSlot, ORDER_MAX, Old};
 
 /// Bytes by which lengths differ that are told apart.
@@ -19,6 +19,8 @@ const BUCKET: usize = 64;
 const BUCKETS: usize = (BLOCK << ORDER_MAX) / BUCKET + 1;
 /// Items that are gathered at a time.
 const GROUP: usize = 1 << 16;
+/// Most words that one look shows: a leaf's.
+const LEAF: usize = 512;
 
 /// What must be true of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,25 +118,26 @@ pub(crate) struct Chosen<'t, E: BesideSlot, F> {
     /// The buckets that are gone through, and from where to go on with them.
     group: Range<usize>,
     next: Option<u64>,
-    gathered: vec::IntoIter<(u16, u32)>,
+    /// They have room for a group and what one look adds to it; the last comes first.
+    gathered: Vec<(u16, u32)>,
 }
 
 impl<'t, E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Chosen<'t, E, F> {
-    pub(crate) fn new(table: &'t Table<E>, takes: F) -> Self {
+    pub(crate) fn new(table: &'t Table<E>, takes: F) -> Result<Self, Error> {
         let mut chosen = Chosen {
             table,
             takes,
             counts: vec![0; BUCKETS],
             group: BUCKETS..BUCKETS,
             next: None,
-            gathered: vec::IntoIter::default(),
+            gathered: with_room(GROUP + LEAF)?,
         };
         let (mut counts, mut next) = (vec![0; BUCKETS], Some(0));
         while let Some(from) = next {
             next = chosen.look(from, |_, bucket| counts[bucket] += 1);
         }
         chosen.counts = counts;
-        chosen
+        Ok(chosen)
     }
 
     /// Shows `look` some items' words and buckets, from word `from` on; from where to go on.
@@ -166,7 +169,8 @@ impl<'t, E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Chosen<'t, E, F> {
     }
 
     fn gather(&mut self) {
-        let mut gathered = Vec::new();
+        let mut gathered = std::mem::take(&mut self.gathered);
+        debug_assert!(gathered.is_empty());
         while gathered.len() < GROUP
             && let Some(from) = self.next
         {
@@ -177,8 +181,9 @@ impl<'t, E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Chosen<'t, E, F> {
                 }
             });
         }
-        gathered.sort_by_key(|&(bucket, _)| std::cmp::Reverse(bucket));
-        self.gathered = gathered.into_iter();
+        // The last goes first: the largest, and of those the one with the lowest number.
+        gathered.sort_unstable_by_key(|&(bucket, word)| (bucket, std::cmp::Reverse(word)));
+        self.gathered = gathered;
     }
 }
 
@@ -187,7 +192,7 @@ impl<E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Iterator for Chosen<'_, E, 
 
     fn next(&mut self) -> Option<u32> {
         loop {
-            if let Some((_, word)) = self.gathered.next() {
+            if let Some((_, word)) = self.gathered.pop() {
                 return Some(word);
             }
             if self.next.is_none() && !self.next_group() {

@@ -4,6 +4,7 @@
 
 use super::backing::Backing;
 use super::place::{BYTES_MAX, Place, UNIT};
+use crate::buffer::with_room;
 use crate::{BLOCK, Error};
 use page::fork::Mutex;
 use rustix::io::Errno;
@@ -150,17 +151,19 @@ impl Used {
 }
 
 impl Store {
-    pub(crate) fn new(backing: Arc<dyn Backing>) -> Self {
+    pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BYTES_MAX) / BLOCK as u64;
+        // It may be large, so it is asked for first; what comes zeroed from the system costs nothing until it is touched.
+        drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = Used { by, blocks: 0, next: 0, held: Vec::new() };
-        Store {
+        Ok(Store {
             backing,
             used: Mutex::new(used),
             failed_syncs: Mutex::new(0),
             counts: Counts::default(),
             left_behind: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows.

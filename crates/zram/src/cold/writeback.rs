@@ -29,6 +29,9 @@ use zsmalloc::{BesideSlot, Content};
 /// Most groups of runs that are written, or leave memory, while one more is copied.
 const BEFORE: usize = 4;
 
+/// Bytes of their threads' stacks.
+const STACK: usize = 512 << 10;
+
 /// What was written back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenBack {
@@ -117,7 +120,10 @@ impl<E: BesideSlot> Work<'_, '_, E> {
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
         let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
-        let mut chosen = Chosen::new(table, takes).peekable();
+        let mut chosen = match Chosen::new(table, takes) {
+            Ok(chosen) => chosen.peekable(),
+            Err(error) => return (Err(error), self.damaged),
+        };
         let ended = std::iter::from_fn(|| {
             let word = chosen.next()?;
             // The next one comes from memory while this one is copied.
@@ -180,6 +186,7 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         {
             return Err(Error::BackingFull);
         }
+        let bytes = self.committer.outgoing()?;
         let charged = self.limit.charge(RUN as u64);
         if (charged.blocks as usize) < least.div_ceil(BLOCK) {
             self.limit.give_back(charged);
@@ -189,7 +196,8 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         let blocks = taken.as_ref().map_or(0, Range::len);
         let [charge, rest] = charged.split(blocks as u64);
         self.limit.give_back(rest);
-        self.open = Some(self.committer.run(taken.ok_or(Error::BackingFull)?, charge));
+        let blocks = taken.ok_or(Error::BackingFull)?;
+        self.open = Some(Run { blocks, charge, bytes, pending: Vec::new() });
         Ok(())
     }
 
@@ -219,7 +227,7 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         let group = Arc::new(Mutex::new(std::mem::take(&mut self.group)));
         let (its, committer) = (group.clone(), self.committer);
         let commit = move || committer.commit(std::mem::take(&mut *its.lock()));
-        match thread::Builder::new().spawn_scoped(self.scope, commit) {
+        match thread::Builder::new().stack_size(STACK).spawn_scoped(self.scope, commit) {
             Ok(thread) => self.before.push_back(thread),
             // There can be no more threads now.
             Err(_) => committer.commit(std::mem::take(&mut *group.lock())),

@@ -1,8 +1,8 @@
 //! Reads of the backing store for a save: by a thread that is left behind where a read does not come back, with buffers
 //! that were made before.
 
-use super::write::buffer;
 use crate::Error;
+use crate::buffer::with_room;
 use crate::cold::{Away, Fetched, Job, Place, SUM};
 use crate::layout::Layout;
 use rustix::io::Errno;
@@ -30,10 +30,10 @@ impl Fetches {
         let slots = layout.slots() as usize;
         let mut spare = Vec::with_capacity(slots + 1);
         for _ in 0..slots {
-            spare.push(buffer(crate::BLOCK + SUM)?);
+            spare.push(with_room(crate::BLOCK + SUM)?);
         }
         if layout.has_blocks() {
-            spare.push(buffer(layout.block_bytes() + SUM)?);
+            spare.push(with_room(layout.block_bytes() + SUM)?);
         }
         let (fetched, unread) = (Vec::with_capacity(slots + 1), Vec::with_capacity(slots + 1));
         Ok(Fetches { fetched, unread, spare })

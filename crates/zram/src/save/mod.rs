@@ -1,6 +1,7 @@
 //! Devices saved to files, and restored from them.
 
 mod aside;
+mod buffers;
 mod fetch;
 mod format;
 mod options;
@@ -9,6 +10,7 @@ mod read;
 mod restore;
 mod write;
 
+pub(crate) use buffers::Kept;
 pub use options::{SaveOptions, Saved, Unreadable};
 pub use read::SavedHeader;
 pub(crate) use restore::restore;

@@ -1,8 +1,10 @@
 //! Restores a device from a saved file: some threads take chunks in turn, and each puts its own there. Most of the
 //! time goes to memory that is touched for the first time, which threads can do beside each other.
 
+use super::format::{ALIGN, CHUNK_HEAD, CHUNK_MAX};
 use super::put::Placer;
 use super::read::{Chunk, Reader, Wrong};
+use crate::buffer::with_room;
 use crate::cold::{Job, JobKind};
 use crate::table::{AnyTable, Table};
 use crate::{BLOCK, Error};
@@ -17,6 +19,12 @@ use zsmalloc::BesideSlot;
 const DICTIONARIES: u64 = super::format::HEAD as u64;
 /// Chunks that are in memory at a time, at most.
 const THREADS_MAX: usize = 4;
+
+/// Bytes of their stacks.
+const STACK: usize = 512 << 10;
+
+/// Bytes of the longest chunk.
+const CHUNK_ROOM: usize = CHUNK_HEAD + CHUNK_MAX + ALIGN;
 
 /// What is done about a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +62,7 @@ pub(crate) fn restore<E: BesideSlot>(
         return Err(Error::TooSmall { disksize, needed });
     }
     let (order, algorithms) = (reader.head.order, reader.algorithms.clone());
-    let placer = || Placer::new(table, order, &algorithms);
+    let placer = || Ok((Placer::new(table, order, &algorithms)?, with_room(CHUNK_ROOM)?));
     let first = placer().map_err(|error| match error {
         // A dictionary that is none.
         Error::Codec(source) => {
@@ -69,7 +77,7 @@ pub(crate) fn restore<E: BesideSlot>(
             // Where there can be no more threads, or no memory for what they need, there are fewer.
             let other =
                 || placer().into_iter().for_each(|placer| take_turns(&restore, &job, placer));
-            let _ = thread::Builder::new().spawn_scoped(scope, other);
+            let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, other);
         }
         take_turns(&restore, &job, first);
     });
@@ -108,9 +116,8 @@ struct Restore<'r> {
 fn take_turns<E: BesideSlot>(
     restore: &Mutex<Restore<'_>>,
     job: &Job<'_>,
-    mut placer: Placer<'_, E>,
+    (mut placer, mut bytes): (Placer<'_, E>, Vec<u8>),
 ) {
-    let mut bytes = Vec::new();
     loop {
         let mut turn = restore.lock();
         let Some(chunk) = turn.next(&mut bytes) else { return };

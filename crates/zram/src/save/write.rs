@@ -1,6 +1,7 @@
 //! Writes what a device holds as a saved file.
 
 use super::aside::Aside;
+use super::buffers::Buffers;
 use super::fetch::{Fetcher, Fetches};
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME,
@@ -103,13 +104,6 @@ impl From<Stop> for Again {
     }
 }
 
-/// Memory for so many bytes.
-pub(super) fn buffer(bytes: usize) -> Result<Vec<u8>, Error> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(bytes).map_err(|_| Error::NoBuffer { bytes })?;
-    Ok(buffer)
-}
-
 /// Whether a block's object has the slots that are live. One that memory damaged would have all the file be refused.
 fn is_object(bytes: &[u8], mark: u8, layout: Layout, live: Members) -> bool {
     let stored = Stored::new(bytes, mark, layout.slots());
@@ -131,6 +125,8 @@ struct Saver<'t, E: BesideSlot> {
     first: u32,
     entries: Vec<u8>,
     objects: Vec<u8>,
+    /// Whether the two are kept for the next save.
+    are_kept: bool,
 }
 
 impl<'t, E: BesideSlot> Saver<'t, E> {
@@ -142,6 +138,8 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         options: &'t SaveOptions,
     ) -> Result<Self, Failure> {
         let patience = options.patience.filter(|_| table.shared.store.is_some());
+        let saved = Saved::new()?;
+        let (Buffers { entries, objects }, are_kept) = table.shared.save_buffers.take()?;
         Ok(Saver {
             table,
             job,
@@ -149,11 +147,12 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             options,
             fetcher: Fetcher::new(patience),
             id: RandomState::new().build_hasher().finish(),
-            saved: Saved::new()?,
+            saved,
             number: 0,
             first: 0,
-            entries: buffer(CHUNK_HEAD + CHUNK_MAX)?,
-            objects: buffer(CHUNK_MAX + ALIGN)?,
+            entries,
+            objects,
+            are_kept,
         })
     }
 
@@ -177,7 +176,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         self.write_chunk(end)?;
         self.job.reached(end.into())?;
         self.out.flush()?;
-        Ok(self.saved)
+        Ok(std::mem::take(&mut self.saved))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -194,18 +193,21 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             (name, params.dictionary.as_ref().map_or(0, |of| of.bytes().len() as u32))
         };
         let algorithms: [_; ALGORITHMS] = shared.algorithms.each_ref().map(of);
-        let mut dictionaries = Vec::new();
-        for Algorithm { params, .. } in shared.algorithms.iter().flatten() {
-            dictionaries.extend(params.dictionary.iter().flat_map(|of| of.bytes()));
+        let dictionaries = || {
+            let params = shared.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
+            params.filter_map(|params| Some(params.dictionary.as_ref()?.bytes()))
+        };
+        let (mut sum, mut bytes) = (crc32fast::Hasher::new(), HEAD + size_of::<u32>());
+        for dictionary in dictionaries() {
+            sum.update(dictionary);
+            bytes += dictionary.len();
         }
-        let sum = crc32fast::hash(&dictionaries);
-        dictionaries.extend(sum.to_le_bytes());
-        let bytes = HEAD + dictionaries.len();
         let (disksize, order) = (shared.disksize, shared.layout.order());
         let head = Head { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
-        dictionaries.resize(dictionaries.len() + padding(bytes), 0);
         self.write(&head.encode())?;
-        self.write(&dictionaries)
+        dictionaries().try_for_each(|dictionary| self.write(dictionary))?;
+        self.write(&sum.finalize().to_le_bytes())?;
+        self.write(&[0; ALIGN][..padding(bytes)])
     }
 
     /// Adds a block, and its slots.
@@ -359,5 +361,17 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         (self.entries, self.objects) = (entries, objects);
         (self.number, self.first) = (self.number + 1, end);
         Ok(())
+    }
+}
+
+impl<E: BesideSlot> Drop for Saver<'_, E> {
+    fn drop(&mut self) {
+        if self.are_kept {
+            let [mut entries, mut objects] =
+                [&mut self.entries, &mut self.objects].map(std::mem::take);
+            entries.clear();
+            objects.clear();
+            self.table.shared.save_buffers.put_back(Buffers { entries, objects });
+        }
     }
 }

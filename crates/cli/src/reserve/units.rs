@@ -1,0 +1,105 @@
+//! Which units of a piece of memory are taken: a bit each, the lowest run with room goes first.
+//!
+//! ```text
+//!   words  | bit per unit, 1: taken | ... | units beyond the last: 1 |
+//! ```
+
+use std::ops::Range;
+
+/// Bits of a word.
+const BITS: usize = u64::BITS as usize;
+
+/// The units of one piece of memory.
+#[derive(Debug)]
+pub(super) struct Units<'m> {
+    words: &'m mut [u64],
+    units: usize,
+    taken: usize,
+    /// No unit below this one is free.
+    lowest: usize,
+}
+
+impl<'m> Units<'m> {
+    /// None.
+    pub(super) const fn none() -> Self {
+        Units { words: &mut [], units: 0, taken: 0, lowest: 0 }
+    }
+
+    /// As many as `words` have bits, all free.
+    pub(super) fn new(words: &'m mut [u64]) -> Self {
+        words.fill(0);
+        let units = words.len() * BITS;
+        Units { words, units, taken: 0, lowest: 0 }
+    }
+
+    /// Units that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Takes `count` consecutive units, at least one, that begin at a multiple of `align`; the first.
+    pub(super) fn take(&mut self, count: usize, align: usize) -> Option<usize> {
+        debug_assert!(count > 0 && align.is_power_of_two());
+        let mut at = self.lowest.next_multiple_of(align);
+        while at.checked_add(count)? <= self.units {
+            match self.last_taken(at..at + count) {
+                Some(taken) => at = (taken + 1).next_multiple_of(align),
+                None => {
+                    self.set(at..at + count);
+                    if at == self.lowest {
+                        self.lowest = at + count;
+                    }
+                    return Some(at);
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives back units that are taken.
+    pub(super) fn give(&mut self, range: Range<usize>) {
+        self.taken -= range.len();
+        self.lowest = self.lowest.min(range.start);
+        for (word, mask) in masks(range) {
+            debug_assert_eq!(self.words[word] & mask, mask, "what is free is given back");
+            self.words[word] &= !mask;
+        }
+    }
+
+    fn set(&mut self, range: Range<usize>) {
+        self.taken += range.len();
+        masks(range).for_each(|(word, mask)| self.words[word] |= mask);
+    }
+
+    /// The last unit of a range that is taken.
+    fn last_taken(&self, range: Range<usize>) -> Option<usize> {
+        let taken = masks(range).filter_map(|(word, mask)| {
+            let bits = self.words[word] & mask;
+            (bits != 0).then(|| word * BITS + (BITS - 1 - bits.leading_zeros() as usize))
+        });
+        taken.last()
+    }
+
+    /// Asserts that the count is that of the bits, and the lowest free unit not below what is said.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let bits: usize = self.words.iter().map(|word| word.count_ones() as usize).sum();
+        assert_eq!(self.taken, bits, "units that are taken");
+        assert_eq!(self.units, self.words.len() * BITS);
+        assert!((0..self.lowest).all(|unit| self.last_taken(unit..unit + 1).is_some()));
+    }
+}
+
+/// The words of a range of bits, and which bits of each.
+fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let (word, bit) = (at / BITS, at % BITS);
+        let len = (BITS - bit).min(range.end.checked_sub(at)?);
+        if len == 0 {
+            return None;
+        }
+        at += len;
+        Some((word, (u64::MAX >> (BITS - len)) << bit))
+    })
+}

@@ -1,0 +1,62 @@
+//! What a server keeps from the start, so that it can refuse clients, tell how it is, and save, when there is no memory,
+//! or no address space (`ulimit -v`), for anything else.
+//!
+//! ```text
+//!   address space  | the program, the reserve, what a save needs | pool, connections | kept for work | kept for the end |
+//! ```
+//! The pool's mappings leave both that are kept, connections only the last. What is small, and can't fail without ending
+//! the process, comes from the reserve if it must.
+
+use crate::MEMORY;
+use crate::args::ServeArgs;
+use crate::error::Error;
+use crate::reserve::SHARE;
+use serve::control;
+use zram::room;
+
+/// Bytes of the stacks of those who end it.
+pub(super) const STACK: usize = 512 << 10;
+
+/// Threads that may begin at any time: the pool's two, and at the end the one that saves, and one that waits for the mount.
+const THREADS: usize = 4;
+
+/// Bytes that the allocator takes at a time, and what guards stacks.
+const SLACK: usize = 2 << 20;
+
+/// Bytes of address space kept for the end, and for who asks how it is.
+const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
+
+/// Connections for which the pool leaves room.
+const CONNECTIONS: usize = 2;
+
+/// Bytes of the reserve that one of them may have in use at a time: a client of the control socket (its request, answer,
+/// buffer and path), one that has not chosen yet (an answer that grows, its thread), a worker (extents, words of a
+/// block), and all that there is once (lines that are said, a save's paths, jobs).
+const OF_CONTROL: usize = 128 << 10;
+const OF_HALF_OPEN: usize = 32 << 10;
+const OF_WORKER: usize = 20 << 10;
+const OF_SERVER: usize = 512 << 10;
+
+/// Keeps all that, before the device is made.
+pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
+    MEMORY.keep(reserve(args)).map_err(|_| Error::Room)?;
+    room::ask_too(|| MEMORY.is_short());
+    room::keep(FOR_THE_END, CONNECTIONS * args.options.connection_bytes());
+    Ok(())
+}
+
+/// Bytes of the reserve.
+fn reserve(args: &ServeArgs) -> usize {
+    let workers = args.options.connections.saturating_mul(args.options.workers);
+    let worst = OF_SERVER
+        + control::CLIENTS * OF_CONTROL
+        + serve::nbd::HALF_OPEN_MAX * OF_HALF_OPEN
+        + workers.saturating_mul(OF_WORKER);
+    // A share may be in use, for good, when work is let in.
+    worst.saturating_add(worst / (SHARE - 1))
+}
+
+/// Whether there is what is kept, now that all is started.
+pub(super) fn check() -> Result<(), Error> {
+    if room::is_left(0) { Ok(()) } else { Err(Error::Room) }
+}

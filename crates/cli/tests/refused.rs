@@ -1,0 +1,279 @@
+//! A server, and a save, of which any one allocation is refused, or all from some one on: the process goes on, and what
+//! was acknowledged is there. The allocator is the command's, over one that refuses.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../src/reserve/mod.rs"]
+#[allow(dead_code, reason = "the command's own, of which a part is used here")]
+mod reserve;
+mod support;
+
+use reserve::Reserved;
+use serve::control::{self, Control, Request, Steered};
+use serve::nbd::{Export, Exports, Mode, Options, Server};
+use serve::{Address, Log};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::nbd::Client;
+use support::{noise, text};
+use zram::{BackingFile, Config, Damage, Device, Selection, Zram};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const DISK: u64 = 8 << 20;
+
+/// The system's allocator, which refuses other threads than those of the test.
+struct Faulty;
+
+/// Which allocation is refused, from 1; 0 is none. Whether all behind it are, and how many there were.
+static NTH: AtomicUsize = AtomicUsize::new(0);
+static FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
+}
+
+#[global_allocator]
+static MEMORY: Reserved<Faulty> = Reserved::new(Faulty);
+
+fn is_refused() -> bool {
+    let nth = NTH.load(SeqCst);
+    if nth == 0 || IS_OF_THE_TEST.get() {
+        return false;
+    }
+    let count = COUNT.fetch_add(1, SeqCst) + 1;
+    count == nth || count > nth && FROM_THEN_ON.load(SeqCst)
+}
+
+#[allow(unsafe_code)]
+// SAFETY: it gives what the system's allocator gives, or nothing.
+unsafe impl GlobalAlloc for Faulty {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are passed on, as below.
+        if is_refused() { null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        if is_refused() { null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        if is_refused() { null_mut() } else { unsafe { System.realloc(at, layout, size) } }
+    }
+}
+
+/// Does `work` with the `nth` allocation of others refused; whether there were as many.
+fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (bool, T) {
+    COUNT.store(0, SeqCst);
+    FROM_THEN_ON.store(from_then_on, SeqCst);
+    NTH.store(nth, SeqCst);
+    let done = work();
+    NTH.store(0, SeqCst);
+    (COUNT.load(SeqCst) >= nth, done)
+}
+
+/// For every n, alone and with all behind it.
+fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
+    IS_OF_THE_TEST.set(true);
+    MEMORY.keep(4 << 20).unwrap();
+    for from_then_on in [false, true] {
+        let count = (1..).find(|&nth| !work(nth, from_then_on)).unwrap();
+        println!("{} allocations, from then on: {from_then_on}", count - 1);
+        assert!(count > 1, "nothing was allocated");
+    }
+}
+
+/// A server with its sockets in a directory of its own.
+struct Served {
+    dir: tempfile::TempDir,
+    nbd: Server,
+    _control: Control,
+}
+
+impl Served {
+    fn new() -> Self {
+        let (dir, zram) = (tempfile::tempdir().unwrap(), Arc::new(Zram::new()));
+        zram.store("track_access", "1").unwrap();
+        zram.set_disksize(DISK).unwrap();
+        let export = Export {
+            name: "disk".to_owned(),
+            description: "a description".to_owned(),
+            disk: Arc::new(zram.open().unwrap()),
+            mode: Mode::ReadWrite,
+        };
+        let log = Log::new(|line| assert!(!line.is_empty()));
+        let at = |name: &str| Address::Unix(dir.path().join(name));
+        let options = Options { workers: 2, connections: 2 };
+        let listening = at("nbd.sock").listen().unwrap();
+        let nbd = Server::start(listening, Exports::new([export]), options, log.clone()).unwrap();
+        let stat = {
+            let zram = zram.clone();
+            Box::new(move || format!("{:?}", zram.open().unwrap().mm_stat()))
+        };
+        let restore = Box::new(|_: &Path| Ok(Default::default()));
+        let listening = control::listen(&dir.path().join("control.sock")).unwrap();
+        let control = Control::start(listening, Steered { zram, stat, restore }, log).unwrap();
+        Served { dir, nbd, _control: control }
+    }
+
+    fn client(&self) -> std::io::Result<Client> {
+        let client = Client::try_new(&self.dir.path().join("nbd.sock"))?;
+        client.0.set_read_timeout(Some(PATIENCE))?;
+        Ok(client)
+    }
+
+    /// What was written, and acknowledged.
+    fn write(&self, seed: u64) -> Vec<(u64, Vec<u8>)> {
+        let mut acknowledged = Vec::new();
+        let Ok(mut client) = self.client() else { return acknowledged };
+        let writes = [(0, 64 << 10), (1 << 20, 300 << 10), (2 << 20, 100), ((2 << 20) + 8000, 700)];
+        for (offset, len) in writes {
+            let bytes = [text(seed, len / 2), noise(seed ^ offset, len.div_ceil(2))].concat();
+            match client.try_write(offset, &bytes[..len]) {
+                Ok(()) => acknowledged.push((offset, bytes[..len].to_vec())),
+                Err(error) => assert_in_time(&error),
+            }
+            if let Err(error) = client.try_read(offset, len) {
+                assert_in_time(&error);
+            }
+        }
+        acknowledged
+    }
+
+    /// As clients that ask for all, at once.
+    fn look(&self) {
+        let socket = self.dir.path().join("nbd.sock");
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let context = b"base:allocation";
+        let name = [&[0; 4][..], &1_u32.to_be_bytes(), &15_u32.to_be_bytes(), context].concat();
+        // LIST, STRUCTURED_REPLY, LIST_META_CONTEXT, SET_META_CONTEXT, INFO, GO, then BLOCK_STATUS
+        let options: [(u32, &[u8]); 6] =
+            [(3, &[]), (8, &[]), (9, &name), (10, &name), (6, &[0; 6]), (7, &[0; 6])];
+        let mut asked = 1_u32.to_be_bytes().to_vec();
+        for (option, data) in options {
+            asked.extend(b"IHAVEOPT");
+            asked.extend([option, data.len() as u32].map(u32::to_be_bytes).as_flattened());
+            asked.extend(data);
+        }
+        asked.extend(support::nbd::request(7, 0, 4 << 20));
+        // Who is refused may be left before all is sent.
+        let _ = stream.write_all(&asked).and_then(|()| stream.shutdown(Shutdown::Write));
+        match stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) => assert_in_time(&error),
+        }
+    }
+
+    /// As who asks how it is; how many answers there were.
+    fn ask(&self) -> usize {
+        let path = self.dir.path().join("control.sock");
+        let requests = [Request::Stat, Request::Show("mm_stat".to_owned())];
+        let answer = |request: &Request| request.ask(&path, &mut Vec::new());
+        // An answer of any kind, as that there is no memory for so much text.
+        let _ = answer(&Request::Show("block_state".to_owned()));
+        requests.iter().filter(|request| answer(request).is_ok()).count()
+    }
+
+    /// Waits until those who have left are gone.
+    fn is_alone(&self) {
+        let begun = Instant::now();
+        while self.nbd.connections() > 0 {
+            assert!(begun.elapsed() < PATIENCE, "a connection stays");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn assert_in_time(error: &std::io::Error) {
+    assert!(error.kind() != std::io::ErrorKind::WouldBlock, "no answer");
+}
+
+/// One after the other: there is one allocator. So it is a program of its own, without a harness and its threads.
+fn main() {
+    for_each_nth(serves());
+    for_each_nth(saves());
+}
+
+/// Serves clients of all kinds.
+fn serves() -> impl FnMut(usize, bool) -> bool {
+    let served = Served::new();
+    move |nth, from_then_on| {
+        let (is_reached, (acknowledged, answers)) = refusing(nth, from_then_on, || {
+            let there = served.client();
+            let acknowledged = served.write(nth as u64);
+            // One of these is refused, as there are two already.
+            let one_more = [served.client(), served.client()];
+            let answers = served.ask();
+            drop((there, one_more));
+            served.is_alone();
+            served.look();
+            (acknowledged, answers)
+        });
+        assert_eq!(answers, 2, "allocation {nth}: it does not tell how it is");
+        served.is_alone();
+        assert!(!MEMORY.is_short(), "allocation {nth}: it stays short");
+        let mut client = served.client().unwrap();
+        for (offset, bytes) in acknowledged {
+            let read = client.read(offset, bytes.len());
+            assert!(read == bytes, "allocation {nth}: what was written at {offset} is gone");
+        }
+        drop(client);
+        served.is_alone();
+        is_reached
+    }
+}
+
+/// A device with blocks of several slots, of which some are written back, and what is on it.
+fn device(dir: &Path) -> (Device, Vec<u8>) {
+    let path = dir.join("backing");
+    let mut config = Config::new(DISK).unwrap();
+    config.block = 16 << 10;
+    config.streams = Some(2);
+    config.backing = Some(Arc::new(BackingFile::create(&path, DISK).unwrap()));
+    let device = Device::new(config).unwrap();
+    let data = [text(1, 2 << 20), noise(2, 1 << 20)].concat();
+    device.write(0, &data).unwrap();
+    let some = Selection { slots: vec![0..=100, 600..=640], ..Selection::default() };
+    assert!(device.write_back(&some).unwrap().slots > 0);
+    (device, data)
+}
+
+/// Saves what is in memory, and what is written back.
+fn saves() -> impl FnMut(usize, bool) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let (device, data) = device(dir.path());
+    device.prepare_save().unwrap();
+    move |nth, from_then_on| {
+        let file = dir.path().join("saved");
+        std::fs::write(&file, "what was there before").unwrap();
+        let (is_reached, saved) = refusing(nth, from_then_on, || {
+            thread::scope(|scope| scope.spawn(|| device.save(&file)).join().unwrap())
+        });
+        assert!(saved.is_ok(), "allocation {nth}: {saved:?}");
+        let mut config = Config::new(DISK).unwrap();
+        config.block = 16 << 10;
+        let restored = Device::new(config).unwrap();
+        restored.restore(&file, Damage::Refuse).unwrap();
+        let mut back = vec![0; data.len()];
+        restored.read(0, &mut back).unwrap();
+        assert!(back == data, "allocation {nth}: it is not what was saved");
+        is_reached
+    }
+}

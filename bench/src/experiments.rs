@@ -6,6 +6,7 @@ mod cold;
 mod compared;
 mod density;
 mod fill;
+mod grow;
 mod malloc;
 mod parity;
 mod pause;
@@ -70,6 +71,8 @@ pub enum Experiment {
     Serve,
     /// Cold data recompressed, written back, saved and restored, over raw codecs, dd, pread and cp.
     Cold,
+    /// Costs that must not grow with what is stored: a new zspage, a commit under a limit of all memory, a store at the limit.
+    Grow,
     /// All of them.
     All,
 }
@@ -142,6 +145,7 @@ impl Experiment {
             Experiment::Fuse => serve::fuse,
             Experiment::Serve => serve,
             Experiment::Cold => cold::run,
+            Experiment::Grow => grow::run,
             Experiment::All => all,
         };
         run(request, report)

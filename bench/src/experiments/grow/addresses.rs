@@ -1,0 +1,128 @@
+//! A space whose addresses are all taken, without a page in it: what a zspage's extent costs, and what it costs to commit a
+//! page where all memory has a limit.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use fastrand::Rng;
+use page::{EXTENT_PAGES_MAX, ExtentId, Request, Space, Supply};
+
+use super::{Cost, Job, ROUNDS, SMALL, report_growth, told};
+use crate::Error;
+use crate::pairing::{Clock, Stopwatch};
+use crate::report::Report;
+use crate::size::GIB;
+
+/// Bytes of addresses beside the small ones: what 8 GiB that are stored lie at, and what no machine stores.
+const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
+/// Pages of a granule, as pools have them.
+const GRANULE: u32 = 16;
+/// The extents that go and come back: as many at every size, so that all have them at hand.
+const WORKED_ON: usize = 64;
+
+pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
+    let sizes = SMALL.into_iter().chain(LARGE);
+    let taken = sizes.map(Taken::new).collect::<Result<Vec<_>, _>>()?;
+    let cost = |of: &Taken| Cost::new(told(of.bytes));
+    let mut made: Vec<_> = taken.iter().map(cost).collect();
+    let mut committed: Vec<_> = taken.iter().map(cost).collect();
+    // The first round warms up.
+    for round in 0..=ROUNDS {
+        for place in 0..taken.len() {
+            let nth = (place + round) % taken.len();
+            let mut rng = Rng::with_seed(job.seed.wrapping_add(round as u64));
+            let made_once = taken[nth].make(&mut rng, job.operations)?;
+            let committed_once = taken[nth].commit(job.operations)?;
+            if round > 0 {
+                made[nth].nanoseconds.push(made_once);
+                committed[nth].nanoseconds.push(committed_once);
+            }
+        }
+    }
+    taken.iter().for_each(|taken| taken.space.check());
+    report_growth("an extent given back and made, by addresses", &made, SMALL.len(), report)?;
+    let what = "a page committed under a limit of all memory, by addresses";
+    report_growth(what, &committed, SMALL.len(), report)
+}
+
+/// Grants pages while what the space counts is below a limit, as a device's does.
+struct Total {
+    space: OnceLock<Weak<Space<()>>>,
+    limit: usize,
+}
+
+impl Supply for Total {
+    fn grant(&self, request: Request) -> bool {
+        let Request::Commit { .. } = request else { return true };
+        self.space.get().and_then(Weak::upgrade).is_none_or(|space| {
+            let pages = space.budget().used() * page::page_size();
+            pages + space.metadata_bytes() <= self.limit
+        })
+    }
+}
+
+/// A space of which every address is an extent's.
+struct Taken {
+    bytes: u64,
+    space: Arc<Space<()>>,
+    /// Extents of the last unit.
+    last: Vec<ExtentId>,
+}
+
+impl Taken {
+    fn new(bytes: u64) -> Result<Taken, Error> {
+        let total = Arc::new(Total { space: OnceLock::new(), limit: usize::MAX / 2 });
+        let supply: Option<Arc<dyn Supply>> = Some(total.clone());
+        let config = page::Config { granule: GRANULE, supply, ..page::Config::default() };
+        let space = Arc::new(Space::new(config).map_err(zsmalloc::Error::from)?);
+        let _ = total.space.set(Arc::downgrade(&space));
+        let extents = bytes / (EXTENT_PAGES_MAX as usize * page::page_size()) as u64;
+        let mut last = Vec::new();
+        for nth in 0..extents {
+            let id = space.alloc(EXTENT_PAGES_MAX, 0).map_err(zsmalloc::Error::from)?;
+            if nth + WORKED_ON as u64 >= extents {
+                last.push(id);
+            }
+        }
+        Ok(Taken { bytes, space, last })
+    }
+
+    /// Nanoseconds to give an extent back and make it again, which is then where it was.
+    fn make(&self, rng: &mut Rng, operations: u64) -> Result<f64, Error> {
+        let order: Vec<_> = (0..operations).map(|_| self.last[rng.usize(..WORKED_ON)]).collect();
+        let starts: Vec<_> = self.last.iter().map(|&id| self.space.extent(id).start()).collect();
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch.time(|| {
+            order.iter().try_for_each(|&id| {
+                self.space.free(id);
+                let made = self.space.alloc(EXTENT_PAGES_MAX, 0).map_err(zsmalloc::Error::from)?;
+                let [expected, found] = [id, made].map(|id| u64::from(id.to_raw()));
+                if found == expected {
+                    Ok(())
+                } else {
+                    Err(Error::Answer { side: 'A', expected, found })
+                }
+            })
+        })?;
+        for (&id, &expected) in self.last.iter().zip(&starts) {
+            let found = self.space.extent(id).start();
+            if found != expected {
+                return Err(Error::Answer { side: 'A', expected, found });
+            }
+        }
+        Ok(watch.seconds() * 1e9 / operations as f64)
+    }
+
+    /// Nanoseconds to have a page counted and granted. (It is not touched.)
+    fn commit(&self, operations: u64) -> Result<f64, Error> {
+        let before = self.space.budget().used() as u64;
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch
+            .time(|| (0..operations).try_for_each(|_| self.space.charge(1)))
+            .map_err(zsmalloc::Error::from)?;
+        let (expected, found) = (before + operations, self.space.budget().used() as u64);
+        if found != expected {
+            return Err(Error::Answer { side: 'A', expected, found });
+        }
+        Ok(watch.seconds() * 1e9 / operations as f64)
+    }
+}

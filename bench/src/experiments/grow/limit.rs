@@ -1,0 +1,207 @@
+//! Pools of several sizes at their limits: what a free and a store take there, over those away from it, and over those in
+//! smaller pools; and what compaction takes of each.
+
+use std::ops::RangeInclusive;
+
+use fastrand::Rng;
+use zsmalloc::{Content, Core, Slots};
+
+use super::{Cost, Job, NAME, ROUNDS, SMALL, median, report_growth, told};
+use crate::Error;
+use crate::pairing::{Clock, Stopwatch};
+use crate::report::{Bound, Figure, Report};
+use crate::size::GIB;
+use crate::summary::quantile;
+
+/// Objects that come and go: as many in every pool, so that all have them at hand.
+const WORKED_ON: u32 = 32_768;
+/// One of so many others is freed, anywhere: most zspages are partly filled then.
+const HOLES: u32 = 16;
+/// The lengths of objects that stay, and of those that come and go: in other classes, so that these lie together whatever
+/// room there is among those.
+const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
+/// A store at the limit over one away from it.
+const LIMIT_MAX: f64 = 1.3;
+/// The share of stores that is no slower than the one that is looked at, and what that may take, in microseconds.
+const SHARE: f64 = 0.9999;
+const SLOWEST_MAX: f64 = 100.0;
+
+pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
+    // What is asked for may be smaller than what is small.
+    let sizes: Vec<u64> = SMALL.into_iter().filter(|&small| small < job.stored).collect();
+    let small = sizes.len();
+    let sizes = sizes.into_iter().chain([job.stored]);
+    let mut pools = sizes.map(|bytes| Full::new(bytes, job.seed)).collect::<Result<Vec<_>, _>>()?;
+    let cost = |pool: &Full| Cost::new(told(pool.bytes));
+    let mut limited: Vec<_> = pools.iter().map(cost).collect();
+    let mut free: Vec<_> = pools.iter().map(cost).collect();
+    let mut each: Vec<Vec<f64>> = vec![Vec::new(); pools.len()];
+    // The first round warms up.
+    for round in 0..=ROUNDS {
+        for place in 0..pools.len() {
+            let nth = (place + round) % pools.len();
+            let pool = &mut pools[nth];
+            pool.core.pages().set_limit(None);
+            let away = pool.churn(job.operations)?;
+            pool.core.trim();
+            pool.core.pages().set_limit(Some(pool.core.pages().used()));
+            let at_limit = pool.churn(job.operations)?;
+            let one_by_one = pool.churn_one_by_one(job.operations)?;
+            if round > 0 {
+                free[nth].nanoseconds.push(away);
+                limited[nth].nanoseconds.push(at_limit);
+                each[nth].extend(one_by_one);
+            }
+        }
+    }
+    report_growth("a free and a store at the limit, by what is stored", &limited, small, report)?;
+    report_growth("the same away from the limit", &free, small, report)?;
+    for (((pool, limited), free), each) in pools.iter().zip(&limited).zip(&free).zip(&mut each) {
+        let at = &limited.at;
+        let over = Figure::new(
+            NAME,
+            format!("at the limit over away from it/{at}"),
+            limited.over(free),
+            "",
+        );
+        report.add(
+            over.must(Bound::at_most(LIMIT_MAX)).rival("away from it", median(&free.nanoseconds)),
+        )?;
+        let slowest = quantile(each, SHARE).unwrap_or(f64::NAN) / 1e3;
+        let figure =
+            Figure::new(NAME, format!("the slowest 0.01% at the limit/{at}"), slowest, "us");
+        report.add(figure.must(Bound::at_most(SLOWEST_MAX)))?;
+        let refused = pool.refused as f64 / pool.tried as f64 * 100.0;
+        report.add(Figure::new(NAME, format!("stores refused at the limit/{at}"), refused, "%"))?;
+    }
+    for pool in &mut pools {
+        pool.verify()?;
+        let seconds = pool.compact()?;
+        report.add(Figure::new(
+            NAME,
+            format!("compaction per GiB/{}", told(pool.bytes)),
+            seconds,
+            "s",
+        ))?;
+        pool.verify()?;
+    }
+    Ok(())
+}
+
+/// A pool of which every object is known.
+struct Full {
+    /// What it holds, about.
+    bytes: u64,
+    core: Core<Slots>,
+    rng: Rng,
+    /// What objects are made of: each lies in it somewhere.
+    noise: Vec<u8>,
+    /// Where that is, and the length; 0 for a slot that is empty. The first are those that come and go.
+    held: Vec<(u16, u16)>,
+    tried: u64,
+    refused: u64,
+}
+
+impl Full {
+    fn new(bytes: u64, seed: u64) -> Result<Full, Error> {
+        let mut rng = Rng::with_seed(seed);
+        let slots = bytes / *LENS[0].start() as u64 + u64::from(WORKED_ON);
+        let noise = (0..2 * *LENS[1].end()).map(|_| rng.u8(..)).collect();
+        let core = Core::with_slots(zsmalloc::Config::default(), slots)?;
+        let held = vec![(0, 0); WORKED_ON as usize];
+        let mut full = Full { bytes, core, rng, noise, held, tried: 0, refused: 0 };
+        full.fill()?;
+        Ok(full)
+    }
+
+    fn fill(&mut self) -> Result<(), Error> {
+        let pages = (self.bytes / page::page_size() as u64) as usize;
+        while self.core.pages().used() < pages {
+            self.held.push((0, 0));
+            self.store(self.held.len() as u32 - 1)?;
+        }
+        for slot in WORKED_ON..self.held.len() as u32 {
+            if self.rng.u32(..HOLES) == 0 {
+                self.free(slot);
+            }
+        }
+        (0..WORKED_ON).try_for_each(|slot| self.store(slot))
+    }
+
+    /// Stores something in a slot that is empty.
+    fn store(&mut self, slot: u32) -> Result<(), Error> {
+        let len = self.rng.usize(LENS[usize::from(slot < WORKED_ON)].clone());
+        let from = self.rng.usize(..=self.noise.len() - len);
+        let staged = self.core.stage(slot, &self.noise[from..from + len])?;
+        self.core.lock(slot)?.replace(staged, 0);
+        self.held[slot as usize] = (from as u16, len as u16);
+        Ok(())
+    }
+
+    fn free(&mut self, slot: u32) {
+        if let Some(word) = self.core.lock_existing(slot) {
+            word.set_inline(0);
+        }
+        self.held[slot as usize] = (0, 0);
+    }
+
+    /// Frees and stores as often; nanoseconds of both together.
+    fn churn(&mut self, operations: u64) -> Result<f64, Error> {
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch.time(|| (0..operations).try_for_each(|_| self.replace_one()))?;
+        Ok(watch.seconds() * 1e9 / operations as f64)
+    }
+
+    /// The same, each by itself: the clock takes as long again.
+    fn churn_one_by_one(&mut self, operations: u64) -> Result<Vec<f64>, Error> {
+        let each = (0..operations).map(|_| {
+            let mut watch = Stopwatch::new(Clock::ThreadCpu);
+            watch.time(|| self.replace_one()).map(|()| watch.seconds() * 1e9)
+        });
+        each.collect()
+    }
+
+    /// Frees an object and stores another. What is refused at the limit stays away until its slot's next turn.
+    fn replace_one(&mut self) -> Result<(), Error> {
+        let is_limited = self.core.pages().limit().is_some();
+        let slot = self.rng.u32(..WORKED_ON);
+        self.free(slot);
+        let stored = self.store(slot);
+        self.tried += u64::from(is_limited);
+        if stored.is_err() && is_limited {
+            self.refused += 1;
+            return Ok(());
+        }
+        stored
+    }
+
+    /// Seconds that compaction takes for a GiB, after half of all objects went.
+    fn compact(&mut self) -> Result<f64, Error> {
+        self.core.pages().set_limit(None);
+        for slot in 0..self.held.len() as u32 {
+            if self.rng.bool() {
+                self.free(slot);
+            }
+        }
+        self.core.trim();
+        let gibibytes = (self.core.pages().used() * page::page_size()) as f64 / GIB as f64;
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch.time(|| self.core.compact());
+        Ok(watch.seconds() / gibibytes)
+    }
+
+    /// Compares everything with what it should be.
+    fn verify(&self) -> Result<(), Error> {
+        for (slot, &(from, len)) in (0..).zip(&self.held) {
+            let expected = &self.noise[from as usize..][..len as usize];
+            let is_it = match self.core.pin(slot).content() {
+                Content::Object { bytes, .. } => bytes == expected,
+                Content::Inline(_) => len == 0,
+            };
+            if !is_it {
+                return Err(Error::Slot { slot });
+            }
+        }
+        Ok(())
+    }
+}

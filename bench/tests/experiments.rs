@@ -54,6 +54,18 @@ fn removal() {
 }
 
 #[test]
+fn grow() {
+    let figures = figures("grow", "8M", "500");
+    for what in ["an extent given back and made", "a page committed under a limit of all memory"] {
+        assert!(value(&figures, &format!("{what}, by addresses/1 TiB over 1 GiB")) > 0.0);
+    }
+    assert!(value(&figures, "a free and a store at the limit, by what is stored/8 MiB") > 0.0);
+    assert!(value(&figures, "at the limit over away from it/8 MiB") > 0.0);
+    assert!(value(&figures, "the slowest 0.01% at the limit/8 MiB") > 0.0);
+    assert!(value(&figures, "compaction per GiB/8 MiB") > 0.0);
+}
+
+#[test]
 fn malloc() {
     let figures = figures("malloc", "8M", "1000");
     for figure in [

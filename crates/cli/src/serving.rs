@@ -20,6 +20,7 @@ use serve::nbd::{Export, Exports, Server};
 use serve::own::{self, Clients};
 use serve::{Address, Listening, Log};
 use signals::{Signals, end_on_another};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -79,7 +80,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
 fn told(text: String) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
     let prints = move || tell.send(crate::print(&text));
-    thread::Builder::new().name("print".to_owned()).spawn(prints).map_err(Error::Serving)?;
+    thread::Builder::new()
+        .name("print".to_owned())
+        .stack_size(room::STACK)
+        .spawn(prints)
+        .map_err(Error::Serving)?;
     is_told.recv_timeout(TOLD_WITHIN).unwrap_or_else(|_| {
         say!("standard output does not take what is served; it is served all the same");
         Ok(())

@@ -126,9 +126,11 @@ impl Served {
             let zram = zram.clone();
             Box::new(move || format!("{:?}", zram.open().unwrap().mm_stat()))
         };
+        let save = Box::new(|_: &Path| Ok(Default::default()));
         let restore = Box::new(|_: &Path| Ok(Default::default()));
         let listening = control::listen(&dir.path().join("control.sock")).unwrap();
-        let control = Control::start(listening, Steered { zram, stat, restore }, log).unwrap();
+        let control =
+            Control::start(listening, Steered { zram, stat, save, restore }, log).unwrap();
         Served { dir, nbd, _control: control }
     }
 

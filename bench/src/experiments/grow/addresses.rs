@@ -2,13 +2,13 @@
 //! page where all memory has a limit.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
 
 use fastrand::Rng;
 use page::{EXTENT_PAGES_MAX, ExtentId, Request, Space, Supply};
 
 use super::{Cost, Job, ROUNDS, SMALL, report_growth, told};
 use crate::Error;
+use crate::pairing::{Clock, Stopwatch};
 use crate::report::Report;
 use crate::size::GIB;
 
@@ -38,7 +38,8 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
             }
         }
     }
-    taken.iter().for_each(|taken| taken.space.check());
+    // Of the largest that would take longer than all else.
+    taken.iter().filter(|taken| taken.bytes <= LARGE[0]).for_each(|taken| taken.space.check());
     report_growth("an extent given back and made, by addresses", &made, SMALL.len(), report)?;
     let what = "a page committed under a limit of all memory, by addresses";
     report_growth(what, &committed, SMALL.len(), report)
@@ -90,37 +91,39 @@ impl Taken {
     fn make(&self, rng: &mut Rng, operations: u64) -> Result<f64, Error> {
         let order: Vec<_> = (0..operations).map(|_| self.last[rng.usize(..WORKED_ON)]).collect();
         let starts: Vec<_> = self.last.iter().map(|&id| self.space.extent(id).start()).collect();
-        let begun = Instant::now();
-        for &id in &order {
-            self.space.free(id);
-            let made = self.space.alloc(EXTENT_PAGES_MAX, 0).map_err(zsmalloc::Error::from)?;
-            if made != id {
-                let [expected, found] = [id, made].map(|id| id.to_raw().into());
-                return Err(Error::Answer { side: 'A', expected, found });
-            }
-        }
-        let nanoseconds = begun.elapsed().as_nanos() as f64 / operations as f64;
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch.time(|| {
+            order.iter().try_for_each(|&id| {
+                self.space.free(id);
+                let made = self.space.alloc(EXTENT_PAGES_MAX, 0).map_err(zsmalloc::Error::from)?;
+                let [expected, found] = [id, made].map(|id| u64::from(id.to_raw()));
+                if found == expected {
+                    Ok(())
+                } else {
+                    Err(Error::Answer { side: 'A', expected, found })
+                }
+            })
+        })?;
         for (&id, &expected) in self.last.iter().zip(&starts) {
             let found = self.space.extent(id).start();
             if found != expected {
                 return Err(Error::Answer { side: 'A', expected, found });
             }
         }
-        Ok(nanoseconds)
+        Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
     /// Nanoseconds to have a page counted and granted. (It is not touched.)
     fn commit(&self, operations: u64) -> Result<f64, Error> {
         let before = self.space.budget().used() as u64;
-        let begun = Instant::now();
-        for _ in 0..operations {
-            self.space.charge(1).map_err(zsmalloc::Error::from)?;
-        }
-        let nanoseconds = begun.elapsed().as_nanos() as f64 / operations as f64;
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch
+            .time(|| (0..operations).try_for_each(|_| self.space.charge(1)))
+            .map_err(zsmalloc::Error::from)?;
         let (expected, found) = (before + operations, self.space.budget().used() as u64);
         if found != expected {
             return Err(Error::Answer { side: 'A', expected, found });
         }
-        Ok(nanoseconds)
+        Ok(watch.seconds() * 1e9 / operations as f64)
     }
 }

@@ -1,13 +1,14 @@
 //! Pools of several sizes at their limits: what a free and a store take there, over those away from it, and over those in
 //! smaller pools; and what compaction takes of each.
 
-use std::time::Instant;
+use std::ops::RangeInclusive;
 
 use fastrand::Rng;
 use zsmalloc::{Content, Core, Slots};
 
 use super::{Cost, Job, NAME, ROUNDS, SMALL, median, report_growth, told};
 use crate::Error;
+use crate::pairing::{Clock, Stopwatch};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::quantile;
@@ -16,8 +17,9 @@ use crate::summary::quantile;
 const WORKED_ON: u32 = 32_768;
 /// One of so many others is freed, anywhere: most zspages are partly filled then.
 const HOLES: u32 = 16;
-/// The lengths of objects: pages of source that were compressed have mostly such.
-const LENS: std::ops::RangeInclusive<usize> = 200..=3800;
+/// The lengths of objects that stay, and of those that come and go: in other classes, so that these lie together whatever
+/// room there is among those.
+const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
 /// A store at the limit over one away from it.
 const LIMIT_MAX: f64 = 1.3;
 /// The share of stores that is no slower than the one that is looked at, and what that may take, in microseconds.
@@ -44,10 +46,11 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
             pool.core.trim();
             pool.core.pages().set_limit(Some(pool.core.pages().used()));
             let at_limit = pool.churn(job.operations)?;
+            let one_by_one = pool.churn_one_by_one(job.operations)?;
             if round > 0 {
-                free[nth].nanoseconds.push(mean(&away));
-                limited[nth].nanoseconds.push(mean(&at_limit));
-                each[nth].extend(at_limit);
+                free[nth].nanoseconds.push(away);
+                limited[nth].nanoseconds.push(at_limit);
+                each[nth].extend(one_by_one);
             }
         }
     }
@@ -85,10 +88,6 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 /// A pool of which every object is known.
 struct Full {
     /// What it holds, about.
@@ -106,8 +105,8 @@ struct Full {
 impl Full {
     fn new(bytes: u64, seed: u64) -> Result<Full, Error> {
         let mut rng = Rng::with_seed(seed);
-        let slots = bytes / *LENS.start() as u64 + u64::from(WORKED_ON);
-        let noise = (0..2 * *LENS.end()).map(|_| rng.u8(..)).collect();
+        let slots = bytes / *LENS[0].start() as u64 + u64::from(WORKED_ON);
+        let noise = (0..2 * *LENS[1].end()).map(|_| rng.u8(..)).collect();
         let core = Core::with_slots(zsmalloc::Config::default(), slots)?;
         let held = vec![(0, 0); WORKED_ON as usize];
         let mut full = Full { bytes, core, rng, noise, held, tried: 0, refused: 0 };
@@ -131,7 +130,7 @@ impl Full {
 
     /// Stores something in a slot that is empty.
     fn store(&mut self, slot: u32) -> Result<(), Error> {
-        let len = self.rng.usize(LENS);
+        let len = self.rng.usize(LENS[usize::from(slot < WORKED_ON)].clone());
         let from = self.rng.usize(..=self.noise.len() - len);
         let staged = self.core.stage(slot, &self.noise[from..from + len])?;
         self.core.lock(slot)?.replace(staged, 0);
@@ -146,23 +145,34 @@ impl Full {
         self.held[slot as usize] = (0, 0);
     }
 
-    /// Frees and stores as often; nanoseconds of each. What is refused stays away until its slot's next turn.
-    fn churn(&mut self, operations: u64) -> Result<Vec<f64>, Error> {
-        let mut each = Vec::with_capacity(operations as usize);
+    /// Frees and stores as often; nanoseconds of both together.
+    fn churn(&mut self, operations: u64) -> Result<f64, Error> {
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch.time(|| (0..operations).try_for_each(|_| self.replace_one()))?;
+        Ok(watch.seconds() * 1e9 / operations as f64)
+    }
+
+    /// The same, each by itself: the clock takes as long again.
+    fn churn_one_by_one(&mut self, operations: u64) -> Result<Vec<f64>, Error> {
+        let each = (0..operations).map(|_| {
+            let mut watch = Stopwatch::new(Clock::ThreadCpu);
+            watch.time(|| self.replace_one()).map(|()| watch.seconds() * 1e9)
+        });
+        each.collect()
+    }
+
+    /// Frees an object and stores another. What is refused at the limit stays away until its slot's next turn.
+    fn replace_one(&mut self) -> Result<(), Error> {
         let is_limited = self.core.pages().limit().is_some();
-        for _ in 0..operations {
-            let slot = self.rng.u32(..WORKED_ON);
-            let begun = Instant::now();
-            self.free(slot);
-            let stored = self.store(slot);
-            each.push(begun.elapsed().as_nanos() as f64);
-            self.tried += u64::from(is_limited);
-            match stored {
-                Err(_) if is_limited => self.refused += 1,
-                stored => stored?,
-            }
+        let slot = self.rng.u32(..WORKED_ON);
+        self.free(slot);
+        let stored = self.store(slot);
+        self.tried += u64::from(is_limited);
+        if stored.is_err() && is_limited {
+            self.refused += 1;
+            return Ok(());
         }
-        Ok(each)
+        stored
     }
 
     /// Seconds that compaction takes for a GiB, after half of all objects went.
@@ -175,9 +185,9 @@ impl Full {
         }
         self.core.trim();
         let gibibytes = (self.core.pages().used() * page::page_size()) as f64 / GIB as f64;
-        let begun = Instant::now();
-        self.core.compact();
-        Ok(begun.elapsed().as_secs_f64() / gibibytes)
+        let mut watch = Stopwatch::new(Clock::ThreadCpu);
+        watch.time(|| self.core.compact());
+        Ok(watch.seconds() / gibibytes)
     }
 
     /// Compares everything with what it should be.

@@ -17,8 +17,9 @@ use zram::room;
 /// Bytes of the stacks of those who end it.
 pub(super) const STACK: usize = 512 << 10;
 
-/// Threads that may begin at any time: the pool's two, and at the end the one that saves, and one that waits for the mount.
-const THREADS: usize = 4;
+/// Threads that may begin at any time: the pool's two, and at the end the one that saves, the one that reads the backing
+/// store for it, and one that waits for the mount.
+const THREADS: usize = 5;
 
 /// Bytes that the allocator takes at a time, and what guards stacks.
 const SLACK: usize = 2 << 20;

@@ -1,6 +1,7 @@
 //! The signals of a server: what ends it, what gives a save up, and what it passes over. None that can be handled ends
 //! it without saving.
 
+use super::room::STACK;
 use crate::error::Error;
 use rustix::process::Signal;
 use signal_hook::consts::{
@@ -45,7 +46,7 @@ impl Signals {
             .map_err(Error::Signal)?;
         let (tell, told) = mpsc::channel();
         let forward = move || signals.forever().try_for_each(|signal| tell.send(signal));
-        let named = thread::Builder::new().name("signals".to_owned());
+        let named = thread::Builder::new().name("signals".to_owned()).stack_size(STACK);
         named.spawn(forward).map_err(Error::Serving)?;
         Ok(Signals(told))
     }

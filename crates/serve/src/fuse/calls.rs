@@ -1,5 +1,6 @@
 //! The kernel's calls.
 
+use super::STACK;
 use super::files::{Files, Stored};
 use super::node::Node;
 use fuser::{
@@ -164,7 +165,8 @@ impl Filesystem for Files {
                 // that goes with it is an error.
                 Ok(stored) => {
                     let (zram, len) = (self.zram.clone(), data.len() as u32);
-                    let named = thread::Builder::new().name("attribute".to_owned());
+                    let named =
+                        thread::Builder::new().name("attribute".to_owned()).stack_size(STACK);
                     let stores = move || answer(reply, stored.store(&zram).map(|()| len));
                     drop(named.spawn(stores));
                 }

@@ -25,8 +25,8 @@ use std::thread;
 use std::time::Duration;
 use zram::{Zram, room};
 
-/// Bytes of the stack of who waits for the end.
-const STACK: usize = 256 << 10;
+/// Bytes of the stack of a thread of ours here.
+pub(super) const STACK: usize = 256 << 10;
 
 /// Bytes of address space that the library takes for each of its threads: a buffer, and the usual stack.
 const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);

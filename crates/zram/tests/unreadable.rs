@@ -192,7 +192,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let mut shadow = Shadow::of(Device::new(config(&backing, BLOCK)).unwrap(), 0, BYTES);
     let noise: Vec<u8> = Rng::with_seed(seed(65)).u8(..).to_ne_bytes().to_vec();
-    let bytes: Vec<u8> = (0..BYTES).map(|nth| (nth * nth >> 7) as u8 ^ noise[0]).collect();
+    let bytes: Vec<u8> = (0..BYTES).map(|nth| ((nth * nth) >> 7) as u8 ^ noise[0]).collect();
     shadow.write(0, &bytes).unwrap();
     backing.stick(true);
     thread::scope(|scope| {

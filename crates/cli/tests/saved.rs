@@ -201,6 +201,8 @@ fn a_server_saves_and_restores_when_it_is_asked() {
 
     let empty = Server::new(&[]);
     let mut client = empty.client();
+    // Who has been answered is in.
+    assert!(client.read(8192, 4096) == [0; 4096]);
     let in_use = ask(&empty, "restore", &["--served", "saved"]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
     // Nor by the attribute's name.

@@ -105,6 +105,16 @@ impl PageSet {
         }
     }
 
+    /// The first page from `page` on that is in the set.
+    pub fn first_from(&self, page: u32) -> Option<u32> {
+        bits::first(&self.0, page, true)
+    }
+
+    /// The first page of the range that is not in the set.
+    pub fn first_missing(&self, range: Range<u32>) -> Option<u32> {
+        bits::first(&self.0, range.start, false).filter(|&page| page < range.end)
+    }
+
     /// The maximal runs of consecutive pages, lowest first.
     pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
@@ -127,6 +137,12 @@ mod tests {
         assert_eq!(set.insert(62..130), 60);
         assert_eq!(set.len(), 70);
         assert!(set.contains_all(60..130) && !set.contains_all(59..130));
+        assert_eq!((set.first_missing(60..130), set.first_missing(60..131)), (None, Some(130)));
+        assert_eq!(set.first_missing(255..256), Some(255));
+        assert_eq!(
+            [0, 60, 64, 129, 130].map(|page| set.first_from(page)),
+            [Some(60), Some(60), Some(64), Some(129), None]
+        );
         assert_eq!(set.remove(64..65), 1);
         assert_eq!(set.remove(64..65), 0);
         assert_eq!(set.runs().collect::<Vec<_>>(), [60..64, 65..130]);

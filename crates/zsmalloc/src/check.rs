@@ -66,6 +66,14 @@ impl Locked<'_> {
             let committed = body.head.committed.contains(page);
             assert_eq!(committed, live || ready, "page {page} of {id:?}");
         }
+        let has_pages =
+            |slot: &u32| body.head.committed.contains_all(self.class().pages_for(*slot));
+        let mut free = (0..self.class().objects()).filter(|&slot| !body.is_taken(slot));
+        assert_eq!(
+            self.lowest_committed(id),
+            free.find(has_pages),
+            "free slots of {id:?} with pages"
+        );
         for slot in 0..self.class().objects() {
             if let Some(owner) = body.owner(slot) {
                 visit(extent.start() + self.class().offset(slot), owner);

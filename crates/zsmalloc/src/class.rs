@@ -163,6 +163,11 @@ impl Class {
         start..end.min(self.objects())
     }
 
+    /// The first slot that lies on `page`, or behind it, whole.
+    pub(crate) fn first_slot_from(&self, page: u32) -> u32 {
+        (page << page_shift()).div_ceil(self.size)
+    }
+
     /// The fullness group of a zspage with `inuse` objects.
     pub(crate) fn group(&self, inuse: u32) -> usize {
         match inuse {

@@ -282,12 +282,19 @@ impl<'p> Locked<'p> {
         bytes >= (self.state.inuse as u64 + 1) * self.class.size() as u64
     }
 
-    /// The lowest free slot of a zspage whose pages are all committed.
+    /// The lowest free slot of a zspage whose pages are all committed. Free slots without pages, and committed pages without
+    /// free slots, are passed over many at a time: at the limit hundreds of zspages are looked at.
     pub(crate) fn lowest_committed(&self, id: ExtentId) -> Option<u32> {
-        let body = self.body(id);
+        let (class, body) = (self.class, self.body(id));
+        let committed = &body.head.committed;
+        let room = committed.len() as usize * page_size();
+        if room < (body.head.inuse() as usize + 1) * class.size() {
+            return None;
+        }
         let mut slot = body.lowest_free()?;
-        while !body.head.committed.contains_all(self.class.pages_for(slot)) {
-            slot = body.free_from(slot + 1)?;
+        while let Some(missing) = committed.first_missing(class.pages_for(slot)) {
+            let next = committed.first_from(missing)?;
+            slot = body.free_from(class.first_slot_from(next).max(slot + 1))?;
         }
         Some(slot)
     }

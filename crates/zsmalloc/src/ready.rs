@@ -26,6 +26,10 @@ const READY_MIN: usize = 8;
 /// As many more may be fetched ahead of need, but no more than two for each open class.
 const AHEAD_SHARE: usize = 32;
 
+/// Pages that a free gives back at most, where no thread keeps up with that: what it takes is bounded, whatever the pool's
+/// size.
+const EASED_MOST: usize = 32;
+
 /// Zspages that are looked at for the emptiest that offers ready pages: what lies in fuller ones is needed sooner.
 const OFFERS_MAX: usize = 8;
 /// Zspages without objects that are looked at for one that was made in vain: those come first.
@@ -149,21 +153,32 @@ impl Parts {
         if ready > most {
             self.fetcher.ask();
             if !self.fetcher.is_enabled() || ready > 2 * most {
-                self.ease();
+                self.ease_some();
             }
         }
     }
 
-    /// Gives pages back if more are ready than may be: half of those, as many at once are cheaper than one by one.
-    /// Whether any went. Called with no lock held.
+    /// Pages that are to go, if more are ready than may be: half of those, as many at once are cheaper than one by one.
+    fn excess(&self) -> Option<usize> {
+        let (ready, most) = (self.ready.load(SeqCst), self.ready_most());
+        (ready > most).then(|| ready - most + self.left_most() / 2)
+    }
+
+    /// Gives some pages back if more are ready than may be: no more than a free may take the time for, but more than it
+    /// leaves.
+    fn ease_some(&self) {
+        if let Some(wanted) = self.excess()
+            && let Some(_alone) = Alone::begin(&self.tending)
+        {
+            self.trim_pages(wanted.min(EASED_MOST));
+        }
+    }
+
+    /// Gives pages back if more are ready than may be. Whether any went. Called with no lock held.
     pub(crate) fn ease(&self) -> bool {
-        let excess = || {
-            let (ready, most) = (self.ready.load(SeqCst), self.ready_most());
-            (ready > most).then(|| ready - most + self.left_most() / 2)
-        };
         let mut total = 0;
         // Whoever finds another at it leaves it to him, who looks once more when he is done.
-        while let Some(wanted) = excess()
+        while let Some(wanted) = self.excess()
             && let Some(alone) = Alone::begin(&self.tending)
         {
             let gone = self.trim_pages(wanted);

@@ -48,13 +48,16 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
     }
 }
 
+/// Bytes of the table by address that is larger than the first.
+const LARGER: usize = 4 * 4096;
+
 /// Small segments, and no memory for a larger table.
 #[derive(Default)]
 struct NoLargerTable(SmallSegments);
 
 impl Supply for NoLargerTable {
     fn grant(&self, request: Request) -> bool {
-        !matches!(request, Request::Allocate { .. }) && self.0.grant(request)
+        !matches!(request, Request::Allocate { bytes: LARGER }) && self.0.grant(request)
     }
 }
 
@@ -64,7 +67,7 @@ fn a_unit_that_could_not_be_found_is_refused() {
     let space = Space::new(Config { by_address: true, supply, ..Config::default() }).unwrap();
     let ids: Vec<_> = (0..1024).map(|_| fill_one(&space).unwrap()).collect();
     for _ in 0..3 {
-        assert_eq!(fill_one(&space), Err(Error::Mapping { bytes: 4 * 4096 }));
+        assert_eq!(fill_one(&space), Err(Error::Mapping { bytes: LARGER }));
         space.check();
     }
     ids.iter().for_each(|&id| assert_found(&space, id));

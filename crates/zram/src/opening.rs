@@ -2,14 +2,29 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, FileType, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a file or a block device; anything else, as a pipe that has no writer, is refused (EINVAL) and not waited for.
 pub(crate) fn open(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io::Result<File> {
-    // Reads and writes of either are not changed by it.
+    open_if(options, flags, path, |kind| kind.is_file() || kind.is_block_device())
+}
+
+/// The same, to be read; of a character device what it has at once.
+pub(crate) fn to_read(path: &Path) -> io::Result<File> {
+    let is_fit = |kind: FileType| kind.is_file() || kind.is_block_device() || kind.is_char_device();
+    open_if(OpenOptions::new().read(true), OFlags::empty(), path, is_fit)
+}
+
+fn open_if(
+    options: &mut OpenOptions,
+    flags: OFlags,
+    path: &Path,
+    is_fit: impl FnOnce(FileType) -> bool,
+) -> io::Result<File> {
+    // Reads and writes of files are not changed by it.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| {
         // A pipe that is to be written to and has no reader, or a socket.
@@ -19,14 +34,8 @@ pub(crate) fn open(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io:
         }
     })?;
     let kind = file.metadata()?.file_type();
-    if kind.is_file() || kind.is_block_device() { Ok(file) } else { Err(refusal(kind.is_dir())) }
-}
-
-fn refusal(is_directory: bool) -> io::Error {
-    if is_directory { Errno::ISDIR.into() } else { Errno::INVAL.into() }
-}
-
-/// The same, to be read.
-pub(crate) fn to_read(path: &Path) -> io::Result<File> {
-    open(OpenOptions::new().read(true), OFlags::empty(), path)
+    if kind.is_dir() {
+        return Err(Errno::ISDIR.into());
+    }
+    if is_fit(kind) { Ok(file) } else { Err(Errno::INVAL.into()) }
 }

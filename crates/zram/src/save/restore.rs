@@ -149,6 +149,11 @@ impl<'r> Restore<'r> {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),
         };
+        // It may have been given up while that was read: then the device is another's.
+        if let Err(cancelled) = self.job.go_on() {
+            self.fail(u64::MAX, Failure::Device(cancelled));
+            return None;
+        }
         match next {
             Ok(Some(chunk)) => {
                 self.lose(reached..chunk.slots.start);

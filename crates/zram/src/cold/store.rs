@@ -45,8 +45,10 @@ impl fmt::Display for BdStat {
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<Used>,
-    /// Syncs that failed so far. Held over a sync: it comes alone, and takes none of the locks above.
-    failed_syncs: Mutex<u64>,
+    /// Held over a sync: it comes alone, and takes none of the locks above.
+    syncing: Mutex<()>,
+    /// Syncs that failed so far.
+    failed_syncs: AtomicU64,
     pub(crate) counts: Counts,
     /// Whether this is a child: its parent goes on with the store.
     left_behind: AtomicBool,
@@ -160,15 +162,17 @@ impl Store {
         Ok(Store {
             backing,
             used: Mutex::new(used),
-            failed_syncs: Mutex::new(0),
+            syncing: Mutex::new(()),
+            failed_syncs: AtomicU64::new(0),
             counts: Counts::default(),
             left_behind: AtomicBool::new(false),
         })
     }
 
-    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows.
+    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows. It waits for no
+    /// sync: one that is under way, and fails, is counted later.
     pub(crate) fn failed_syncs(&self) -> u64 {
-        *self.failed_syncs.lock()
+        self.failed_syncs.load(Relaxed)
     }
 
     /// Has all be durable that was written since so many syncs had failed.
@@ -177,11 +181,9 @@ impl Store {
     /// Any of it may not be. The system tells an error of the page cache to one sync, whosever write it was of; so a sync
     /// that fails fails for all who have written by then.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
-        let mut failed_by_now = self.failed_syncs.lock();
-        let synced = self.backing.sync();
-        *failed_by_now += u64::from(synced.is_err());
-        synced?;
-        if *failed_by_now == failed { Ok(()) } else { Err(Errno::IO.into()) }
+        let _alone = self.syncing.lock();
+        self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
+        if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
     /// Bytes of memory.

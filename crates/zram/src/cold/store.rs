@@ -295,11 +295,22 @@ impl Drop for Away {
 impl Away {
     /// Reads the object, with nothing locked. `slot` is for errors.
     pub(crate) fn fetch(self, slot: u32) -> Result<Fetched, Error> {
-        self.fetch_to(Vec::new(), slot)
+        self.fetch_to(Vec::new(), slot).map_err(|(error, _)| error)
     }
 
-    /// The same, into memory that may be there already.
-    pub(crate) fn fetch_to(self, mut bytes: Vec<u8>, slot: u32) -> Result<Fetched, Error> {
+    /// The same, into memory that may be there already, and comes back with an error.
+    pub(crate) fn fetch_to(
+        self,
+        mut bytes: Vec<u8>,
+        slot: u32,
+    ) -> Result<Fetched, (Error, Vec<u8>)> {
+        match self.read_to(&mut bytes, slot) {
+            Ok(()) => Ok(Fetched { away: self, bytes }),
+            Err(error) => Err((error, bytes)),
+        }
+    }
+
+    fn read_to(&self, bytes: &mut Vec<u8>, slot: u32) -> Result<(), Error> {
         self.store.is_here()?;
         let (counts, Place { len, priority, .. }) = (&self.store.counts, self.place);
         let unread = |error: io::Error| {
@@ -309,15 +320,15 @@ impl Away {
         bytes.clear();
         bytes.try_reserve_exact(len + SUM).map_err(|_| Error::NoBuffer { bytes: len + SUM })?;
         bytes.resize(len + SUM, 0);
-        self.store.backing.read_at(&mut bytes, self.place.offset()).map_err(unread)?;
+        self.store.backing.read_at(bytes, self.place.offset()).map_err(unread)?;
         counts.reads.fetch_add(len.div_ceil(BLOCK) as u64, Relaxed);
         let there = bytes[len..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
         bytes.truncate(len);
-        if there != Some(sum(self.word, priority, &bytes)) {
+        if there != Some(sum(self.word, priority, bytes)) {
             counts.failed_reads.fetch_add(1, Relaxed);
             return Err(Error::Checksum { slot: slot.into() });
         }
-        Ok(Fetched { away: self, bytes })
+        Ok(())
     }
 }
 

@@ -193,6 +193,11 @@ impl<'r> Restore<'r> {
     }
 
     fn lose(&mut self, slots: Range<u32>) {
+        // A file may say so of every other slot.
+        if self.lost.try_reserve(1).is_err() {
+            let bytes = (self.lost.len() + 1) * size_of::<Range<u32>>();
+            return self.fail(u64::MAX, Failure::Device(Error::NoBuffer { bytes }));
+        }
         match self.lost.last_mut() {
             _ if slots.is_empty() => {}
             Some(last) if last.end == slots.start => last.end = slots.end,
@@ -211,7 +216,7 @@ impl<'r> Restore<'r> {
             return Err(failure);
         }
         self.lost.sort_unstable_by_key(|slots| slots.start);
-        let mut lost: Vec<Range<u64>> = Vec::new();
+        let mut lost: Vec<Range<u64>> = with_room(self.lost.len()).map_err(Failure::Device)?;
         for bytes in self.lost.iter().map(bytes_of) {
             match lost.last_mut() {
                 Some(last) if last.end == bytes.start => last.end = bytes.end,

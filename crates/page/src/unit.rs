@@ -50,8 +50,8 @@ impl Unit {
     #[cfg(all(test, loom))]
     pub(crate) fn unused() -> Self {
         let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
-        let [granules, free, hint, map_pages] = std::array::from_fn(|_| AtomicU32::new(0));
-        Unit { base, map, granules, free, hint, map_pages }
+        let [granules, free, hint] = std::array::from_fn(|_| AtomicU32::new(0));
+        Unit { base, map, granules, free, hint }
     }
 
     /// Whether it has a map, which no model looks into.

@@ -4,18 +4,20 @@
 mod support;
 
 use fastrand::Rng;
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
+use std::time::Duration;
 use support::cached::Cached;
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
-use zram::{Config, Device, Error, Selection, WritebackLimit};
+use zram::{Backing, Config, Device, Error, Selection, WritebackLimit};
 
 const BYTES: usize = 12 << 20;
 
 /// A device of noise, which takes a dozen writes of a MiB.
-fn noise(backing: &Arc<Cached>, batch: u32) -> Shadow<Device> {
+fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     let writeback = Arc::new(WritebackLimit::default());
     writeback.set_batch(batch);
     let backing = Some(backing.clone() as _);
@@ -65,4 +67,55 @@ fn no_group_commits_what_another_was_told_of() {
             assert!(failed >= 11, "round {round}: {failed} writes failed");
         }
     }
+}
+
+/// A store of which the first sync waits for so many writes, for a moment.
+#[derive(Debug)]
+struct Waiting {
+    through: Cached,
+    writes: Mutex<usize>,
+    written: Condvar,
+    wanted: usize,
+    seen: OnceLock<usize>,
+}
+
+impl Backing for Waiting {
+    fn name(&self) -> String {
+        self.through.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.through.bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.through.read_at(buf, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        *self.writes.lock().unwrap() += 1;
+        self.written.notify_all();
+        self.through.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.seen.get_or_init(|| {
+            let is_wanting = |writes: &mut usize| *writes < self.wanted;
+            let (writes, moment) = (self.writes.lock().unwrap(), Duration::from_secs(10));
+            *self.written.wait_timeout_while(writes, moment, is_wanting).unwrap().0
+        });
+        self.through.sync()
+    }
+}
+
+/// Syncs come one after another; but what is written next does not wait for them.
+#[test]
+fn groups_are_written_while_another_is_synced() {
+    let (through, wanted) = (Cached::new(2 * BYTES, 0), 4);
+    let (writes, written, seen) = (Mutex::default(), Condvar::new(), OnceLock::new());
+    let backing = Arc::new(Waiting { through, writes, written, wanted, seen });
+    let shadow = noise(&backing, 1);
+    let done = shadow.device.write_back(&Selection::default()).unwrap();
+    assert_eq!(backing.seen.get(), Some(&wanted), "writes by the end of a sync: {done:?}");
+    shadow.compare(0, BYTES);
 }

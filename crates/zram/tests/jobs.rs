@@ -213,9 +213,10 @@ fn the_attribute_cancels_what_is_under_way() {
     assert!(device.save_to(&mut Vec::new()).is_ok());
 }
 
-/// Gives nothing more until it is told to.
+/// Gives nothing more until it is told to, and then the rest.
 struct Stuck<'s> {
     left: &'s [u8],
+    rest: &'s [u8],
     stuck: &'s std::sync::Barrier,
 }
 
@@ -224,6 +225,7 @@ impl Read for Stuck<'_> {
         if self.left.is_empty() {
             self.stuck.wait();
             self.stuck.wait();
+            self.left = std::mem::take(&mut self.rest);
         }
         self.left.read(buf)
     }
@@ -238,7 +240,7 @@ fn a_restore_that_is_given_up_takes_nothing_away_later() {
     let stuck = std::sync::Barrier::new(2);
     thread::scope(|scope| {
         let restoring = scope.spawn(|| {
-            let mut from = Stuck { left: &saved[..saved.len() / 2], stuck: &stuck };
+            let mut from = Stuck { left: &saved[..saved.len() / 2], rest: &[], stuck: &stuck };
             device.restore_from(&mut from, Damage::Refuse)
         });
         stuck.wait();
@@ -248,4 +250,27 @@ fn a_restore_that_is_given_up_takes_nothing_away_later() {
         assert!(restoring.join().unwrap().is_err());
     });
     same_as_before(&device, 0);
+}
+
+/// The device may be another's by the time that what is read comes back.
+#[test]
+fn a_restore_that_is_given_up_puts_nothing_there_later() {
+    let mut saved = Vec::new();
+    full(config()).save_to(&mut saved).unwrap();
+    let device = Device::new(config()).unwrap();
+    let stuck = std::sync::Barrier::new(2);
+    thread::scope(|scope| {
+        let restoring = scope.spawn(|| {
+            // The header, and the beginning of the first chunk: none is being put there meanwhile.
+            let (left, rest) = saved.split_at(2 * BLOCK);
+            device.restore_from(&mut Stuck { left, rest, stuck: &stuck }, Damage::Refuse)
+        });
+        stuck.wait();
+        assert!(!device.give_up_job(Duration::from_millis(20)));
+        stuck.wait();
+        assert_eq!(restoring.join().unwrap(), Err(Error::Cancelled));
+    });
+    let mut back = vec![1; BYTES];
+    device.read(0, &mut back).unwrap();
+    assert!(back.iter().all(|&byte| byte == 0), "something was put there");
 }

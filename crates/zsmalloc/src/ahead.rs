@@ -15,7 +15,7 @@ use crate::class::Class;
 use crate::core::Owner;
 use crate::locked::Locked;
 use crate::parts::{Parts, table_of};
-use crate::ready::{OnTheWay, no_batch, pages_of};
+use crate::ready::{OnTheWay, Releasing, no_batch, pages_of};
 use crate::sync::Alone;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::worker::{IDLE, Told, Worker};
@@ -105,6 +105,7 @@ impl Parts {
     fn ease_and_fetch(&self) -> bool {
         let eased = self.ease();
         let Some(_alone) = Alone::begin(&self.tending) else { return true };
+        let fetching = Releasing::begin(self);
         let wanting = self.classes.iter().map(|class| (class, self.ahead.take(class)));
         let wanting = wanting.filter(|&(_, wanted)| wanted > 0);
         let begun = wanting.map(|(class, wanted)| Locked::new(self, class).begin_fetch(wanted * 2));
@@ -119,6 +120,7 @@ impl Parts {
             }
             let fetch = || self.memory.space.populate(pages_of(&batch));
             self.while_busy(&batch, fetch, |locked, id, _| locked.end_busy(id));
+            fetching.note(&batch);
         }
     }
 }
@@ -159,5 +161,58 @@ impl Locked<'_> {
         self.head(id).set_busy(false);
         self.offer(id, false);
         self.destroy_if_unused(id);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Config, Slots};
+    use page::Request;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::{Arc, OnceLock};
+
+    /// Looks, with each page that is committed, whether a fetch is seen by those who find no page on offer.
+    #[derive(Default)]
+    struct Looks {
+        core: OnceLock<Weak<Core<Slots>>>,
+        pages: AtomicUsize,
+        unseen: AtomicUsize,
+    }
+
+    impl Supply for Looks {
+        fn grant(&self, request: Request) -> bool {
+            if let Request::Commit { pages } = request
+                && let Some(core) = self.core.get().and_then(Weak::upgrade)
+            {
+                let is_unseen = core.parts().releases.load(SeqCst) == 0;
+                self.pages.fetch_add(pages, SeqCst);
+                self.unseen.fetch_add(usize::from(is_unseen), SeqCst);
+            }
+            true
+        }
+    }
+
+    /// Pages that are being fetched are in use and on no offer: a store that meets the limit then is to wait for them.
+    #[test]
+    fn a_fetch_is_seen_by_who_meets_the_limit() {
+        let looks = Arc::new(Looks::default());
+        let pages = page::Config { supply: Some(looks.clone()), ..page::Config::default() };
+        let config = Config { pages, ..Config::default() };
+        let core = Arc::new(Core::<Slots>::with_slots(config, 1000).unwrap());
+        for index in 0..1000 {
+            assert!(core.lock(index).unwrap().store(&[7; 3000], 0).is_ok());
+        }
+        assert!(looks.core.set(Arc::downgrade(&core)).is_ok());
+        let parts = core.parts();
+        parts.classes.iter().for_each(|class| parts.ahead.want(class));
+        let before = parts.released.load(SeqCst);
+        assert!(parts.ease_and_fetch());
+        let (pages, unseen) = (looks.pages.load(SeqCst), looks.unseen.load(SeqCst));
+        assert!(pages > 0, "nothing was fetched");
+        assert_eq!(unseen, 0, "of {pages} pages");
+        assert_eq!(parts.released.load(SeqCst) - before, pages, "those are on offer now");
+        assert_eq!(parts.releases.load(SeqCst), 0);
+        core.check();
     }
 }

@@ -51,9 +51,9 @@ pub(crate) struct Parts {
     pub(crate) fetched: AtomicUsize,
     /// Which classes have zspages that offer ready pages.
     pub(crate) offers: Offers,
-    /// Threads that give pages back at the moment.
+    /// Threads that give pages back, or fetch some, at the moment.
     pub(crate) releases: AtomicUsize,
-    /// Pages given back so far, for whoever looks whether there were any meanwhile.
+    /// Pages given back or fetched so far, for whoever looks whether there were any meanwhile.
     pub(crate) released: AtomicUsize,
     /// Whether a thread sees to what is kept ready.
     pub(crate) tending: AtomicBool,

@@ -79,13 +79,21 @@ impl Offers {
     }
 }
 
-/// That a thread gives pages back at the moment: from before it holds any, so whoever finds none sees that.
-struct Releasing<'p>(&'p Parts);
+/// That a thread gives pages back at the moment, or fetches some: from before it has any, so whoever finds none on offer
+/// sees that.
+pub(crate) struct Releasing<'p>(&'p Parts);
 
 impl<'p> Releasing<'p> {
-    fn begin(parts: &'p Parts) -> Self {
+    pub(crate) fn begin(parts: &'p Parts) -> Self {
         parts.releases.fetch_add(1, SeqCst);
         Releasing(parts)
+    }
+
+    /// Takes note of pages that went, or are on offer now; how many.
+    pub(crate) fn note(&self, batch: &[Option<OnTheWay>]) -> usize {
+        let pages = pages_of(batch).map(|(_, pages)| pages.len() as usize).sum();
+        self.0.released.fetch_add(pages, SeqCst);
+        pages
     }
 }
 
@@ -242,12 +250,10 @@ impl Parts {
     }
 
     /// Gives held pages back to the system, and zspages that this leaves empty; how many pages.
-    fn give_back(&self, batch: &[Option<OnTheWay>], _releasing: &Releasing<'_>) -> usize {
+    fn give_back(&self, batch: &[Option<OnTheWay>], releasing: &Releasing<'_>) -> usize {
         let release = || self.memory.release(pages_of(batch));
         self.while_busy(batch, release, |locked, id, gone| locked.settle(id, gone));
-        let gone = pages_of(batch).map(|(_, gone)| gone.len() as usize).sum();
-        self.released.fetch_add(gone, SeqCst);
-        gone
+        releasing.note(batch)
     }
 
     /// Does `work` with no lock held, and then `end` for each of the zspages, which stay as long as they are busy.

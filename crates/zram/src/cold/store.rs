@@ -45,8 +45,10 @@ impl fmt::Display for BdStat {
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<Used>,
-    /// Syncs that failed so far. Held over a sync: it comes alone, and takes none of the locks above.
-    failed_syncs: Mutex<u64>,
+    /// Held over a sync: it comes alone, and takes none of the locks above.
+    syncing: Mutex<()>,
+    /// Syncs that failed so far.
+    failed_syncs: AtomicU64,
     pub(crate) counts: Counts,
     /// Whether this is a child: its parent goes on with the store.
     left_behind: AtomicBool,
@@ -160,15 +162,17 @@ impl Store {
         Ok(Store {
             backing,
             used: Mutex::new(used),
-            failed_syncs: Mutex::new(0),
+            syncing: Mutex::new(()),
+            failed_syncs: AtomicU64::new(0),
             counts: Counts::default(),
             left_behind: AtomicBool::new(false),
         })
     }
 
-    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows.
+    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows. It waits for no
+    /// sync: one that is under way, and fails, is counted later.
     pub(crate) fn failed_syncs(&self) -> u64 {
-        *self.failed_syncs.lock()
+        self.failed_syncs.load(Relaxed)
     }
 
     /// Has all be durable that was written since so many syncs had failed.
@@ -177,11 +181,9 @@ impl Store {
     /// Any of it may not be. The system tells an error of the page cache to one sync, whosever write it was of; so a sync
     /// that fails fails for all who have written by then.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
-        let mut failed_by_now = self.failed_syncs.lock();
-        let synced = self.backing.sync();
-        *failed_by_now += u64::from(synced.is_err());
-        synced?;
-        if *failed_by_now == failed { Ok(()) } else { Err(Errno::IO.into()) }
+        let _alone = self.syncing.lock();
+        self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
+        if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
     /// Bytes of memory.
@@ -293,11 +295,22 @@ impl Drop for Away {
 impl Away {
     /// Reads the object, with nothing locked. `slot` is for errors.
     pub(crate) fn fetch(self, slot: u32) -> Result<Fetched, Error> {
-        self.fetch_to(Vec::new(), slot)
+        self.fetch_to(Vec::new(), slot).map_err(|(error, _)| error)
     }
 
-    /// The same, into memory that may be there already.
-    pub(crate) fn fetch_to(self, mut bytes: Vec<u8>, slot: u32) -> Result<Fetched, Error> {
+    /// The same, into memory that may be there already, and comes back with an error.
+    pub(crate) fn fetch_to(
+        self,
+        mut bytes: Vec<u8>,
+        slot: u32,
+    ) -> Result<Fetched, (Error, Vec<u8>)> {
+        match self.read_to(&mut bytes, slot) {
+            Ok(()) => Ok(Fetched { away: self, bytes }),
+            Err(error) => Err((error, bytes)),
+        }
+    }
+
+    fn read_to(&self, bytes: &mut Vec<u8>, slot: u32) -> Result<(), Error> {
         self.store.is_here()?;
         let (counts, Place { len, priority, .. }) = (&self.store.counts, self.place);
         let unread = |error: io::Error| {
@@ -307,15 +320,15 @@ impl Away {
         bytes.clear();
         bytes.try_reserve_exact(len + SUM).map_err(|_| Error::NoBuffer { bytes: len + SUM })?;
         bytes.resize(len + SUM, 0);
-        self.store.backing.read_at(&mut bytes, self.place.offset()).map_err(unread)?;
+        self.store.backing.read_at(bytes, self.place.offset()).map_err(unread)?;
         counts.reads.fetch_add(len.div_ceil(BLOCK) as u64, Relaxed);
         let there = bytes[len..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
         bytes.truncate(len);
-        if there != Some(sum(self.word, priority, &bytes)) {
+        if there != Some(sum(self.word, priority, bytes)) {
             counts.failed_reads.fetch_add(1, Relaxed);
             return Err(Error::Checksum { slot: slot.into() });
         }
-        Ok(Fetched { away: self, bytes })
+        Ok(())
     }
 }
 

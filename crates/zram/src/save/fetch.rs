@@ -44,8 +44,15 @@ impl Fetches {
         self.unread.contains(&(away.word, away.place))
     }
 
-    pub(super) fn note_unread(&mut self, of: (u32, Place)) {
+    /// Takes note of that, and has the buffer again.
+    pub(super) fn note_unread(&mut self, of: (u32, Place), buffer: Vec<u8>) {
         self.unread.push(of);
+        self.put_back(Some(buffer).filter(|buffer| buffer.capacity() > 0));
+    }
+
+    fn put_back(&mut self, buffers: impl IntoIterator<Item = Vec<u8>>) {
+        self.spare.extend(buffers);
+        self.spare.sort_unstable_by_key(Vec::capacity);
     }
 
     /// A buffer for an object of so many bytes.
@@ -58,8 +65,9 @@ impl Fetches {
     /// The next block is another.
     pub(super) fn clear(&mut self) {
         self.unread.clear();
-        self.spare.extend(self.fetched.drain(..).map(Fetched::into_bytes));
-        self.spare.sort_unstable_by_key(Vec::capacity);
+        let mut fetched = std::mem::take(&mut self.fetched);
+        self.put_back(fetched.drain(..).map(Fetched::into_bytes));
+        self.fetched = fetched;
     }
 }
 
@@ -81,13 +89,16 @@ struct State {
     is_over: bool,
 }
 
+/// What was fetched; or why not, and the buffer, unless a read was left behind with it.
+type Read = Result<Fetched, (Error, Vec<u8>)>;
+
 #[derive(Default)]
 enum Turn {
     #[default]
     Idle,
     Asked(Away, u32, Vec<u8>),
     Reading,
-    Done(Result<Fetched, Error>),
+    Done(Read),
 }
 
 impl Fetcher {
@@ -107,19 +118,13 @@ impl Fetcher {
     ///
     /// # Errors
     /// It can't be read, or not in time; [`Error::Cancelled`].
-    pub(super) fn fetch(
-        &self,
-        away: Away,
-        slot: u32,
-        buffer: Vec<u8>,
-        job: &Job<'_>,
-    ) -> Result<Fetched, Error> {
+    pub(super) fn fetch(&self, away: Away, slot: u32, buffer: Vec<u8>, job: &Job<'_>) -> Read {
         let Some((reader, patience)) = &self.reader else { return away.fetch_to(buffer, slot) };
         let late = || Error::backing("read", slot, &io::Error::from(Errno::TIMEDOUT));
         let mut state = reader.lock();
         // What came too late is not wanted any more.
         if !matches!(state.turn, Turn::Idle | Turn::Done(_)) {
-            return Err(late());
+            return Err((late(), buffer));
         }
         state.turn = Turn::Asked(away, slot, buffer);
         reader.changed.notify_all();
@@ -132,9 +137,9 @@ impl Fetcher {
                 Turn::Done(done) => return done,
                 turn => state.turn = turn,
             }
-            job.go_on()?;
+            job.go_on().map_err(|cancelled| (cancelled, Vec::new()))?;
             if left.is_zero() {
-                return Err(late());
+                return Err((late(), Vec::new()));
             }
         }
     }

@@ -149,6 +149,11 @@ impl<'r> Restore<'r> {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),
         };
+        // It may have been given up while that was read: then the device is another's.
+        if let Err(cancelled) = self.job.go_on() {
+            self.fail(u64::MAX, Failure::Device(cancelled));
+            return None;
+        }
         match next {
             Ok(Some(chunk)) => {
                 self.lose(reached..chunk.slots.start);
@@ -188,6 +193,11 @@ impl<'r> Restore<'r> {
     }
 
     fn lose(&mut self, slots: Range<u32>) {
+        // A file may say so of every other slot.
+        if self.lost.try_reserve(1).is_err() {
+            let bytes = (self.lost.len() + 1) * size_of::<Range<u32>>();
+            return self.fail(u64::MAX, Failure::Device(Error::NoBuffer { bytes }));
+        }
         match self.lost.last_mut() {
             _ if slots.is_empty() => {}
             Some(last) if last.end == slots.start => last.end = slots.end,
@@ -206,7 +216,7 @@ impl<'r> Restore<'r> {
             return Err(failure);
         }
         self.lost.sort_unstable_by_key(|slots| slots.start);
-        let mut lost: Vec<Range<u64>> = Vec::new();
+        let mut lost: Vec<Range<u64>> = with_room(self.lost.len()).map_err(Failure::Device)?;
         for bytes in self.lost.iter().map(bytes_of) {
             match lost.last_mut() {
                 Some(last) if last.end == bytes.start => last.end = bytes.end,

@@ -236,8 +236,8 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         let (of, buffer) = ((away.word, away.place), fetches.spare_for(away.place.len));
         match self.fetcher.fetch(away, slot, buffer, self.job) {
             Ok(fetched) => fetches.fetched.push(fetched),
-            Err(error) if self.options.skips(&error) => fetches.note_unread(of),
-            Err(error) => return Err(error),
+            Err((error, buffer)) if self.options.skips(&error) => fetches.note_unread(of, buffer),
+            Err((error, _)) => return Err(error),
         }
         Ok(())
     }

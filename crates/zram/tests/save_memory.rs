@@ -1,0 +1,121 @@
+//! A save takes no memory once it has begun, so none fails for want of it, whatever it meets. A restore may fail so, and no
+//! more than that.
+#![allow(clippy::unwrap_used)]
+#![allow(unsafe_code)]
+
+mod support;
+
+use fastrand::Rng;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use support::data::data;
+use support::faulty::Faulty;
+use support::load::seed;
+use zram::{BLOCK, Config, Damage, Device, Error, Selection};
+
+const BYTES: usize = 2 << 20;
+
+/// What is smaller is granted: an error's text, a thread's name.
+const SMALL: usize = 1024;
+
+static IS_FULL: AtomicBool = AtomicBool::new(false);
+
+/// Refuses all but what is small while memory is full.
+struct Refusing;
+
+#[global_allocator]
+static MEMORY: Refusing = Refusing;
+
+// SAFETY: all is done by the system's allocator, or refused.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= SMALL && IS_FULL.load(SeqCst) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: as the caller says.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller says.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Memory is full from the first byte on.
+struct Filling(Vec<u8>);
+
+impl Write for Filling {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        IS_FULL.store(true, SeqCst);
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A device of which all is written back.
+fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
+    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let backed = Some(backing.clone() as _);
+    let config = Config { block, backing: backed, ..Config::new(BYTES as u64).unwrap() };
+    let device = Device::new(config).unwrap();
+    for at in (0..BYTES).step_by(16 * BLOCK) {
+        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, BLOCK)).collect();
+        device.write(at as u64, &bytes).unwrap();
+    }
+    device.write_back(&Selection::default()).unwrap();
+    (device, backing)
+}
+
+/// One at a time: memory is full for all.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_save_begun_takes_no_memory_though_reads_of_the_store_fail() {
+    let _alone = ALONE.lock();
+    let mut rng = Rng::with_seed(seed(61));
+    for block in [BLOCK, 4 * BLOCK] {
+        for every in [0, 2, 1] {
+            let (device, backing) = written_back(block, &mut rng);
+            backing.fail_every(every);
+            let mut out = Filling(Vec::with_capacity(2 * BYTES));
+            let saved = device.save_to(&mut out);
+            IS_FULL.store(false, SeqCst);
+            let saved = saved.unwrap();
+            assert_eq!(saved.lost_slots > 0, every > 0, "every {every}: {saved:?}");
+        }
+    }
+}
+
+/// Memory is full from the first chunk on.
+struct FullBehind<'f>(&'f [u8], usize);
+
+impl Read for FullBehind<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        IS_FULL.store(self.0.len() < self.1, SeqCst);
+        self.0.read(buf)
+    }
+}
+
+/// What a file lacks may be as long a list as it likes.
+#[test]
+fn a_list_of_what_is_lost_that_finds_no_memory_is_an_error() {
+    let _alone = ALONE.lock();
+    let (device, backing) = written_back(BLOCK, &mut Rng::with_seed(seed(62)));
+    backing.fail_every(2);
+    let mut file = Vec::new();
+    let saved = device.save_to(&mut file).unwrap();
+    assert!(saved.lost.len() > SMALL / size_of::<[u32; 2]>(), "{saved:?}");
+    let empty = || Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
+    let refused = empty().restore_from(&mut FullBehind(&file, file.len() - BLOCK), Damage::Salvage);
+    IS_FULL.store(false, SeqCst);
+    assert!(matches!(refused, Err(Error::NoBuffer { .. })), "{refused:?}");
+    let done = empty().restore_from(&mut &file[..], Damage::Salvage).unwrap();
+    assert_eq!(done.lost, saved.lost);
+}

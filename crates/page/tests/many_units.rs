@@ -7,6 +7,7 @@ mod small_segments;
 use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
 use small_segments::SmallSegments;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Units: more than 2,048, so that a table of that many entries is full, and one more than fill the next one by half.
 const UNITS: usize = 2049;
@@ -51,21 +52,28 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
 /// Bytes of the table by address that is larger than the first.
 const LARGER: usize = 4 * 4096;
 
-/// Small segments, and no memory for a larger table.
+/// Small segments, and no memory for a larger table from some moment on.
 #[derive(Default)]
-struct NoLargerTable(SmallSegments);
+struct NoLargerTable {
+    segments: SmallSegments,
+    refuses: AtomicBool,
+}
 
 impl Supply for NoLargerTable {
     fn grant(&self, request: Request) -> bool {
-        !matches!(request, Request::Allocate { bytes: LARGER }) && self.0.grant(request)
+        let is_larger = matches!(request, Request::Allocate { bytes: LARGER });
+        !(is_larger && self.refuses.load(Relaxed)) && self.segments.grant(request)
     }
 }
 
 #[test]
 fn a_unit_that_could_not_be_found_is_refused() {
-    let supply = Some(Arc::new(NoLargerTable::default()) as Arc<dyn Supply>);
-    let space = Space::new(Config { by_address: true, supply, ..Config::default() }).unwrap();
+    let supply = Arc::new(NoLargerTable::default());
+    let granted = Some(supply.clone() as Arc<dyn Supply>);
+    let config = Config { by_address: true, supply: granted, ..Config::default() };
+    let space = Space::new(config).unwrap();
     let ids: Vec<_> = (0..1024).map(|_| fill_one(&space).unwrap()).collect();
+    supply.refuses.store(true, Relaxed);
     for _ in 0..3 {
         assert_eq!(fill_one(&space), Err(Error::Mapping { bytes: LARGER }));
         space.check();

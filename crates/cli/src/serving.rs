@@ -19,7 +19,7 @@ use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
 use serve::own::{self, Clients};
 use serve::{Address, Listening, Log};
-use signals::{Signals, end_on_another};
+use signals::Signals;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -71,7 +71,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             let disk = serving.stop();
             saving::save(&disk, path, &places, &signals)
         }
-        _ => end_on_another().map(|()| drop(serving.stop())),
+        _ => {
+            signals.end_at_once();
+            serving.stop();
+            Ok(())
+        }
     };
     drop(taken);
     if let (Err(_), Err(ended)) = (&started, &ended) {

@@ -324,3 +324,20 @@ fn what_was_acknowledged_before_it_could_not_start_is_saved() {
     assert_eq!(ended.code(), Some(1));
     assert!(Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB));
 }
+
+/// The second would end it before it has unmounted.
+#[test]
+fn a_signal_that_comes_twice_leaves_no_mount() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    for _ in 0..8 {
+        let mut server = server(&mount);
+        // A client who has to be left first.
+        let client = server.client();
+        let pid = server.child.id();
+        let line = format!("kill -s TERM {pid}; kill -s TERM {pid}");
+        let _ = Command::new("sh").args(["-c", &line]).stderr(Stdio::null()).status();
+        assert_eq!(server.ended().0, Some(0), "{}", server.said());
+        drop(client);
+        assert!(fs::read_dir(&mount).unwrap().next().is_none(), "it is mounted still");
+    }
+}

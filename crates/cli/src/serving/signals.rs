@@ -9,8 +9,8 @@ use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
     SIGXCPU, SIGXFSZ,
 };
-use signal_hook::flag;
 use signal_hook::iterator::Signals as Handled;
+use signal_hook::{flag, low_level};
 use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -82,6 +82,19 @@ impl Signals {
         self.came.try_iter().for_each(drop);
     }
 
+    /// Has one that would give a save up end the process at once from now on.
+    pub(super) fn end_at_once(self) {
+        let ends = move || {
+            while let Ok(came) = self.came.recv() {
+                if self.gives_up(came) {
+                    low_level::exit(1);
+                }
+            }
+        };
+        // Without a thread it takes a few seconds.
+        let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
+    }
+
     /// Whether it gives a save up.
     fn gives_up(&self, came: Came) -> bool {
         let is_first = |first: &Came| {
@@ -113,13 +126,6 @@ impl Signals {
     }
 }
 
-/// Has another signal end the process at once.
-pub(super) fn end_on_another() -> Result<(), Error> {
-    let came = Arc::new(AtomicBool::new(true));
-    let ends = |signal| flag::register_conditional_shutdown(signal, 1, came.clone()).map(drop);
-    ASKED.into_iter().try_for_each(ends).map_err(Error::Signal)
-}
-
 /// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -128,5 +134,5 @@ fn ignored() -> u64 {
 }
 
 fn name(signal: c_int) -> &'static str {
-    signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
+    low_level::signal_name(signal).unwrap_or("a signal")
 }

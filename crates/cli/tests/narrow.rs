@@ -224,3 +224,10 @@ fn the_silent_keep_nobody_out_where_there_is_little_room() {
     drop(silent);
     assert!(is_let_in, "{:?}", server.announcement);
 }
+
+#[test]
+fn a_small_stack_is_enough() {
+    let line = "ulimit -s 256; exec \"$@\"";
+    let told = end(Command::new("sh").args(["-c", line, "sh", UZRAM, "attributes"]));
+    assert_eq!(told.code, Some(0), "{told:?}");
+}

@@ -161,7 +161,7 @@ impl Parts {
         if ready > most {
             self.fetcher.ask();
             if !self.fetcher.is_enabled() || ready > 2 * most {
-                self.ease_some();
+                self.ease_up_to(EASED_MOST);
             }
         }
     }
@@ -172,24 +172,20 @@ impl Parts {
         (ready > most).then(|| ready - most + self.left_most() / 2)
     }
 
-    /// Gives some pages back if more are ready than may be: no more than a free may take the time for, but more than it
-    /// leaves.
-    fn ease_some(&self) {
-        if let Some(wanted) = self.excess()
-            && let Some(_alone) = Alone::begin(&self.tending)
-        {
-            self.trim_pages(wanted.min(EASED_MOST));
-        }
-    }
-
     /// Gives pages back if more are ready than may be. Whether any went. Called with no lock held.
     pub(crate) fn ease(&self) -> bool {
+        self.ease_up_to(usize::MAX)
+    }
+
+    /// The same, but no more than `most`, about.
+    fn ease_up_to(&self, most: usize) -> bool {
         let mut total = 0;
         // Whoever finds another at it leaves it to him, who looks once more when he is done.
-        while let Some(wanted) = self.excess()
+        while total < most
+            && let Some(wanted) = self.excess()
             && let Some(alone) = Alone::begin(&self.tending)
         {
-            let gone = self.trim_pages(wanted);
+            let gone = self.trim_pages(wanted.min(most - total));
             drop(alone);
             total += gone;
             if gone == 0 {

@@ -170,8 +170,11 @@ impl<O: Owner> Core<O> {
     /// As [`compact`](Self::compact), until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.pages_less_after(|| {
+            let before = self.pages().used();
             let gained = self.shrink_until(bytes.div_ceil(page_size())).gained();
-            self.parts().trim_pages(gained);
+            // Where objects came to pages that were not committed, as many more were left as those.
+            let committed = self.pages().used().saturating_sub(before);
+            self.parts().trim_pages(gained + committed);
         })
     }
 

@@ -19,7 +19,7 @@ use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
 use serve::own::{self, Clients};
 use serve::{Address, Listening, Log};
-use signals::{Signals, end_on_another};
+use signals::Signals;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,30 +50,38 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
-    let serving = Serving::start(args, zram)?;
-
-    let started = room::check().and_then(|()| told(serving.announcement.clone()));
-    if let Err(error) = started {
-        // With it its sockets go.
-        serving.stop();
-        return Err(error);
+    let mut serving = Serving::start(args, &zram)?;
+    let started = serving.mount(args, zram).and_then(|()| room::check());
+    let started = started.and_then(|()| told(serving.announcement.clone()));
+    if started.is_ok() {
+        // Nobody may be waiting for it.
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let signal = signals.end();
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        say!("ending, as {signal} came");
+    } else {
+        // Who sent them wanted it to end, and not that nothing is saved.
+        signals.forget();
     }
-    // Nobody may be waiting for it.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let signal = signals.end();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    say!("ending, as {signal} came");
     let ended = match &args.save_on_exit {
-        None => end_on_another().map(|()| drop(serving.stop())),
-        Some(path) => {
+        // Where it was not started, clients may have come before that was known.
+        Some(path) if started.is_ok() || serving.was_used() => {
             // While it can be seen what lies on the disk.
             let places = places::all(path);
             let disk = serving.stop();
             saving::save(&disk, path, &places, &signals)
         }
+        _ => {
+            signals.end_at_once();
+            serving.stop();
+            Ok(())
+        }
     };
     drop(taken);
-    ended
+    if let (Err(_), Err(ended)) = (&started, &ended) {
+        say!("{ended}");
+    }
+    started.and(ended)
 }
 
 /// Prints, and waits for who does not read only for a while.
@@ -96,12 +104,13 @@ struct Serving {
     disk: Arc<Open>,
     nbd: Arc<Server>,
     control: Control,
+    log: Log,
     mounted: Option<Mounted>,
     announcement: String,
 }
 
 impl Serving {
-    fn start(args: &ServeArgs, zram: Arc<Zram>) -> Result<Self, Error> {
+    fn start(args: &ServeArgs, zram: &Arc<Zram>) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if args.save_on_exit.is_some() {
             disk.prepare_save().map_err(|_| Error::Room)?;
@@ -130,22 +139,24 @@ impl Serving {
         let steered = steered(served, zram.clone(), nbd.clone(), disk.clone());
         let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
 
-        let mut serving = Serving { disk, nbd, control, mounted: None, announcement };
-        if let Some(dir) = &args.mount {
-            let disk = serving.disk.clone();
-            match Mounted::start(dir, zram, disk, args.mode, args.options.workers, log) {
-                Ok(mounted) => serving.mounted = Some(mounted),
-                Err(source) => {
-                    // With it its sockets go.
-                    serving.stop();
-                    return Err(match source.kind() {
-                        io::ErrorKind::OutOfMemory => Error::Room,
-                        _ => Error::Mount { path: dir.clone(), source },
-                    });
-                }
-            }
-        }
-        Ok(serving)
+        Ok(Serving { disk, nbd, control, log, mounted: None, announcement })
+    }
+
+    /// Mounts it, if that is asked for.
+    fn mount(&mut self, args: &ServeArgs, zram: Arc<Zram>) -> Result<(), Error> {
+        let Some(dir) = &args.mount else { return Ok(()) };
+        let (disk, log) = (self.disk.clone(), self.log.clone());
+        let mounted = Mounted::start(dir, zram, disk, args.mode, args.options.workers, log);
+        self.mounted = Some(mounted.map_err(|source| match source.kind() {
+            io::ErrorKind::OutOfMemory => Error::Room,
+            _ => Error::Mount { path: dir.clone(), source },
+        })?);
+        Ok(())
+    }
+
+    /// Whether someone may have been told that something is stored.
+    fn was_used(&self) -> bool {
+        self.mounted.is_some() || self.nbd.was_used()
     }
 
     /// Ends all who use it, and the job that is under way; the disk, of which no one is told any more that something is

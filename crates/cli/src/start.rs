@@ -5,6 +5,7 @@
 //! calls nothing but `signal`.
 #![allow(unsafe_code)]
 
+use rustix::process::{Resource, getrlimit};
 use std::hint::black_box;
 
 /// Bytes of the first thread's stack that are there from the start: it grows as it is touched, and where address space is
@@ -50,7 +51,10 @@ pub(crate) fn prepare() {
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
-    touch_stack();
+    let stack = getrlimit(Resource::Stack).current;
+    if stack.is_none_or(|bytes| bytes >= 2 * STACK as u64) {
+        touch_stack();
+    }
 }
 
 #[inline(never)]

@@ -65,7 +65,9 @@ fn any_signal_that_would_end_it_saves_or_does_nothing() {
     }
     let places = Places::new();
     let mut server = places.server("exec env --ignore-signal=HUP,QUIT \"$@\"");
-    for signal in ["HUP", "QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PIPE", "XFSZ"] {
+    for signal in
+        ["HUP", "QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PIPE", "XFSZ", "34", "64"]
+    {
         server.signal(signal);
         thread::sleep(Duration::from_millis(20));
         assert_eq!(server.ask("stat", &[]).code, Some(0), "{signal}");
@@ -88,6 +90,22 @@ fn a_hang_up_does_not_give_a_save_up() {
     }
     assert_eq!(server.ended().0, Some(0));
     assert!(places.is_saved("to/saved"));
+}
+
+/// As a terminal and a program that forwards its signals do, and `timeout`.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    for pause in [0, 1, 20] {
+        let places = Places::new();
+        let mut server = places.server("exec \"$@\"");
+        server.client().write(MIB as u64, &noise(1, 40 * MIB));
+        let pid = server.child.id();
+        let line = format!("kill -s TERM {pid}; sleep 0.{pause:03}; kill -s TERM {pid}");
+        // The second may find nobody.
+        let _ = Command::new("sh").args(["-c", &line]).stderr(Stdio::null()).status();
+        assert_eq!(server.ended().0, Some(0), "{}", server.said());
+        assert!(places.is_saved("to/saved"));
+    }
 }
 
 #[test]
@@ -171,7 +189,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        thread::sleep(Duration::from_millis(100));
+        // The same signal at once would be the same one.
+        thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         fs::rename(places.at("away"), places.at("to")).unwrap();
         if makes_room {

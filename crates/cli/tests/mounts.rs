@@ -288,3 +288,56 @@ fn a_disk_is_not_saved_to_itself() {
     drop(_looped);
     ended(server);
 }
+
+/// Its server is stopped: nothing that is asked of it comes back.
+#[test]
+fn a_stuck_mount_there_holds_nothing_up() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    let stuck = server(&mount);
+    stuck.signal("STOP");
+    // Whether it is let in or not, it is told, and it ends.
+    let over = server(&mount);
+    assert!(over.announcement.contains("serving"), "{}", over.announcement);
+    ended(over);
+    stuck.signal("CONT");
+    ended(stuck);
+}
+
+/// That it can't be mounted is found out only after clients have come.
+#[test]
+fn what_was_acknowledged_before_it_could_not_start_is_saved() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let stuck = server(&mount);
+    stuck.signal("STOP");
+    let (file, socket) = (dir.path().join("saved"), dir.path().join("nbd.sock"));
+    let mut command = support::serve(dir.path());
+    command.args(["--nbd", "unix:nbd.sock", "--mount"]).arg(mount.join("attr"));
+    let mut server = command.arg("--save-on-exit").arg(&file).spawn().unwrap();
+    let begun = Instant::now();
+    while !socket.exists() && begun.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    support::nbd::Client::new(&socket).write(0, &text(1, MIB));
+    let mut killed = stuck;
+    killed.child.kill().unwrap();
+    let ended = server.wait().unwrap();
+    assert_eq!(ended.code(), Some(1));
+    assert!(Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB));
+}
+
+/// The second would end it before it has unmounted.
+#[test]
+fn a_signal_that_comes_twice_leaves_no_mount() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    for _ in 0..8 {
+        let mut server = server(&mount);
+        // A client who has to be left first.
+        let client = server.client();
+        let pid = server.child.id();
+        let line = format!("kill -s TERM {pid}; kill -s TERM {pid}");
+        let _ = Command::new("sh").args(["-c", &line]).stderr(Stdio::null()).status();
+        assert_eq!(server.ended().0, Some(0), "{}", server.said());
+        drop(client);
+        assert!(fs::read_dir(&mount).unwrap().next().is_none(), "it is mounted still");
+    }
+}

@@ -7,6 +7,7 @@ mod support;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -204,4 +205,29 @@ fn a_mount_that_has_room_has_it_to_the_end() {
         }
     }
     assert!(started >= 2, "{started}");
+}
+
+/// Clients that say nothing take room that there is not: who says what he wants is let in all the same.
+#[test]
+fn the_silent_keep_nobody_out_where_there_is_little_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--threads", "4"];
+    let server = server('v', 90, &dir.path().join("saved"), &args).unwrap();
+    let socket = server.socket();
+    fill(&socket, 1, 90);
+    let silent: Vec<_> = (0..20).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    thread::sleep(Duration::from_millis(500));
+    let is_let_in = (0..5).any(|_| {
+        thread::sleep(Duration::from_millis(200));
+        client(&socket).is_some_and(|mut client| client.try_read(0, PART).is_ok())
+    });
+    drop(silent);
+    assert!(is_let_in, "{:?}", server.announcement);
+}
+
+#[test]
+fn a_small_stack_is_enough() {
+    let line = "ulimit -s 256; exec \"$@\"";
+    let told = end(Command::new("sh").args(["-c", line, "sh", UZRAM, "attributes"]));
+    assert_eq!(told.code, Some(0), "{told:?}");
 }

@@ -125,10 +125,18 @@ impl Crowd {
         self.place(&mut self.members.lock(), socket)
     }
 
-    /// One more, and whether it has the place of another: of the one that has been silent for longest, if there is no room.
-    pub(crate) fn press_in(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<(Place, bool)> {
+    /// One more, and whether it has the place of another: of the one that has been silent for longest, if there is no room,
+    /// or `has_room` says that there is none for so many.
+    pub(crate) fn press_in(
+        self: &Arc<Self>,
+        socket: &Arc<Socket>,
+        has_room: impl Fn(usize) -> bool,
+    ) -> Option<(Place, bool)> {
         let mut members = self.members.lock();
-        if let Some(place) = self.place(&mut members, socket) {
+        let enter = |members: &mut Members| {
+            has_room(members.all.len() + 1).then(|| self.place(members, socket)).flatten()
+        };
+        if let Some(place) = enter(&mut members) {
             return Some((place, false));
         }
         let stands = |standing| move |member: &&mut Member| member.standing == standing;
@@ -143,7 +151,7 @@ impl Crowd {
         loop {
             let left = until.checked_duration_since(Instant::now())?;
             members = self.left.wait_timeout(members, left).0;
-            if let Some(place) = self.place(&mut members, socket) {
+            if let Some(place) = enter(&mut members) {
                 return Some((place, true));
             }
         }
@@ -162,6 +170,11 @@ impl Crowd {
 
     pub(crate) fn len(&self) -> usize {
         self.members.lock().all.len()
+    }
+
+    /// Whether there was ever a member.
+    pub(crate) fn was_entered(&self) -> bool {
+        self.members.lock().next > 0
     }
 
     /// Lets none in until what is returned goes; the number of members, if there are any.
@@ -236,20 +249,41 @@ mod tests {
         let silent = crowd.enter(&socket()).unwrap();
         assert!(settled.settle());
         assert!(crowd.enter(&socket()).is_none());
-        assert!(crowd.press_in(&socket()).is_none(), "there are more than may be");
+        assert!(crowd.press_in(&socket(), |_| true).is_none(), "there are more than may be");
         assert!(!silent.settle(), "it was sent away");
         let third = thread::scope(|scope| {
-            let pressed = scope.spawn(|| crowd.press_in(&socket()));
+            let pressed = scope.spawn(|| crowd.press_in(&socket(), |_| true));
             drop(silent);
             let (third, _) = pressed.join().unwrap().unwrap();
             third
         });
         assert!(third.settle() && settled.settle());
-        assert!(crowd.press_in(&socket()).is_none(), "all have said what they want");
+        assert!(crowd.press_in(&socket(), |_| true).is_none(), "all have said what they want");
         assert_eq!(crowd.len(), 2);
         crowd.hang_up();
         assert!(!third.settle(), "what it said may have been cut off");
         drop((settled, third));
         assert!(crowd.is_gone_by(Instant::now()));
+    }
+
+    #[test]
+    fn who_is_silent_makes_room_where_memory_is_short() {
+        let crowd = Arc::new(Crowd::new(9));
+        let silent = crowd.enter(&socket()).unwrap();
+        let second = thread::scope(|scope| {
+            let pressed = scope.spawn(|| crowd.press_in(&socket(), |count| count <= 1));
+            let is_sent_away = || {
+                let members = crowd.members.lock();
+                members.all.values().any(|member| member.standing == Standing::SentAway)
+            };
+            while !is_sent_away() && !pressed.is_finished() {
+                thread::yield_now();
+            }
+            drop(silent);
+            pressed.join().unwrap().unwrap()
+        });
+        assert!(second.1 && crowd.len() == 1);
+        assert!(second.0.settle());
+        assert!(crowd.press_in(&socket(), |_| false).is_none(), "there is no room for any");
     }
 }

@@ -2,9 +2,11 @@
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{self, Mode, OFlags};
+use std::ffi::OsString;
 use std::fs::read_to_string;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,7 @@ pub(crate) struct Entry {
     /// Major and minor number, as they are written.
     pub(crate) device: String,
     pub(crate) fs_type: String,
+    /// As they are written, paths escaped.
     pub(crate) source: String,
     pub(crate) options: String,
 }
@@ -49,6 +52,20 @@ fn entry(line: &str) -> Option<Entry> {
     Some(Entry { id, parent, device, fs_type, source, options })
 }
 
+/// A path as it is: what would part words is written `\\OOO`, an octal number.
+pub(crate) fn unescaped(text: &str) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = behind
+            .get(..3)
+            .filter(|_| byte == b'\\')
+            .and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 8).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &behind[3..] } else { behind };
+    }
+    OsString::from_vec(bytes).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +80,14 @@ mod tests {
         assert_eq!(entry.options, "rw,user_id=0");
         for line in ["", "36 35", "x 35 98:0 / / - a b", "1 2 3:4 / / -"] {
             assert_eq!(super::entry(line), None, "{line}");
+        }
+        for (text, path) in [
+            ("/a\\040b\\134\\054", "/a b\\,"),
+            ("/a\\04", "/a\\04"),
+            ("\\999\\777", "\\999\\777"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(text), Path::new(path), "{text}");
         }
         let here = of(&open(Path::new("/proc/self")).unwrap()).unwrap();
         assert_eq!(here.fs_type, "proc");

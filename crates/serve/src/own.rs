@@ -86,9 +86,9 @@ impl Search {
         }
         if mount.fs_type == "overlay" {
             let upper = mount.options.split(',').find_map(|of| of.strip_prefix("upperdir="))?;
-            return self.below_path(Path::new(upper), depth + 1);
+            return self.below_path(&mountinfo::unescaped(upper), depth + 1);
         }
-        let stat = fstat(mountinfo::open(Path::new(&mount.source)).ok()?).ok()?;
+        let stat = fstat(mountinfo::open(&mountinfo::unescaped(&mount.source)).ok()?).ok()?;
         let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
         if is_device { self.below_device(stat.st_rdev, depth + 1) } else { None }
     }

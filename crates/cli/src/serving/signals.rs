@@ -3,19 +3,21 @@
 
 use super::room::STACK;
 use crate::error::Error;
+use libc::{SIGRTMAX, SIGRTMIN};
 use rustix::process::Signal;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
     SIGXCPU, SIGXFSZ,
 };
-use signal_hook::flag;
 use signal_hook::iterator::Signals as Handled;
+use signal_hook::{flag, low_level};
+use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who sends one of these, and then one more, means it.
 const ASKED: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
@@ -24,17 +26,32 @@ const ASKED: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 /// the terminal, and from systemd behind SIGTERM; SIGXCPU every second.
 const CAME: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
-/// What would end a process, and means nothing here. To write past the longest file there may be is an error then.
+/// What would end a process, and means nothing here, as all real-time signals. To write past the longest file there may
+/// be is an error then.
 const PASSED_OVER: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
+/// The signal that ends a server, come again within this time, is the same one: a terminal and who forwards its signals
+/// send it each, and so does `timeout` to a process and to its group.
+const TWICE_WITHIN: Duration = Duration::from_millis(300);
+
 /// Signals that come from now on.
-pub(super) struct Signals(Receiver<c_int>);
+pub(super) struct Signals {
+    came: Receiver<Came>,
+    /// The one that ended the server.
+    first: OnceCell<Came>,
+}
+
+#[derive(Clone, Copy)]
+struct Came {
+    signal: c_int,
+    at: Instant,
+}
 
 impl Signals {
     pub(super) fn new() -> Result<Self, Error> {
         let nobody_looks = Arc::new(AtomicBool::new(false));
-        for signal in PASSED_OVER {
+        for signal in PASSED_OVER.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
             flag::register(signal, nobody_looks.clone()).map_err(Error::Signal)?;
         }
         let ignored = ignored();
@@ -45,30 +62,59 @@ impl Signals {
         let mut signals = Handled::new(ASKED.into_iter().chain(CAME).filter(is_handled))
             .map_err(Error::Signal)?;
         let (tell, told) = mpsc::channel();
-        let forward = move || signals.forever().try_for_each(|signal| tell.send(signal));
+        let came = |signal| Came { signal, at: Instant::now() };
+        let forward = move || signals.forever().try_for_each(|signal| tell.send(came(signal)));
         let named = thread::Builder::new().name("signals".to_owned()).stack_size(STACK);
         named.spawn(forward).map_err(Error::Serving)?;
-        Ok(Signals(told))
+        Ok(Signals { came: told, first: OnceCell::new() })
     }
 
     /// Waits for one that ends the server; its name.
     pub(super) fn end(&self) -> &'static str {
         // Where no more can come it is time to end, too.
-        self.0.recv().map_or("the end of signals", name)
+        self.came
+            .recv()
+            .map_or("the end of signals", |came| name(self.first.get_or_init(|| came).signal))
+    }
+
+    /// Forgets those that came by now.
+    pub(super) fn forget(&self) {
+        self.came.try_iter().for_each(drop);
+    }
+
+    /// Has one that would give a save up end the process at once from now on.
+    pub(super) fn end_at_once(self) {
+        let ends = move || {
+            while let Ok(came) = self.came.recv() {
+                if self.gives_up(came) {
+                    low_level::exit(1);
+                }
+            }
+        };
+        // Without a thread it takes a few seconds.
+        let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
+    }
+
+    /// Whether it gives a save up.
+    fn gives_up(&self, came: Came) -> bool {
+        let is_first = |first: &Came| {
+            first.signal == came.signal && came.at.duration_since(first.at) < TWICE_WITHIN
+        };
+        ASKED.contains(&came.signal) && !self.first.get().is_some_and(is_first)
     }
 
     /// Whether one came that gives a save up.
     pub(super) fn give_up(&self) -> bool {
-        self.0.try_iter().any(|signal| ASKED.contains(&signal))
+        self.came.try_iter().any(|came| self.gives_up(came))
     }
 
     /// Waits for so long, unless one gives a save up.
     pub(super) fn give_up_within(&self, time: Duration) -> bool {
-        let until = std::time::Instant::now() + time;
+        let until = Instant::now() + time;
         loop {
-            let left = until.saturating_duration_since(std::time::Instant::now());
-            match self.0.recv_timeout(left) {
-                Ok(signal) if ASKED.contains(&signal) => return true,
+            let left = until.saturating_duration_since(Instant::now());
+            match self.came.recv_timeout(left) {
+                Ok(came) if self.gives_up(came) => return true,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => {
@@ -80,13 +126,6 @@ impl Signals {
     }
 }
 
-/// Has another signal end the process at once.
-pub(super) fn end_on_another() -> Result<(), Error> {
-    let came = Arc::new(AtomicBool::new(true));
-    let ends = |signal| flag::register_conditional_shutdown(signal, 1, came.clone()).map(drop);
-    ASKED.into_iter().try_for_each(ends).map_err(Error::Signal)
-}
-
 /// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -95,5 +134,5 @@ fn ignored() -> u64 {
 }
 
 fn name(signal: c_int) -> &'static str {
-    signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
+    low_level::signal_name(signal).unwrap_or("a signal")
 }

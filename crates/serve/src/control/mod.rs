@@ -86,7 +86,8 @@ impl Control {
         let told = log.clone();
         let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
             let (socket, steered) = (Arc::new(socket), steered.clone());
-            let Some((place, _)) = crowd.press_in(&socket) else {
+            // There is always room for so few.
+            let Some((place, _)) = crowd.press_in(&socket, |_| true) else {
                 return told.line("control: a client was refused: as many are answered as may be");
             };
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());

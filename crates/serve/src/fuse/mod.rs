@@ -57,10 +57,6 @@ impl Mounted {
         threads: usize,
         log: Log,
     ) -> io::Result<Self> {
-        // The system would mount there, and nobody could go in.
-        if dir.is_file() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
         let threads = threads.max(THREADS_MIN);
         // Its threads can't be told that there is none.
         if !room::is_left((threads + 1).saturating_mul(THREAD_BYTES)) {

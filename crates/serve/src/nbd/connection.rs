@@ -9,6 +9,9 @@
 //!
 //! Lock order: input, then output. A client that takes no replies stops who replies, then who wait to, then who receives.
 
+#[cfg(test)]
+mod tests;
+
 use super::batch::{self, Batch, PART, Room};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
@@ -44,6 +47,13 @@ pub(crate) struct Service {
     pub(crate) workers: usize,
 }
 
+/// What is sent.
+#[derive(Default)]
+struct Output {
+    /// A reply has begun, and its rest is to come next, or never: nothing else is sent.
+    is_amid: bool,
+}
+
 /// A connection on which requests come.
 struct Connection<'c, S> {
     service: &'c Service,
@@ -51,7 +61,7 @@ struct Connection<'c, S> {
     terms: &'c Terms,
     /// `None` when no more is to be received.
     input: Mutex<Option<Input>>,
-    output: Mutex<()>,
+    output: Mutex<Output>,
     end: Mutex<Option<End>>,
 }
 
@@ -80,7 +90,7 @@ pub(crate) fn serve(
         stream,
         terms: &terms,
         input: Mutex::new(Some(input)),
-        output: Mutex::new(()),
+        output: Mutex::default(),
         end: Mutex::new(None),
     };
     thread::scope(|scope| {
@@ -183,8 +193,24 @@ impl<S: Stream> Connection<'_, S> {
                 replies.into_bytes(1)
             }
         };
-        let _output = self.output.lock();
-        self.stream.send_all(replies, TAKEN_WITHIN)
+        match self.output() {
+            Some(mut output) => self.send(&mut output, replies, true),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be sent to; none once a reply was broken off, as the connection ends then.
+    fn output(&self) -> Option<MutexGuard<'_, Output>> {
+        Some(self.output.lock()).filter(|output| !output.is_amid)
+    }
+
+    /// Sends replies, or the part of one that is its last or not. Where that fails nothing else is sent any more: the client
+    /// would take it for the rest.
+    fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
+        output.is_amid = true;
+        self.stream.send_all(bytes, TAKEN_WITHIN)?;
+        output.is_amid = !is_last;
+        Ok(())
     }
 
     /// Reads part by part. The parts of a simple reply belong together; others may be sent between those of a structured
@@ -198,7 +224,7 @@ impl<S: Stream> Connection<'_, S> {
         let style = self.terms.replies;
         let end = request.offset + u64::from(request.len);
         let mut at = request.offset;
-        let mut output: Option<MutexGuard<'_, ()>> = None;
+        let mut output: Option<MutexGuard<'_, Output>> = None;
         while at < end {
             // Parts end between blocks, so that none is decompressed for two.
             let len = (PART as u64 - at % PART as u64).min(end - at);
@@ -216,8 +242,11 @@ impl<S: Stream> Connection<'_, S> {
                 ReplyStyle::Simple => !part.is_bare(&request, style),
                 ReplyStyle::Structured => at == end,
             };
-            let sending = output.take().unwrap_or_else(|| self.output.lock());
-            self.stream.send_all(replies.into_bytes(is_final.into()), TAKEN_WITHIN)?;
+            let Some(mut sending) = output.take().or_else(|| self.output()) else {
+                return Ok(());
+            };
+            let is_last = style == ReplyStyle::Structured || at == end;
+            self.send(&mut sending, replies.into_bytes(is_final.into()), is_last)?;
             output = (style == ReplyStyle::Simple).then_some(sending);
         }
         Ok(())

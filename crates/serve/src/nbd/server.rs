@@ -34,6 +34,8 @@ pub const HALF_OPEN_MAX: usize = 128;
 
 const NO_ROOM: &str = "nbd: a client was refused: memory, or address space (ulimit -v), runs short";
 
+const TOO_MANY: &str = "nbd: a client was refused: too many have chosen no export yet";
+
 const FULL: &str =
     "nbd: a client was refused: as many are connected as may be, or the disk is being restored";
 
@@ -100,15 +102,13 @@ impl Server {
                 if established.len() >= options.connections {
                     return log.line(FULL);
                 }
-                // Those who have not chosen yet will take as much.
-                let asking = half_open.len() + 1;
-                if !room::is_left(asking.saturating_mul(options.connection_bytes())) {
-                    return log.line(NO_ROOM);
-                }
                 let socket = Arc::new(socket);
-                let Some((place, has_displaced)) = half_open.press_in(&socket) else {
-                    return log
-                        .line("nbd: a client was refused: too many have chosen no export yet");
+                // Those who have not chosen yet will take as much; whoever of them says nothing makes room.
+                let has_room = |asking: usize| {
+                    room::is_left(asking.saturating_mul(options.connection_bytes()))
+                };
+                let Some((place, has_displaced)) = half_open.press_in(&socket, has_room) else {
+                    return log.line(if has_room(1) { TOO_MANY } else { NO_ROOM });
                 };
                 if has_displaced {
                     log.line("nbd: a client that had chosen no export yet made room for another");
@@ -130,6 +130,11 @@ impl Server {
     /// Clients that have an export.
     pub fn connections(&self) -> usize {
         self.established.len()
+    }
+
+    /// Whether a client has or had an export.
+    pub fn was_used(&self) -> bool {
+        self.established.was_entered()
     }
 
     /// Does `work` while no client has an export, and lets none have one meanwhile.

@@ -1,0 +1,132 @@
+//! Replies of a connection whose disk fails.
+
+use super::*;
+use crate::disk::{Disk, Extent};
+use crate::nbd::export::{Export, Mode};
+use crate::nbd::wire::*;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// How long it takes that something can't be read, and that the client is told of the end.
+const WHILE: Duration = Duration::from_millis(300);
+
+/// Zeros, of which the second part can't be read.
+struct Bad;
+
+impl Disk for Bad {
+    fn size(&self) -> u64 {
+        4 * PART as u64
+    }
+
+    fn block(&self) -> u32 {
+        4096
+    }
+
+    fn may_wait(&self, _: u64, _: u64) -> bool {
+        false
+    }
+
+    fn read(&self, offset: u64, _: &mut [u8]) -> Result<(), Errno> {
+        if offset != PART as u64 {
+            return Ok(());
+        }
+        thread::sleep(WHILE);
+        Err(Errno::IO)
+    }
+
+    fn write(&self, _: u64, _: &[u8]) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn write_zeroes(&self, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn extents(&self, _: Range<u64>, _: usize) -> Vec<Extent> {
+        Vec::new()
+    }
+}
+
+/// A client that sent all at once, and stays.
+struct Client {
+    sent: Mutex<Vec<u8>>,
+    got: Mutex<Vec<u8>>,
+    is_over: AtomicBool,
+}
+
+impl Stream for Client {
+    fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut sent = self.sent.lock();
+        if sent.is_empty() && !self.is_over.load(SeqCst) {
+            drop(sent);
+            thread::sleep(Duration::from_millis(5));
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let len = sent.len().min(buf.len());
+        buf[..len].copy_from_slice(&sent[..len]);
+        sent.drain(..len);
+        Ok(len)
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.got.lock().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn hang_up(&self) {
+        thread::sleep(WHILE);
+        self.is_over.store(true, SeqCst);
+    }
+}
+
+/// A client that waits for the rest would take another reply for it.
+#[test]
+fn nothing_follows_a_reply_that_was_broken_off() {
+    let read = |offset: u64, len: usize| {
+        let mut header = Vec::from(REQUEST_MAGIC.to_be_bytes());
+        header.extend([0; 4]);
+        header.extend([0; 8]);
+        header.extend(offset.to_be_bytes());
+        header.extend((len as u32).to_be_bytes());
+        header
+    };
+    let mut sent = Vec::from((FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES).to_be_bytes());
+    sent.extend(IHAVEOPT.to_be_bytes());
+    sent.extend(OPT_EXPORT_NAME.to_be_bytes());
+    sent.extend([0; 4]);
+    sent.extend(read(0, 3 * PART));
+    sent.extend(read(0, PART));
+    let client = Client {
+        sent: Mutex::new(sent),
+        got: Mutex::new(Vec::new()),
+        is_over: AtomicBool::new(false),
+    };
+    let export = Export {
+        name: String::new(),
+        description: String::new(),
+        disk: Arc::new(Bad),
+        mode: Mode::ReadWrite,
+    };
+    let service = Service {
+        exports: Exports::new([export]),
+        large: Large::default(),
+        stop: AtomicBool::new(false),
+        workers: 2,
+    };
+    let end = serve(&service, &client, |_| true);
+    assert!(matches!(end, End::Fault(Fault::Unreadable)), "{end:?}");
+    let greeting = 18 + 10;
+    let short = SIMPLE_HEADER + PART;
+    let got = client.got.into_inner().len() - greeting;
+    assert_eq!(got, short, "bytes of the first part, or of the reply that was waiting, too");
+}

@@ -278,6 +278,32 @@ pub(crate) enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// What a server needs would be in its own mount.
+    #[error(
+        "{flag} '{}' lies in the directory that --mount is given, and would be hidden by it; give another path",
+        escaped(path)
+    )]
+    InMount {
+        /// The argument.
+        flag: &'static str,
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Two sockets would be one.
+    #[error("--nbd and --control are both at '{}'; give each a path of its own", escaped(path))]
+    OneSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Names that are made from a file's are too long.
+    #[error(
+        "nothing can be saved to '{}': its name is too long, as others are made from it beside it; give a shorter one",
+        escaped(path)
+    )]
+    LongName {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file could not be written; what was there before still is.
     #[error("'{}' can't be written: {source}; make room, or give another path", escaped(path))]
     OutFile {
@@ -361,9 +387,10 @@ impl Error {
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
-            Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
+            Error::OutPath { .. } | Error::LongName { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
             Error::Setting(_) | Error::Backing { .. } => USAGE,
+            Error::InMount { .. } | Error::OneSocket { .. } => USAGE,
             Error::Size(zram::Error::Disksize { .. }) | Error::SizeOfSaved { .. } => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,

@@ -162,6 +162,27 @@ pub(crate) enum Error {
     /// A saved file is refused.
     #[error("{0}")]
     Restore(zram::Error),
+    /// What is saved does not fit.
+    #[error("'{}' can't be restored: {source}; raise --mem-limit, or free memory", escaped(path))]
+    RestoreRoom {
+        /// The file.
+        path: PathBuf,
+        /// What refused.
+        source: zsmalloc::Error,
+    },
+    /// Not even the intact of a saved file can be had.
+    #[error(
+        "nothing of '{}' can be restored, also by --salvage: at offset {offset}: {reason}; take an earlier one",
+        escaped(path)
+    )]
+    NotSalvaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it something is wrong.
+        offset: u64,
+        /// What is.
+        reason: String,
+    },
     /// Some of a saved file is lost.
     #[error("{bytes} bytes of '{file}' are lost, as listed; they read as zeros")]
     Lost {

@@ -47,7 +47,12 @@ impl OutFile {
         let permissions = self.permissions.clone().unwrap_or(Permissions::from_mode(0o666));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".uzram-").permissions(permissions);
-        builder.tempfile_in(dir.unwrap_or(Path::new(".")))
+        builder.tempfile_in(dir.unwrap_or(Path::new("."))).map_err(|error| {
+            // Nobody knows the name that was tried.
+            let said = error.to_string();
+            let reason = said.split(" at path \"").next().unwrap_or_default();
+            io::Error::new(error.kind(), reason)
+        })
     }
 
     /// Of a file that is not there yet, as those of `other`.

@@ -7,6 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
+/// Bytes of a name, at most.
+const NAME_MAX: usize = 255;
+
 /// Where a file is to go, found out and tried.
 #[derive(Debug)]
 pub(crate) struct OutFile {
@@ -39,6 +42,16 @@ impl OutFile {
         // Better now than after the work.
         file.and_then(|file| file.beside().map(|_| file))
             .map_err(|source| Error::OutPath { path: given.to_owned(), source })
+    }
+
+    /// The same of one that a device is saved to, under a longer name at first.
+    pub(crate) fn check_saved(given: &Path) -> Result<(), Error> {
+        let longest = NAME_MAX - "..saving".len();
+        let path = OutFile::new(given)?.path;
+        if path.file_name().is_some_and(|name| name.len() > longest) {
+            return Err(Error::LongName { path });
+        }
+        Ok(())
     }
 
     /// A file beside the place, which goes away unless it is renamed.

@@ -185,6 +185,8 @@ fn refusals_name_the_remedy() {
         ("serve --size 1M --level abc", 2, "a whole number from -2147483648 to 2147483647"),
         ("idle --older abc", 2, "a whole number from 0 to "),
         (&format!("stat --control {long}"), 1, "give a shorter --control"),
+        (&format!("fill --save {} junk", "n".repeat(248)), 2, "too long"),
+        (&format!("fill --save {} junk", "n".repeat(247)), 0, ""),
     ] {
         let ended = asked(line);
         assert!(ended.code == Some(code) && ended.err.contains(says), "{line}: {ended:?}");

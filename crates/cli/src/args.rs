@@ -24,7 +24,9 @@ use classes::ClassesLine;
 use fill::FillLine;
 use restore::RestoreLine;
 use serve::ServeLine;
+use std::fmt::Display;
 use std::process::ExitCode;
+use std::str::FromStr;
 use train::TrainLine;
 use zram::memparse;
 
@@ -102,6 +104,19 @@ pub(crate) enum MemLimit {
     Default,
     Bytes(u64),
     None,
+}
+
+/// A whole number, as there are from `least` to `most`.
+fn whole<N: FromStr + Display>(text: &str, least: N, most: N) -> Result<N, String> {
+    text.parse().map_err(|_| format!("a whole number from {least} to {most} is expected"))
+}
+
+pub(crate) fn level(text: &str) -> Result<i32, String> {
+    whole(text, i32::MIN, i32::MAX)
+}
+
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    whole(text, 0, u64::MAX)
 }
 
 pub(crate) fn block(text: &str) -> Result<usize, String> {

@@ -21,8 +21,9 @@ struct Place {
 /// The least memory limit that binds this process, in bytes; `None` if there is none.
 pub(crate) fn memory_limit() -> Option<u64> {
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    places(&membership, &mounts).iter().filter_map(least_limit).min()
+    // Others' mount points may be in any encoding.
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    places(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
 }
 
 /// Where to look for limits.

@@ -98,7 +98,7 @@ impl ColdArgs {
 
     /// Checks that it can be saved where it is to be.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.save.as_deref().map(OutFile::new).transpose().map(|_| ())
+        self.save.as_deref().map_or(Ok(()), OutFile::check_saved)
     }
 
     /// Saves the device.

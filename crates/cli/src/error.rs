@@ -162,6 +162,27 @@ pub(crate) enum Error {
     /// A saved file is refused.
     #[error("{0}")]
     Restore(zram::Error),
+    /// What is saved does not fit.
+    #[error("'{}' can't be restored: {source}; raise --mem-limit, or free memory", escaped(path))]
+    RestoreRoom {
+        /// The file.
+        path: PathBuf,
+        /// What refused.
+        source: zsmalloc::Error,
+    },
+    /// Not even the intact of a saved file can be had.
+    #[error(
+        "nothing of '{}' can be restored, also by --salvage: at offset {offset}: {reason}; take an earlier one",
+        escaped(path)
+    )]
+    NotSalvaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it something is wrong.
+        offset: u64,
+        /// What is.
+        reason: String,
+    },
     /// Some of a saved file is lost.
     #[error("{bytes} bytes of '{file}' are lost, as listed; they read as zeros")]
     Lost {
@@ -278,6 +299,32 @@ pub(crate) enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// What a server needs would be in its own mount.
+    #[error(
+        "{flag} '{}' lies in the directory that --mount is given, and would be hidden by it; give another path",
+        escaped(path)
+    )]
+    InMount {
+        /// The argument.
+        flag: &'static str,
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Two sockets would be one.
+    #[error("--nbd and --control are both at '{}'; give each a path of its own", escaped(path))]
+    OneSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Names that are made from a file's are too long.
+    #[error(
+        "nothing can be saved to '{}': its name is too long, as others are made from it beside it; give a shorter one",
+        escaped(path)
+    )]
+    LongName {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file could not be written; what was there before still is.
     #[error("'{}' can't be written: {source}; make room, or give another path", escaped(path))]
     OutFile {
@@ -361,9 +408,10 @@ impl Error {
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
-            Error::OutPath { .. } | Error::TooFewBlocks { .. } => USAGE,
+            Error::OutPath { .. } | Error::LongName { .. } | Error::TooFewBlocks { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
             Error::Setting(_) | Error::Backing { .. } => USAGE,
+            Error::InMount { .. } | Error::OneSocket { .. } => USAGE,
             Error::Size(zram::Error::Disksize { .. }) | Error::SizeOfSaved { .. } => USAGE,
             Error::Interrupted => INTERRUPTED,
             _ => FAILED,

@@ -7,6 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
+/// Bytes of a name, at most.
+const NAME_MAX: usize = 255;
+
 /// Where a file is to go, found out and tried.
 #[derive(Debug)]
 pub(crate) struct OutFile {
@@ -41,13 +44,28 @@ impl OutFile {
             .map_err(|source| Error::OutPath { path: given.to_owned(), source })
     }
 
+    /// The same of one that a device is saved to, under a longer name at first.
+    pub(crate) fn check_saved(given: &Path) -> Result<(), Error> {
+        let longest = NAME_MAX - "..saving".len();
+        let path = OutFile::new(given)?.path;
+        if path.file_name().is_some_and(|name| name.len() > longest) {
+            return Err(Error::LongName { path });
+        }
+        Ok(())
+    }
+
     /// A file beside the place, which goes away unless it is renamed.
     fn beside(&self) -> io::Result<NamedTempFile> {
         let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let permissions = self.permissions.clone().unwrap_or(Permissions::from_mode(0o666));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".uzram-").permissions(permissions);
-        builder.tempfile_in(dir.unwrap_or(Path::new(".")))
+        builder.tempfile_in(dir.unwrap_or(Path::new("."))).map_err(|error| {
+            // Nobody knows the name that was tried.
+            let said = error.to_string();
+            let reason = said.split(" at path \"").next().unwrap_or_default();
+            io::Error::new(error.kind(), reason)
+        })
     }
 
     /// Of a file that is not there yet, as those of `other`.

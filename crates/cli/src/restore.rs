@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use zram::{BLOCK, Config, Device, SavedHeader};
+use zram::{BLOCK, Config, Damage, Device, SavedHeader};
 
 /// Bytes that are written out at a time.
 const PIECE: usize = 1 << 20;
@@ -40,9 +40,10 @@ struct Report {
 pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> {
     // Better now than after the work.
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
-    let header = SavedHeader::read(&args.file).map_err(Error::Restore)?;
-    let device = Device::new(config(&header, args.mem_limit))?;
-    let restored = device.restore(&args.file, args.damage).map_err(Error::Restore)?;
+    let failed = |error| not_restored(error, &args.file, args.damage);
+    let header = SavedHeader::read(&args.file).map_err(failed)?;
+    let device = Device::new(config(&header, args.mem_limit)).map_err(failed)?;
+    let restored = device.restore(&args.file, args.damage).map_err(failed)?;
     if let Some(image) = image {
         image.write(&device, &Interrupt::install()?)?;
     }
@@ -63,6 +64,20 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
         Form::Table => report.table(),
     };
     Ok((text, failure))
+}
+
+/// Why a file was not restored, with a remedy for who gave the command.
+pub(crate) fn not_restored(error: zram::Error, file: &Path, damage: Damage) -> Error {
+    let path = file.to_owned();
+    match error {
+        zram::Error::OutOfMemory { source, total_limit: None, .. } => {
+            Error::RestoreRoom { path, source }
+        }
+        zram::Error::Saved { offset, reason, .. } if damage == Damage::Salvage => {
+            Error::NotSalvaged { path, offset, reason }
+        }
+        error => Error::Restore(error),
+    }
 }
 
 /// Of a device for what was saved, that leaves the machine some memory.

@@ -1,14 +1,16 @@
 //! `uzram serve`: a device as a disk for others, until a signal ends it.
 
+mod apart;
 mod device;
+mod lock;
 mod places;
 mod room;
 mod saving;
 mod signals;
+mod target;
 
 use crate::args::ServeArgs;
 use crate::error::Error;
-use crate::outfile::OutFile;
 use crate::runtime;
 use crate::say::say;
 use crate::served::Served;
@@ -23,9 +25,10 @@ use signals::Signals;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
+use target::Target;
 use zram::{Damage, Open, Zram};
 
 /// Clients have so long to notice that the server ends. It ends then, whatever they do.
@@ -34,11 +37,14 @@ const GOODBYE: Duration = Duration::from_secs(3);
 /// Standard output has so long to take what is told; nothing waits for it longer.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
+/// How often it is looked for signals meanwhile.
+const TICK: Duration = Duration::from_millis(20);
+
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
-    args.save_on_exit.as_deref().map(OutFile::new).transpose()?;
-    let taken = args.save_on_exit.as_deref().map(places::Taken::new).transpose()?;
+    apart::check(args)?;
+    let target = args.save_on_exit.as_deref().map(Target::new).transpose()?.map(Arc::new);
     // Threads have it of who starts them.
     if !is_io_flusher() && args.mount.is_some() {
         say!(
@@ -50,9 +56,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
-    let mut serving = Serving::start(args, &zram)?;
+    let mut serving = Serving::start(args, &zram, target.clone())?;
     let started = serving.mount(args, zram).and_then(|()| room::check());
-    let started = started.and_then(|()| told(serving.announcement.clone()));
+    let started = started.and_then(|()| told(serving.announcement.clone(), &signals));
     if started.is_ok() {
         // Nobody may be waiting for it.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -63,13 +69,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         // Who sent them wanted it to end, and not that nothing is saved.
         signals.forget();
     }
-    let ended = match &args.save_on_exit {
+    let ended = match &target {
         // Where it was not started, clients may have come before that was known.
-        Some(path) if started.is_ok() || serving.was_used() => {
+        Some(target) if started.is_ok() || serving.was_used() => {
             // While it can be seen what lies on the disk.
-            let places = places::all(path);
+            let places = places::all(target);
             let disk = serving.stop();
-            saving::save(&disk, path, &places, &signals)
+            saving::save(&disk, target.path(), &places, &signals)
         }
         _ => {
             signals.end_at_once();
@@ -77,15 +83,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             Ok(())
         }
     };
-    drop(taken);
     if let (Err(_), Err(ended)) = (&started, &ended) {
         say!("{ended}");
     }
     started.and(ended)
 }
 
-/// Prints, and waits for who does not read only for a while.
-fn told(text: String) -> Result<(), Error> {
+/// Prints, and waits for who does not read only for a while, and not for him when a signal has come.
+fn told(text: String, signals: &Signals) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
     let prints = move || tell.send(crate::print(&text));
     thread::Builder::new()
@@ -93,10 +98,18 @@ fn told(text: String) -> Result<(), Error> {
         .stack_size(room::STACK)
         .spawn(prints)
         .map_err(Error::Serving)?;
-    is_told.recv_timeout(TOLD_WITHIN).unwrap_or_else(|_| {
+    let until = Instant::now() + TOLD_WITHIN;
+    while Instant::now() < until && !signals.is_end() {
+        match is_told.recv_timeout(TICK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::Worker),
+            Ok(told) => return told,
+        }
+    }
+    if !signals.is_end() {
         say!("standard output does not take what is served; it is served all the same");
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Who serves.
@@ -110,9 +123,13 @@ struct Serving {
 }
 
 impl Serving {
-    fn start(args: &ServeArgs, zram: &Arc<Zram>) -> Result<Self, Error> {
+    fn start(
+        args: &ServeArgs,
+        zram: &Arc<Zram>,
+        target: Option<Arc<Target>>,
+    ) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
-        if args.save_on_exit.is_some() {
+        if target.is_some() {
             disk.prepare_save().map_err(|_| Error::Room)?;
         }
         let nbd = listening(args.nbd.clone(), runtime::NBD)?;
@@ -136,7 +153,7 @@ impl Serving {
         let exports = Exports::new([export]);
         let nbd = Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?;
         let nbd = Arc::new(nbd);
-        let steered = steered(served, zram.clone(), nbd.clone(), disk.clone());
+        let steered = steered(served, zram.clone(), nbd.clone(), disk.clone(), target);
         let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
 
         Ok(Serving { disk, nbd, control, log, mounted: None, announcement })
@@ -176,7 +193,13 @@ impl Serving {
 }
 
 /// What the control socket gives.
-fn steered(served: Served, zram: Arc<Zram>, nbd: Arc<Server>, disk: Arc<Open>) -> Steered {
+fn steered(
+    served: Served,
+    zram: Arc<Zram>,
+    nbd: Arc<Server>,
+    disk: Arc<Open>,
+    target: Option<Arc<Target>>,
+) -> Steered {
     let is_mounted = served.is_mounted();
     let stat = {
         let (zram, nbd) = (zram.clone(), nbd.clone());
@@ -194,7 +217,9 @@ fn steered(served: Served, zram: Arc<Zram>, nbd: Arc<Server>, disk: Arc<Open>) -
             if let Some(why) = own::lies_on_disk(path, clients) {
                 return Err(refused(Errno::DEADLK, why));
             }
-            Ok(disk.save(path)?)
+            let saved = disk.save(path)?;
+            target.iter().for_each(|target| target.note_saved(path));
+            Ok(saved)
         })
     };
     let restore = Box::new(move |path: &Path| {

@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -119,7 +119,7 @@ fn where_the_file_can_not_be_written_another_place_is_tried() {
         let places = Places::new();
         let mut server = places.server("exec \"$@\"");
         match what {
-            "gone" => fs::remove_dir(places.at("to")).unwrap(),
+            "gone" => fs::remove_dir_all(places.at("to")).unwrap(),
             "a pipe" => drop(run(Command::new("mkfifo").arg(places.at("to/.saved.saving")))),
             _ => fs::create_dir(places.at("to/saved")).unwrap(),
         }
@@ -240,16 +240,129 @@ fn two_servers_do_not_save_to_one_file() {
     assert_eq!(third.ended().0, Some(0));
 }
 
-/// Standard error is a pipe that is full and that no one reads.
+/// As two shells may have it, of one user or of two.
 #[test]
-fn nobody_listens_and_it_is_saved_all_the_same() {
+fn servers_that_share_no_directory_do_not_save_to_one_file() {
     let places = Places::new();
+    let link = places.at("link");
+    std::os::unix::fs::symlink("to/saved", &link).unwrap();
+    let apart = |path: &Path| {
+        let mut second = serve(places.dir.path());
+        second.env("XDG_RUNTIME_DIR", places.at("other")).args(["--nbd", "unix:n.sock"]);
+        end(second.arg("--save-on-exit").arg(path))
+    };
+    let mut first = places.server("export XDG_RUNTIME_DIR=\"$PWD\"; exec \"$@\"");
+    for path in [&places.at("to/saved"), &link] {
+        let second = apart(path);
+        assert_eq!(second.code, Some(1), "{second:?}");
+        assert!(second.err.contains("another server saves to '"), "{second:?}");
+    }
+    first.signal("TERM");
+    assert_eq!(first.ended().0, Some(0));
+    assert!(places.is_saved("to/saved"));
+    let names = fs::read_dir(places.at("to")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["saved"], "something else was left");
+}
+
+/// A link that leads to nothing yet stays, and the file comes to where it leads.
+#[test]
+fn a_link_that_leads_to_nothing_is_followed() {
+    let places = Places::new();
+    let link = places.at("link");
+    std::os::unix::fs::symlink("to/saved", &link).unwrap();
+    let mut server = Server::new(&["--save-on-exit", link.to_str().unwrap()]);
+    server.client().write(0, &text(1, MIB));
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0), "{}", server.said());
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(places.is_saved("to/saved"));
+}
+
+/// Whoever it was: what he put there may be all there is of it.
+#[test]
+fn what_came_to_the_file_since_the_start_stays() {
+    for was_there in [false, true] {
+        let places = Places::new();
+        if was_there {
+            fs::write(places.at("to/saved"), "before").unwrap();
+        }
+        let mut server = places.server("exec \"$@\"");
+        fs::write(places.at("to/new"), "precious").unwrap();
+        fs::rename(places.at("to/new"), places.at("to/saved")).unwrap();
+        server.signal("TERM");
+        let (code, said) = (server.ended().0, server.said());
+        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(fs::read(places.at("to/saved")).unwrap(), b"precious", "{said}");
+        assert!(said.contains("since this server began"), "{said}");
+        assert!(places.is_saved("to/saved.1"), "{said}");
+    }
+    // Its own saves are no one else's.
+    let places = Places::new();
+    let mut server = places.server("exec \"$@\"");
     let saved = places.at("to/saved");
+    assert_eq!(server.ask("save", &[saved.to_str().unwrap()]).code, Some(0));
+    let earlier = fs::read(&saved).unwrap();
+    server.client().write(MIB as u64, &noise(1, MIB));
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0), "{}", server.said());
+    assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
+}
+
+#[test]
+fn the_file_of_another_server_is_no_place_to_fall_back_to() {
+    let places = Places::new();
+    let mut server = places.server("exec \"$@\"");
+    let other = places.at("to/saved.1");
+    let mut other = Server::new(&["--save-on-exit", other.to_str().unwrap()]);
+    other.client().write(0, &noise(7, MIB));
+    fs::create_dir(places.at("to/saved")).unwrap();
+    server.signal("TERM");
+    let (code, said) = (server.ended().0, server.said());
+    assert_eq!(code, Some(1), "{said}");
+    other.signal("TERM");
+    assert_eq!(other.ended().0, Some(0), "{}", other.said());
+    assert!(places.is_saved("to/saved.2"), "{said}");
+    let restored = Server::restored(&places.at("to/saved.1"), &[]);
+    assert!(restored.client().read(0, MIB) == noise(7, MIB));
+}
+
+/// Names are made from it, beside it.
+#[test]
+fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
+    let places = Places::new();
+    for (len, code) in [(255, 2), (248, 2), (242, 2), (241, 0)] {
+        let path = places.at("to").join("n".repeat(len));
+        let mut command = serve(places.dir.path());
+        command.args(["--nbd", "unix:n.sock", "--save-on-exit"]).arg(&path);
+        let held = tempfile::tempdir().unwrap();
+        let mut server = Server::announced(command.spawn().unwrap(), held);
+        if code == 0 {
+            server.signal("TERM");
+        }
+        assert_eq!(server.ended().0, Some(code), "{len}");
+        let said = server.said();
+        assert!(code == 0 || said.contains("name") && said.contains("too long"), "{len}: {said}");
+        assert_eq!(path.exists(), code == 0, "{len}: {said}");
+    }
+}
+
+/// A pipe that is full, and its end that no one reads.
+fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut pipe) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&pipe, true).unwrap();
     while pipe.write(&[b'.'; 4096]).is_ok() {}
     while pipe.write(b".").is_ok() {}
     rustix::io::ioctl_fionbio(&pipe, false).unwrap();
+    (reader, pipe)
+}
+
+/// Standard error is a pipe that is full and that no one reads.
+#[test]
+fn nobody_listens_and_it_is_saved_all_the_same() {
+    let places = Places::new();
+    let saved = places.at("to/saved");
+    let (reader, pipe) = full_pipe();
     let mut command = serve(places.dir.path());
     command.args(["--nbd", "unix:nbd.sock", "--save-on-exit"]).arg(&saved).stderr(pipe);
     let dir = tempfile::tempdir().unwrap();
@@ -258,6 +371,28 @@ fn nobody_listens_and_it_is_saved_all_the_same() {
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(0));
     drop(reader);
+    assert!(places.is_saved("to/saved"));
+}
+
+/// Standard output is such a pipe: what is served is told for a while, unless a signal comes.
+#[test]
+fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
+    let places = Places::new();
+    let (reader, pipe) = full_pipe();
+    let mut command = serve(places.dir.path());
+    command.args(["--nbd", "unix:nbd.sock", "--save-on-exit"]).arg(places.at("to/saved"));
+    let mut child = command.stdout(pipe).spawn().unwrap();
+    let begun = Instant::now();
+    while !places.at("nbd.sock").exists() && begun.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    support::nbd::Client::new(&places.at("nbd.sock")).write(0, &text(1, MIB));
+    run(Command::new("kill").arg(child.id().to_string()));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(reader);
+    assert!(!said.contains("standard output"), "it was waited for: {said}");
     assert!(places.is_saved("to/saved"));
 }
 

@@ -4,8 +4,10 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -90,18 +92,72 @@ fn what_was_mounted_there_since_stays() {
     run(Command::new("umount").arg("-l").arg(&mount));
 }
 
+/// Over it, nobody would know which of the disks he has.
 #[test]
-fn servers_at_one_directory_end_apart() {
-    let Some((_dir, mount, _unmounted)) = directory() else { return };
-    let (lower, upper) = (server(&mount), server(&mount));
-    let disk = |bytes: u8| fs::write(mount.join("attr/mem_limit"), bytes.to_string());
-    disk(7).unwrap();
-    ended(upper);
-    disk(9).unwrap();
-    assert_eq!(lower.ask("attr", &["mm_stat"]).code, Some(0));
+fn the_mount_of_a_live_server_is_refused() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let first = server(&mount);
+    for at in [mount.clone(), mount.join("attr")] {
+        let mut second = support::serve(dir.path());
+        let second = support::end(second.args(["--nbd", "unix:n", "--mount"]).arg(at));
+        assert_eq!(second.code, Some(1), "{second:?}");
+        assert!(second.err.contains("the mount of another server"), "{second:?}");
+    }
+    fs::write(mount.join("attr/mem_limit"), "9").unwrap();
+    assert_eq!(first.ask("attr", &["mm_stat"]).code, Some(0));
+    ended(first);
+    assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
+}
+
+/// Someone's directory may have any name.
+#[test]
+fn mount_points_are_of_any_bytes() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let odd = dir.path().join(OsStr::from_bytes(b"o \xff\\d"));
+    fs::create_dir(&odd).unwrap();
+    let _unmounted = Unmounted(odd.clone());
+    tmpfs(&odd, "there");
+    let beside = server(&mount);
     assert!(mount.join("disk").exists());
-    ended(lower);
-    assert!(!mount.join("disk").exists());
+    ended(beside);
+    assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
+    let mut command = support::serve(dir.path());
+    command.args(["--nbd", "unix:nbd.sock", "--mount"]).arg(&odd);
+    let over = Server::announced(command.spawn().unwrap(), tempfile::tempdir().unwrap());
+    assert!(odd.join("disk").exists());
+    ended(over);
+    assert_eq!(fs::read(odd.join("there")).unwrap(), b"there");
+    unmount(&odd);
+}
+
+/// It would be hidden; and two sockets are not one.
+#[test]
+fn what_a_server_needs_is_not_in_its_mount() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |args: &str| {
+        let mut command = std::process::Command::new(support::UZRAM);
+        command.args(["serve", "--size", "1M"]).args(args.split(' ')).current_dir(dir.path());
+        let refused = support::end(&mut command);
+        assert_eq!(refused.code, Some(2), "{args}: {refused:?}");
+        refused.err
+    };
+    fs::create_dir(dir.path().join("m")).unwrap();
+    symlink("m", dir.path().join("link")).unwrap();
+    symlink("m/saved", dir.path().join("saved")).unwrap();
+    for (args, flag) in [
+        ("--nbd unix:n --control c --save-on-exit m/f", "--save-on-exit"),
+        ("--nbd unix:n --control c --save-on-exit link/disk", "--save-on-exit"),
+        ("--nbd unix:n --control c --save-on-exit saved", "--save-on-exit"),
+        ("--nbd unix:n --control c --backing ./m/x", "--backing"),
+        ("--nbd unix:m/n --control c", "--nbd"),
+        ("--nbd unix:n --control m/c", "--control"),
+    ] {
+        let said = refused(&format!("{args} --mount m"));
+        assert!(said.contains(&format!("{flag} '")) && said.contains("--mount"), "{said}");
+    }
+    let said = refused("--nbd unix:s --control m/../s");
+    assert!(said.contains("--nbd and --control"), "{said}");
+    assert_eq!(fs::read_dir(dir.path().join("m")).unwrap().count(), 0);
 }
 
 #[test]
@@ -292,13 +348,14 @@ fn a_disk_is_not_saved_to_itself() {
 /// Its server is stopped: nothing that is asked of it comes back.
 #[test]
 fn a_stuck_mount_there_holds_nothing_up() {
-    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    let Some((dir, mount, _unmounted)) = directory() else { return };
     let stuck = server(&mount);
     stuck.signal("STOP");
-    // Whether it is let in or not, it is told, and it ends.
-    let over = server(&mount);
-    assert!(over.announcement.contains("serving"), "{}", over.announcement);
-    ended(over);
+    // It may go on.
+    let mut over = support::serve(dir.path());
+    let over = support::end(over.args(["--nbd", "unix:n", "--mount"]).arg(&mount));
+    assert_eq!(over.code, Some(1), "{over:?}");
+    assert!(over.err.contains("the mount of another server"), "{over:?}");
     stuck.signal("CONT");
     ended(stuck);
 }

@@ -159,3 +159,39 @@ fn a_size_that_can_not_be_leaves_no_backing_file() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before, "{size}");
     }
 }
+
+/// What refuses, and what helps, as who gave the command has it.
+#[test]
+fn refusals_name_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("junk"), "hello").unwrap();
+    let server = Server::new(&[]);
+    server.client().write(0, &support::noise(1, 3 << 20));
+    let saved = dir.path().join("s").display().to_string();
+    assert_eq!(server.ask("save", &[&saved]).code, Some(0));
+    let asked = |line: &str| {
+        let mut command = Command::new(support::UZRAM);
+        support::end(command.args(line.split(' ')).current_dir(dir.path()))
+    };
+    let long = "c".repeat(200);
+    for (line, code, says) in [
+        ("restore --mem-limit 1M s", 1, "'s' can't be restored: "),
+        ("restore --mem-limit 1M s", 1, "; raise --mem-limit"),
+        ("serve --nbd unix:n --control c --mem-limit 1M --restore s", 1, "; raise --mem-limit"),
+        ("serve --nbd unix:n --control c --salvage --restore junk", 1, "; take an earlier one"),
+        ("restore junk", 1, "salvage what is intact"),
+        ("restore --salvage junk", 1, "nothing of 'junk' can be restored"),
+        ("restore -o no/x s", 2, "No such file or directory (os error 2); give a path"),
+        ("serve --size 1M --level abc", 2, "a whole number from -2147483648 to 2147483647"),
+        ("idle --older abc", 2, "a whole number from 0 to "),
+        (&format!("stat --control {long}"), 1, "give a shorter --control"),
+        (&format!("fill --save {} junk", "n".repeat(248)), 2, "too long"),
+        (&format!("fill --save {} junk", "n".repeat(247)), 0, ""),
+    ] {
+        let ended = asked(line);
+        assert!(ended.code == Some(code) && ended.err.contains(says), "{line}: {ended:?}");
+        assert!(!ended.err.contains("discard"), "{line}: {ended:?}");
+    }
+    let reset = server.ask("attr", &["reset", "1"]);
+    assert!(reset.code == Some(1) && reset.err.contains("end its server"), "{reset:?}");
+}

@@ -133,8 +133,8 @@ fn a_save_that_fails_is_told() {
     let state = format!("export XDG_STATE_HOME='{}'; exec \"$@\"", elsewhere.path().display());
     let args = ["--size", "1M", "--save-on-exit", file.to_str().unwrap()];
     let mut server = Server::within(&state, &args);
-    assert!(names(&sub).is_empty(), "something was made before");
-    fs::remove_dir(&sub).unwrap();
+    assert_eq!(names(&sub), [".saved.save-on-exit"], "something was made before");
+    fs::remove_dir_all(&sub).unwrap();
     server.signal("TERM");
     let (code, said) = (server.ended().0, server.said());
     assert_eq!(code, Some(1), "{said}");
@@ -163,7 +163,7 @@ fn a_killed_server_leaves_the_file_from_before() {
     asked.args(["save", "--control", &server.control(), path]);
     let asked = asked.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     let asked = asked.spawn().unwrap();
-    while names(dir.path()).len() < 2 {
+    while !dir.path().join(".saved.saving").exists() {
         thread::sleep(Duration::from_millis(1));
     }
     server.child.kill().unwrap();
@@ -173,8 +173,12 @@ fn a_killed_server_leaves_the_file_from_before() {
     assert!(fs::read(&file).unwrap() == before);
     let again = Server::restored(&file, &[]);
     assert!(again.client().read(0, MIB) == text(1, MIB));
-    // What the killed one left is taken over.
+    // What the killed one left is taken over, and its lock by the next that has this file.
     assert_eq!(again.ask("save", &[path]).code, Some(0));
+    assert!(!dir.path().join(".saved.saving").exists());
+    let mut next = Server::restored(&file, &["--save-on-exit", path]);
+    next.signal("TERM");
+    assert_eq!(next.ended().0, Some(0), "{}", next.said());
     assert_eq!(names(dir.path()), ["saved"]);
 }
 

@@ -185,7 +185,7 @@ fn attributes_are_read_and_written_meanwhile() {
         (&["mm_stat", "1"], "it is only read"),
         (&["mem_limit", "-1"], "expected bytes"),
         (&["comp_algorithm", "lz4"], "has its disksize already"),
-        (&["reset", "1"], "it is open"),
+        (&["reset", "1"], "end its server"),
         (&["a\nb", "1"], "there is no attribute"),
     ] {
         let ended = server.ask("attr", args);

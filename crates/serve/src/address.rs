@@ -18,7 +18,7 @@ const PORT: u16 = 10809;
 const BACKLOG: i32 = 128;
 
 /// Bytes of a socket's path, at most: clients can't name longer ones.
-const PATH_MAX: usize = 107;
+pub(crate) const PATH_MAX: usize = 107;
 
 /// How often it is begun again where others start at the same path.
 const TRIES: usize = 100;

@@ -17,9 +17,9 @@ pub(crate) struct Entry {
     /// Major and minor number, as they are written.
     pub(crate) device: String,
     pub(crate) fs_type: String,
-    /// As they are written, paths escaped.
-    pub(crate) source: String,
-    pub(crate) options: String,
+    /// As they are written, paths escaped; they may be in any encoding, as all paths are.
+    pub(crate) source: Vec<u8>,
+    pub(crate) options: Vec<u8>,
 }
 
 /// Opens what a path leads to, without asking who serves it.
@@ -37,24 +37,28 @@ pub(crate) fn of(file: &OwnedFd) -> io::Result<Entry> {
 
 /// All mounts that can be seen.
 pub(crate) fn all() -> io::Result<Vec<Entry>> {
-    Ok(read_to_string("/proc/self/mountinfo")?.lines().filter_map(entry).collect())
+    let told = std::fs::read("/proc/self/mountinfo")?;
+    Ok(told.split(|&byte| byte == b'\n').filter_map(entry).collect())
 }
 
-fn entry(line: &str) -> Option<Entry> {
-    let (of_mount, of_system) = line.split_once(" - ")?;
-    let mut of_mount = of_mount.split(' ');
-    let mut number = || of_mount.next()?.parse().ok();
+fn entry(line: &[u8]) -> Option<Entry> {
+    const BETWEEN: &[u8] = b" - ";
+    let between = line.windows(BETWEEN.len()).position(|of| of == BETWEEN)?;
+    let (of_mount, of_system) = (&line[..between], &line[between + BETWEEN.len()..]);
+    let text = |word: &[u8]| String::from_utf8(word.to_vec()).ok();
+    let mut of_mount = of_mount.split(|&byte| byte == b' ');
+    let mut number = || text(of_mount.next()?)?.parse().ok();
     let (id, parent) = (number()?, number()?);
-    let device = of_mount.next()?.to_owned();
-    let mut of_system = of_system.split(' ').map(str::to_owned);
-    let (fs_type, source) = (of_system.next()?, of_system.next()?);
-    let options = of_system.next().unwrap_or_default();
+    let device = text(of_mount.next()?)?;
+    let mut of_system = of_system.split(|&byte| byte == b' ');
+    let (fs_type, source) = (text(of_system.next()?)?, of_system.next()?.to_owned());
+    let options = of_system.next().unwrap_or_default().to_owned();
     Some(Entry { id, parent, device, fs_type, source, options })
 }
 
 /// A path as it is: what would part words is written `\\OOO`, an octal number.
-pub(crate) fn unescaped(text: &str) -> PathBuf {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((&byte, behind)) = rest.split_first() {
         let code = behind
             .get(..3)
@@ -74,12 +78,12 @@ mod tests {
     fn lines_are_read() {
         let line =
             "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - fuse.uzram uzram rw,user_id=0";
-        let entry = entry(line).unwrap();
+        let entry = entry(line.as_bytes()).unwrap();
         assert_eq!((entry.id, entry.parent, entry.device.as_str()), (36, 35, "98:0"));
-        assert_eq!((entry.fs_type.as_str(), entry.source.as_str()), ("fuse.uzram", "uzram"));
-        assert_eq!(entry.options, "rw,user_id=0");
+        assert_eq!((entry.fs_type.as_str(), &entry.source[..]), ("fuse.uzram", &b"uzram"[..]));
+        assert_eq!(entry.options, b"rw,user_id=0");
         for line in ["", "36 35", "x 35 98:0 / / - a b", "1 2 3:4 / / -"] {
-            assert_eq!(super::entry(line), None, "{line}");
+            assert_eq!(super::entry(line.as_bytes()), None, "{line}");
         }
         for (text, path) in [
             ("/a\\040b\\134\\054", "/a b\\,"),
@@ -87,8 +91,12 @@ mod tests {
             ("\\999\\777", "\\999\\777"),
             ("", ""),
         ] {
-            assert_eq!(unescaped(text), Path::new(path), "{text}");
+            assert_eq!(unescaped(text.as_bytes()), Path::new(path), "{text}");
         }
+        let odd = b"36 35 98:0 / /\xff\xfe rw - overlay \xff upperdir=/\xfe\\040";
+        let odd = super::entry(odd).unwrap();
+        assert_eq!((odd.fs_type.as_str(), &odd.source[..]), ("overlay", &b"\xff"[..]));
+        assert_eq!(unescaped(&odd.options).into_os_string().into_vec(), b"upperdir=/\xfe ");
         let here = of(&open(Path::new("/proc/self")).unwrap()).unwrap();
         assert_eq!(here.fs_type, "proc");
     }

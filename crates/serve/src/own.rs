@@ -8,6 +8,7 @@ use crate::mountinfo;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, fstat, major, makedev, minor};
 use rustix_futex_sync::Mutex;
+use std::ffi::OsStr;
 use std::fs::{read_dir, read_to_string};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -80,12 +81,13 @@ impl Search {
             return None;
         }
         // It tells nothing of itself: its source is that of any who says none.
-        let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == "/dev/fuse";
+        let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());
         }
         if mount.fs_type == "overlay" {
-            let upper = mount.options.split(',').find_map(|of| of.strip_prefix("upperdir="))?;
+            let mut options = mount.options.split(|&byte| byte == b',');
+            let upper = options.find_map(|of| of.strip_prefix(b"upperdir="))?;
             return self.below_path(&mountinfo::unescaped(upper), depth + 1);
         }
         let stat = fstat(mountinfo::open(&mountinfo::unescaped(&mount.source)).ok()?).ok()?;
@@ -103,8 +105,9 @@ impl Search {
         if self.clients == Clients::Some && name.as_bytes().starts_with(b"nbd") {
             return Some(format!("by {}, or may", name.to_string_lossy()));
         }
-        if let Ok(file) = read_to_string(told.join("loop/backing_file")) {
-            return self.below_path(Path::new(file.trim_end_matches('\n')), depth + 1);
+        if let Ok(file) = std::fs::read(told.join("loop/backing_file")) {
+            let file = OsStr::from_bytes(file.strip_suffix(b"\n").unwrap_or(&file));
+            return self.below_path(Path::new(file), depth + 1);
         }
         let whole = told.join("partition").exists().then(|| told.parent().map(Path::to_owned));
         let slaves = read_dir(told.join("slaves")).into_iter().flatten().flatten();

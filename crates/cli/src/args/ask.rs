@@ -67,7 +67,7 @@ pub(super) struct IdleLine {
     #[command(flatten)]
     server: ControlLine,
     /// Only those not accessed for more than so many seconds, which takes --set track_access=1
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
     older: Option<u64>,
 }
 
@@ -89,8 +89,8 @@ pub(super) struct SaveLine {
 
 /// Compress data of the device once more, with an algorithm that makes them smaller
 ///
-/// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what they touch is left. It goes on when
-/// this command is ended.
+/// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what they change is left
+/// as they have it. It goes on when this command is ended.
 #[derive(Debug, Args)]
 pub(super) struct RecompressLine {
     #[command(flatten)]

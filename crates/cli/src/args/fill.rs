@@ -44,7 +44,7 @@ pub(super) struct FillLine {
     algorithm: &'static dyn Codec,
     /// Level of the algorithm: of lz4 the acceleration (more is faster), of the others the
     /// compression level (more is denser) [default: the algorithm's own]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::level)]
     level: Option<i32>,
     /// Threads that write and read [default: one per processor, at most 16, fewer where memory is
     /// short]

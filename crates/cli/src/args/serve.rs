@@ -48,20 +48,21 @@ pub(super) struct ServeLine {
     #[arg(long, requires = "restore")]
     salvage: bool,
     /// Save the disk to FILE when SIGTERM, SIGINT, SIGQUIT or SIGHUP comes and all clients are gone; a file that is there
-    /// is replaced when the new one is whole; takes as long as it takes to write that, and a second signal but SIGHUP
-    /// gives it up. Where FILE can't be written: FILE.1, then $XDG_STATE_HOME/uzram (or ~/.local/state/uzram); where
-    /// that can't be either, it stays and tries again. Only one server may have FILE
+    /// is replaced when the new one is whole; takes as long as it takes to write that, and a second SIGTERM, SIGINT or
+    /// SIGQUIT gives it up. Where FILE can't be written, or came or was changed since the start: FILE.1, then
+    /// $XDG_STATE_HOME/uzram (or ~/.local/state/uzram); where that can't be either, it stays and tries again. Only one
+    /// server may have FILE: .FILE.save-on-exit lies beside it meanwhile
     #[arg(long, value_name = "FILE")]
     save_on_exit: Option<PathBuf>,
-    /// Where 'uzram writeback' brings what is to leave memory: a file that is not there yet, of which nothing stays, or
-    /// a block device, whose contents are lost
+    /// Where 'uzram writeback' brings what is to leave memory: a file that is not there yet, which has no name ('ls' does
+    /// not show it) while it takes disk space, and of which nothing stays; or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
     /// Algorithm: lz4, lz4hc or zstd [default: lz4, or that of what is restored]
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
     algorithm: Option<&'static dyn Codec>,
     /// Level of the algorithm [default: the algorithm's own]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::level)]
     level: Option<i32>,
     /// Bytes compressed as one where clients write them as one: 4K, 8K, 16K, 32K or 64K [default: 4K, or that of
     /// what is restored]

@@ -4,9 +4,10 @@ use crate::args::{MemLimit, ServeArgs};
 use crate::cold::backing_store;
 use crate::error::{Error, escaped};
 use crate::memory;
-use crate::restore::lost_lines;
+use crate::restore::{lost_lines, not_restored};
 use crate::say::say;
 use crate::units::counted;
+use std::path::Path;
 use zram::{Config, SavedHeader, Zram};
 
 /// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
@@ -15,8 +16,9 @@ const BUFFERS: u64 = 64 << 20;
 
 /// Makes it. What is restored is on it then.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
-    let saved = args.restore.as_deref().map(SavedHeader::read).transpose();
-    let saved = saved.map_err(Error::Restore)?;
+    let failed = |error, path: &Path| not_restored(error, path, args.damage);
+    let header = |path| SavedHeader::read(path).map_err(|error| failed(error, path));
+    let saved = args.restore.as_deref().map(header).transpose()?;
     let size = size(args, saved.as_ref())?;
     let settings = settings(args, saved.as_ref(), size)?;
     let zram = Zram::new();
@@ -27,7 +29,8 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
     zram.set_disksize(size).map_err(Error::Size)?;
     if let Some(path) = &args.restore {
-        let restored = zram.open()?.restore(path, args.damage).map_err(Error::Restore)?;
+        let restored = zram.open()?.restore(path, args.damage);
+        let restored = restored.map_err(|error| failed(error, path))?;
         lost_lines(&restored.lost).lines().for_each(|line| say!("{line}; it reads as zeros"));
         say!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }

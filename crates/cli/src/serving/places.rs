@@ -1,15 +1,16 @@
 //! Where a disk is saved when its server ends: to its file; else beside it; else where a user's state is kept. No file
 //! that is there is replaced but the first.
 
-use crate::error::{Error, escaped};
+use super::lock::{Lock, NoLock};
+use super::target::Target;
+use crate::error::escaped;
 use crate::runtime;
-use crate::say::say;
 use serve::own::{self, Clients};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Names beside a file that are tried.
 const NAMES: u32 = 99;
@@ -23,15 +24,15 @@ pub(super) struct Place {
     refusal: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    File,
+    File(Arc<Target>),
     Beside,
     State,
 }
 
 /// All there are, for a disk that is still where it can be found.
-pub(super) fn all(file: &Path) -> Vec<Place> {
+pub(super) fn all(target: &Arc<Target>) -> Vec<Place> {
+    let file = target.path();
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = parent.unwrap_or(Path::new(".")).to_owned();
     let name = file.file_name().unwrap_or("disk".as_ref());
@@ -40,8 +41,8 @@ pub(super) fn all(file: &Path) -> Vec<Place> {
         let refusal = own::lies_on_disk(&path, Clients::Some);
         Place { path, directory, kind, refusal }
     };
-    let mut places =
-        vec![place(file.to_owned(), Kind::File), place(beside.join(name), Kind::Beside)];
+    let itself = place(file.to_owned(), Kind::File(target.clone()));
+    let mut places = vec![itself, place(beside.join(name), Kind::Beside)];
     places.extend(state().map(|state| place(state.join(name), Kind::State)));
     places
 }
@@ -54,18 +55,22 @@ fn state() -> Option<PathBuf> {
 }
 
 impl Place {
-    /// The file to save to.
+    /// The file to save to, and the lock by which it is no other server's until it is there. The target has its own.
     ///
     /// # Errors
     /// There can be none, in words.
-    pub(super) fn file(&self) -> Result<PathBuf, String> {
+    pub(super) fn file(&self) -> Result<(PathBuf, Option<Lock>), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        if self.kind == Kind::File {
-            return Ok(self.path.clone());
+        if let Kind::File(target) = &self.kind {
+            if target.was_changed() {
+                let why = "what is there came or was changed since this server began, and is left";
+                return Err(format!("'{}': {why}", escaped(&self.path)));
+            }
+            return Ok((self.path.clone(), None));
         }
-        if self.kind == Kind::State {
+        if matches!(self.kind, Kind::State) {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
             made.map_err(|error| format!("'{}': {error}", escaped(&self.directory)))?;
             runtime::check(&self.directory).map_err(|error| error.to_string())?;
@@ -80,66 +85,13 @@ impl Place {
         let is_free = |path: &PathBuf| {
             fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         };
-        let first = u32::from(self.kind == Kind::Beside);
-        let free = (first..=NAMES).map(name).find(is_free);
+        let taken = |path: PathBuf| match Lock::beside(&path) {
+            Err(NoLock::Taken) => None,
+            // Where no lock can be, it is seen to what was there at the start.
+            lock => is_free(&path).then(|| (path, lock.ok())),
+        };
+        let first = u32::from(matches!(self.kind, Kind::Beside));
+        let free = (first..=NAMES).map(name).filter(is_free).find_map(taken);
         free.ok_or_else(|| format!("'{}': no name is free there", escaped(&self.path)))
     }
-}
-
-/// A file that this process alone saves to when it ends, among those of this user.
-pub(super) struct Taken {
-    path: PathBuf,
-    _locked: File,
-}
-
-impl Taken {
-    /// Takes it; `None` where that can't be held against others.
-    pub(super) fn new(file: &Path) -> Result<Option<Self>, Error> {
-        let lock = runtime::made_directory()
-            .map_err(|error| error.to_string())
-            .and_then(|dir| Ok(dir.join(name(file).map_err(|error| error.to_string())?)));
-        let path = match lock {
-            Ok(path) => path,
-            Err(why) => {
-                say!("no other server can be kept from saving to '{}': {why}", escaped(file));
-                return Ok(None);
-            }
-        };
-        let failed = |source| Error::RuntimeDir { path: path.clone(), source };
-        loop {
-            let mut options = OpenOptions::new();
-            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-            options.write(true).create(true).truncate(false).mode(0o600);
-            let locked = options.custom_flags(flags.bits() as i32).open(&path).map_err(failed)?;
-            match locked.try_lock() {
-                Ok(()) => {}
-                Err(fs::TryLockError::WouldBlock) => {
-                    return Err(Error::SavedByAnother { path: file.to_owned() });
-                }
-                Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
-            }
-            // Who had it may have removed it in between.
-            let (ours, there) = (locked.metadata().map_err(failed)?, fs::symlink_metadata(&path));
-            if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
-                return Ok(Some(Taken { path, _locked: locked }));
-            }
-        }
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        // Held still.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// What the lock of a file is called, whatever leads there.
-fn name(file: &Path) -> io::Result<String> {
-    let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = fs::metadata(parent.unwrap_or(Path::new(".")))?;
-    let mut hasher = DefaultHasher::new();
-    (parent.dev(), parent.ino(), there.file_name()).hash(&mut hasher);
-    Ok(format!("save-on-exit-{:016x}", hasher.finish()))
 }

@@ -50,7 +50,7 @@ pub(super) fn save(
     places: &[Place],
     signals: &Signals,
 ) -> Result<(), Error> {
-    say!("saving to '{}'; another signal gives it up", escaped(file));
+    say!("saving to '{}'; SIGTERM, SIGINT or SIGQUIT gives it up", escaped(file));
     let mut pause = AGAIN_AFTER;
     loop {
         let (mut failures, mut full) = (Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ pub(super) fn save(
                 continue;
             }
             let saved = place.file().map_err(|why| NotSaved::Failed { why, is_of_all: false });
-            match saved.and_then(|to| Ok((save_to(device, &to, signals)?, to))) {
+            match saved.and_then(|(to, _lock)| Ok((save_to(device, &to, signals)?, to))) {
                 Ok((saved, to)) => return end(file, &saved, to, &failures),
                 Err(NotSaved::GivenUp) => return Err(Error::SaveGivenUp { path: file.to_owned() }),
                 Err(NotSaved::Failed { why, is_of_all }) => {

@@ -71,10 +71,23 @@ impl Signals {
 
     /// Waits for one that ends the server; its name.
     pub(super) fn end(&self) -> &'static str {
+        if !self.is_end()
+            && let Ok(came) = self.came.recv()
+        {
+            self.first.get_or_init(|| came);
+        }
         // Where no more can come it is time to end, too.
-        self.came
-            .recv()
-            .map_or("the end of signals", |came| name(self.first.get_or_init(|| came).signal))
+        self.first.get().map_or("the end of signals", |came| name(came.signal))
+    }
+
+    /// Whether one came that ends the server.
+    pub(super) fn is_end(&self) -> bool {
+        if self.first.get().is_none()
+            && let Ok(came) = self.came.try_recv()
+        {
+            self.first.get_or_init(|| came);
+        }
+        self.first.get().is_some()
     }
 
     /// Forgets those that came by now.

@@ -167,7 +167,17 @@ impl Steered {
             Request::Store(name, path) if name == "restore" => {
                 drop((self.restore)(Path::new(path))?)
             }
-            Request::Store(name, value) => self.zram.store(name, value)?,
+            Request::Store(name, value) => {
+                self.zram.store(name, value).map_err(|error| match error {
+                    zram::Error::Open { .. } => Refusal {
+                        errno: error.errno(),
+                        message:
+                            "a disk that is served can't be reset; end its server, which frees all"
+                                .to_owned(),
+                    },
+                    error => error.into(),
+                })?;
+            }
             Request::Stat => drop(fmt::Write::write_str(answer, &(self.stat)())),
             Request::Job(kind, text) => {
                 for (what, count) in self.job(*kind, text)? {

@@ -1,5 +1,6 @@
 //! What is asked for, as it goes over the socket, and asking it.
 
+use crate::address::PATH_MAX;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::process::{Uid, geteuid};
@@ -48,6 +49,11 @@ pub enum AskError {
         /// What the system says.
         source: io::Error,
     },
+    /// No socket can have such a name.
+    #[error(
+        "no server can be at '{0}': a socket's path has at most {PATH_MAX} bytes; give a shorter --control"
+    )]
+    TooLong(String),
     /// Someone else listens there.
     #[error(
         "who listens at '{path}' is user {uid}, and is not believed; ask as that user, or give --control of a server \
@@ -94,6 +100,9 @@ impl Request {
     /// [`AskError`]
     pub fn ask(&self, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
         let unreached = |source| AskError::Unreached { path: path.display().to_string(), source };
+        if path.as_os_str().len() > PATH_MAX {
+            return Err(AskError::TooLong(path.display().to_string()));
+        }
         let mut stream = UnixStream::connect(path).map_err(unreached)?;
         let peer = sockopt::socket_peercred(&stream).map_err(|errno| unreached(errno.into()))?;
         if !is_trusted(peer.uid) {

@@ -149,16 +149,22 @@ fn is_alive(connection: &OwnedFd) -> bool {
 
 /// Whether a server such as this one mounted it.
 fn is_of_ours(entry: &Entry) -> bool {
-    entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME
+    entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
 
-/// Takes off what servers that were killed left at a directory; what is dead there of others is not.
+/// Takes off what servers that were killed left at a directory; what is dead there of others is not, nor what one that
+/// lives has there: that is an error.
 fn take_off_dead(dir: &Path, log: &Log) -> io::Result<()> {
     for _ in 0..DEAD_MAX {
         let root = mountinfo::open(dir)?;
         let entry = mountinfo::of(&root)?;
-        if !entry.fs_type.starts_with("fuse") || !is_dead(&root) {
+        if !entry.fs_type.starts_with("fuse") {
             break;
+        }
+        if !is_dead(&root) {
+            // Over it, who uses that one would not know which disk he has.
+            let why = "it is the mount of another server, or lies in one: stop that server, or give another";
+            return if is_of_ours(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
         }
         if !is_of_ours(&entry) {
             return Err(Errno::NOTCONN.into());

@@ -1,0 +1,64 @@
+//! Places that a server is given and that can't be together.
+
+use super::room::STACK;
+use super::target::resolved;
+use crate::args::ServeArgs;
+use crate::error::Error;
+use crate::runtime;
+use serve::Address;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How long it is looked for where the mount is to be.
+const FOUND_WITHIN: Duration = Duration::from_secs(2);
+
+/// Checks that nothing the server needs is to be in its own mount, which hides it, and that its sockets are two.
+pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
+    let usual = |name| runtime::directory().join(name);
+    let nbd = match &args.nbd {
+        Some(Address::Unix(path)) => Some(path.clone()),
+        Some(Address::Tcp { .. }) => None,
+        None => Some(usual(runtime::NBD)),
+    };
+    let control = args.control.clone().or_else(|| Some(usual(runtime::CONTROL)));
+    if let (Some(nbd), Some(control)) = (&nbd, &control)
+        && place(nbd).is_some_and(|nbd| place(control) == Some(nbd))
+    {
+        return Err(Error::OneSocket { path: nbd.clone() });
+    }
+    let Some(mount) = args.mount.as_deref().and_then(mount) else { return Ok(()) };
+    let needed = [
+        ("--save-on-exit", args.save_on_exit.clone()),
+        ("--backing", args.backing.clone()),
+        ("--nbd", nbd),
+        ("--control", control),
+    ];
+    let lies_in_it = |path: &Path| place(path).is_some_and(|place| place.starts_with(&mount));
+    for (flag, path) in needed {
+        if let Some(path) = path.filter(|path| lies_in_it(path)) {
+            return Err(Error::InMount { flag, path });
+        }
+    }
+    Ok(())
+}
+
+/// Where the directory is. One below the mount of a server that is stuck is found by nobody.
+fn mount(dir: &Path) -> Option<PathBuf> {
+    let (tell, told) = mpsc::channel();
+    let dir = dir.to_owned();
+    let finds = move || tell.send(fs::canonicalize(dir));
+    let named = thread::Builder::new().name("find the mount".to_owned()).stack_size(STACK);
+    named.spawn(finds).ok()?;
+    told.recv_timeout(FOUND_WITHIN).ok()?.ok()
+}
+
+/// Where a path leads, if its directory is there; by whatever path it is given.
+fn place(path: &Path) -> Option<PathBuf> {
+    let path = resolved(path).ok()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
+    Some(parent.join(path.file_name()?))
+}

@@ -1,0 +1,125 @@
+//! The file that a disk is saved to when its server ends.
+
+use super::lock::{Lock, NoLock};
+use crate::error::{Error, escaped};
+use crate::outfile::OutFile;
+use crate::runtime;
+use crate::say::say;
+use rustix::io::Errno;
+use std::fs::{self, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Links one behind the other, at most.
+const LINKS: usize = 40;
+
+/// It is this process's alone, and known as it was found.
+#[derive(Debug)]
+pub(super) struct Target {
+    path: PathBuf,
+    found: Mutex<Option<Stamp>>,
+    _lock: Option<Lock>,
+}
+
+/// What tells that a file is another, or another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl From<Metadata> for Stamp {
+    fn from(of: Metadata) -> Self {
+        let modified = (of.mtime(), of.mtime_nsec());
+        Stamp { file: (of.dev(), of.ino()), size: of.size(), modified }
+    }
+}
+
+impl Target {
+    /// Takes it, when it can be made there.
+    pub(super) fn new(given: &Path) -> Result<Self, Error> {
+        let refused = |source| Error::OutPath { path: given.to_owned(), source };
+        let path = resolved(given).map_err(refused)?;
+        OutFile::new(&path)?;
+        let lock = match Lock::beside(&path) {
+            Err(NoLock::Failed(error)) if is_too_long(&error) => {
+                return Err(Error::LongName { path });
+            }
+            Err(NoLock::Failed(_)) => of_this_user(&path),
+            locked => locked,
+        };
+        let lock = match lock {
+            Ok(lock) => Some(lock),
+            Err(NoLock::Taken) => return Err(Error::SavedByAnother { path }),
+            Err(NoLock::Failed(why)) => {
+                say!("no other server can be kept from saving to '{}': {why}", escaped(&path));
+                None
+            }
+        };
+        let found = Mutex::new(there(&path));
+        Ok(Target { path, found, _lock: lock })
+    }
+
+    /// Where links led at the start.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what is there is not what was found, and would be lost.
+    pub(super) fn was_changed(&self) -> bool {
+        there(&self.path).is_some_and(|there| *self.found() != Some(there))
+    }
+
+    /// Takes note that this process saved to a path, which may be this.
+    pub(super) fn note_saved(&self, path: &Path) {
+        let saved = fs::metadata(path).ok().map(Stamp::from);
+        if saved == there(&self.path) {
+            *self.found() = saved;
+        }
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<Stamp>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn there(path: &Path) -> Option<Stamp> {
+    fs::symlink_metadata(path).ok().map(Stamp::from)
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::NAMETOOLONG)
+}
+
+/// Where a path leads, its last link and those behind it followed, though nothing may be there yet.
+pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
+    let mut path = given.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            // No link, or nothing, or what is told of when it is used.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Where no lock can lie beside the file: one that those with the same directory of sockets find.
+fn of_this_user(file: &Path) -> Result<Lock, NoLock> {
+    let dir = runtime::made_directory().map_err(|error| io::Error::other(error.to_string()))?;
+    Lock::at(dir.join(name(file)?))
+}
+
+/// What it is called, whatever leads to the file.
+fn name(file: &Path) -> io::Result<String> {
+    let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = fs::metadata(parent.unwrap_or(Path::new(".")))?;
+    let mut hasher = DefaultHasher::new();
+    (parent.dev(), parent.ino(), there.file_name()).hash(&mut hasher);
+    Ok(format!("save-on-exit-{:016x}", hasher.finish()))
+}

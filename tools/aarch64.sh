@@ -46,10 +46,15 @@ lists() {
   fi
   rm -rf "$tools/apt"
   mkdir -p "$tools/apt/lists/partial" "$tools/apt/archives/partial"
-  local suite signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org"
-  for suite in debian:"$VERSION_CODENAME" debian:"$VERSION_CODENAME"-backports debian-security:"$VERSION_CODENAME"-security; do
-    echo "deb $signed/${suite/:/ } main"
-  done > "$tools/apt/sources.list"
+  # The system's own sources, and beside the release what is backported to it.
+  local signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" site suite
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Identifier: Packages' 'Component: main' | sort -u |
+    while read -r site suite; do
+      case $suite in
+        "$VERSION_CODENAME") printf 'deb %s %s %s main\n' "$signed" "$site" "$suite" "$signed" "$site" "$suite-backports" ;;
+        "$VERSION_CODENAME"-security) printf 'deb %s %s %s main\n' "$signed" "$site" "$suite" ;;
+      esac
+    done > "$tools/apt/sources.list"
   apt apt-get update || true # A suite may be missing: what it takes decides.
 }
 

@@ -186,8 +186,11 @@ impl<'p> Subject<'p> {
         let is_taken = freed == 0 && (before..before + 8).contains(&used);
         assert!(used == before - freed || is_taken, "{before} to {used}, {freed} freed");
         // What was only trimmed is freed, and not by moves.
-        let compacted = self.pool.pages_compacted() - total;
-        assert!(compacted <= freed as u64, "{compacted} freed by moves, {freed} in all ({wanted:?})");
+        let compacted = self.pool.pages_compacted();
+        assert!(
+            compacted <= total + freed as u64,
+            "{total} to {compacted} freed by moves, {freed} in all ({wanted:?})"
+        );
         for (raw, guard) in &self.pins {
             assert_eq!(**guard, self.model[raw], "{raw:#x} changed while it was read");
         }

@@ -1,5 +1,6 @@
 //! How a device is saved, and what was.
 
+use crate::buffer::with_room;
 use crate::{BLOCK, Error};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -59,10 +60,7 @@ pub struct Saved {
 
 impl Saved {
     pub(super) fn new() -> Result<Self, Error> {
-        let mut lost = Vec::new();
-        let bytes = RANGES * size_of::<Range<u64>>();
-        lost.try_reserve_exact(RANGES).map_err(|_| Error::NoBuffer { bytes })?;
-        Ok(Saved { lost, ..Saved::default() })
+        Ok(Saved { lost: with_room(RANGES)?, ..Saved::default() })
     }
 
     /// Whether all is in the file.

@@ -4,10 +4,13 @@
 mod support;
 
 use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 use support::faulty::Faulty;
+use zcomp::{Codec, Memory, Params, Prepared, Stream};
 use zram::{
     Algorithm, BLOCK, Config, Damage, Device, Error, JobKind, Recompress, Selection, WritebackLimit,
 };
@@ -16,8 +19,10 @@ const BYTES: usize = 4 << 20;
 const SLOTS: u64 = (BYTES / BLOCK) as u64;
 
 fn config() -> Config {
-    let zstd = Algorithm::new(zcomp::by_name("zstd").unwrap());
-    Config { recompression: [Some(zstd), None, None], ..Config::new(BYTES as u64).unwrap() }
+    Config {
+        recompression: [Some(Algorithm::new(zstd())), None, None],
+        ..Config::new(BYTES as u64).unwrap()
+    }
 }
 
 /// What compresses a little.
@@ -101,42 +106,85 @@ fn saves_and_restores_are_watched_and_cancelled() {
     other.check();
 }
 
-/// Cancels a job as soon as it has done something, if it is not over by then, and does what is to be done `then`; whether
-/// it was cancelled.
-fn cancelled<T>(
-    device: &Device,
-    kind: JobKind,
-    job: impl FnOnce() -> Result<T, Error> + Send,
-    then: impl FnOnce(),
-) -> bool
-where
-    T: Send + std::fmt::Debug,
-{
-    thread::scope(|scope| {
-        let job = scope.spawn(job);
-        let has_begun = || device.job().is_some_and(|job| job.kind == kind && job.done > 0);
-        while !has_begun() && !job.is_finished() {
-            thread::sleep(Duration::from_micros(50));
+/// zstd, which cancels the job of a device when it has compressed so often.
+#[derive(Debug)]
+struct CancellingCodec {
+    device: OnceLock<Weak<Device>>,
+    left: AtomicU64,
+}
+
+static CANCELLING: CancellingCodec =
+    CancellingCodec { device: OnceLock::new(), left: AtomicU64::new(100) };
+
+fn zstd() -> &'static dyn Codec {
+    zcomp::by_name("zstd").unwrap()
+}
+
+impl Codec for CancellingCodec {
+    fn name(&self) -> &'static str {
+        zstd().name()
+    }
+
+    fn levels(&self) -> RangeInclusive<i32> {
+        zstd().levels()
+    }
+
+    fn default_level(&self) -> i32 {
+        zstd().default_level()
+    }
+
+    fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, zcomp::Error> {
+        Ok(Box::new(CancellingPrepared(zstd().prepare(params, block)?)))
+    }
+}
+
+#[derive(Debug)]
+struct CancellingPrepared(Box<dyn Prepared>);
+
+impl Prepared for CancellingPrepared {
+    fn stream_bytes(&self) -> usize {
+        self.0.stream_bytes()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, zcomp::Error> {
+        Ok(Box::new(CancellingStream(self.0.stream(memory)?)))
+    }
+}
+
+struct CancellingStream<'m>(Box<dyn Stream + 'm>);
+
+impl Stream for CancellingStream<'_> {
+    fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, zcomp::Error> {
+        if CANCELLING.left.fetch_sub(1, Relaxed) == 1 {
+            let device = CANCELLING.device.get().and_then(Weak::upgrade).unwrap();
+            let job = device.job().unwrap();
+            assert!((job.kind, job.of) == (JobKind::Recompress, 0) && job.done > 0, "{job:?}");
+            device.cancel_job();
         }
-        assert!(device.job().is_none_or(|job| job.of == 0));
-        device.cancel_job();
-        then();
-        match job.join().unwrap() {
-            Err(error) => error == Error::Cancelled,
-            Ok(_) => false,
-        }
-    })
+        self.0.compress(src, dst)
+    }
+
+    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), zcomp::Error> {
+        self.0.decompress(src, dst)
+    }
 }
 
 #[test]
 fn what_was_recompressed_when_it_is_cancelled_stays() {
-    // One that is done before it is cancelled shows nothing.
-    let device = (0..20).map(|_| full(config())).find(|device| {
-        cancelled(device, JobKind::Recompress, || device.recompress(&Recompress::default()), || {})
-    });
-    let device = device.unwrap();
+    let recompression = [Some(Algorithm::new(&CANCELLING)), None, None];
+    let device = Arc::new(full(Config { recompression, ..config() }));
+    CANCELLING.device.set(Arc::downgrade(&device)).unwrap();
+    let before = device.mm_stat().compr_data_size;
+    assert_eq!(device.recompress(&Recompress::default()), Err(Error::Cancelled));
+    assert!(device.mm_stat().compr_data_size < before, "none became smaller");
     same_as_before(&device, 0);
-    assert!(device.recompress(&Recompress::default()).unwrap().tried > 0, "it was all done");
+    let done = device.recompress(&Recompress::default()).unwrap();
+    assert_eq!(done.tried, SLOTS - 100);
+    same_as_before(&device, 0);
 }
 
 #[test]
@@ -156,8 +204,15 @@ fn what_was_written_back_when_it_is_cancelled_stays() {
     starts().for_each(|start| device.write(start, &contents()).unwrap());
     assert!(device.mm_stat().compr_data_size > 7 << 20);
     backing.stick(true);
-    let write_back = || device.write_back(&Selection::default());
-    assert!(cancelled(&device, JobKind::WriteBack, write_back, || backing.stick(false)));
+    thread::scope(|scope| {
+        let job = scope.spawn(|| device.write_back(&Selection::default()));
+        backing.wait_until_stuck(1);
+        let stat = device.job().unwrap();
+        assert!((stat.kind, stat.of) == (JobKind::WriteBack, 0) && stat.done > 0, "{stat:?}");
+        device.cancel_job();
+        backing.stick(false);
+        assert_eq!(job.join().unwrap(), Err(Error::Cancelled));
+    });
     let away = device.block_state().filter(|slot| slot.is_written_back).count() as u64;
     assert!(away > 0 && away < times as u64 * SLOTS, "{away}");
     starts().for_each(|start| same_as_before(&device, start));

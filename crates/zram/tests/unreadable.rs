@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use support::data::data;
-use support::faulty::Faulty;
+use support::faulty::{Faulty, PATIENCE};
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
 use zram::{
@@ -18,8 +18,9 @@ use zram::{
 };
 
 const BYTES: usize = 2 << 20;
-const IMPATIENT: SaveOptions =
-    SaveOptions { unreadable: Unreadable::Skip, patience: Some(Duration::from_millis(100)) };
+/// What a save waits for each read, if it does: for all it would take minutes.
+const WAIT: Duration = Duration::from_secs(1);
+const IMPATIENT: SaveOptions = SaveOptions { unreadable: Unreadable::Skip, patience: Some(WAIT) };
 
 fn config(backing: &Arc<Faulty>, block: usize) -> Config {
     Config { block, backing: Some(backing.clone()), ..Config::new(BYTES as u64).unwrap() }
@@ -167,16 +168,16 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         backing.stick(true);
         let (mut file, began) = (Vec::new(), Instant::now());
         let saved = shadow.device.save_to_with(&mut file, &IMPATIENT).unwrap();
-        assert!(began.elapsed() < Duration::from_secs(20), "it waited for each");
+        assert!(began.elapsed() < WAIT * away.len() as u32 / 2, "it waited for each");
         assert_eq!(slots_of(&saved), away);
         expect_all_but(&file, &shadow, &away);
-        // One that is cancelled does not wait, either.
+        // One that is cancelled does not wait, either. The read that was left behind is the first that is stuck.
         thread::scope(|scope| {
-            let saving = scope.spawn(|| shadow.device.save_to(&mut Vec::new()));
-            while shadow.device.job().is_none() {
-                thread::sleep(Duration::from_millis(1));
-            }
-            assert!(shadow.device.give_up_job(Duration::from_secs(20)));
+            let patient = SaveOptions { patience: Some(2 * PATIENCE), ..IMPATIENT };
+            let device = &shadow.device;
+            let saving = scope.spawn(move || device.save_to_with(&mut Vec::new(), &patient));
+            backing.wait_until_stuck(2);
+            assert!(device.give_up_job(PATIENCE));
             assert_eq!(saving.join().unwrap(), Err(Error::Cancelled));
         });
         backing.stick(false);
@@ -191,16 +192,19 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
 fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let mut shadow = Shadow::of(Device::new(config(&backing, BLOCK)).unwrap(), 0, BYTES);
-    let noise: Vec<u8> = Rng::with_seed(seed(65)).u8(..).to_ne_bytes().to_vec();
-    let bytes: Vec<u8> = (0..BYTES).map(|nth| ((nth * nth) >> 7) as u8 ^ noise[0]).collect();
+    let mut rng = Rng::with_seed(seed(65));
+    // Noise, which takes several writes, and more of other kinds.
+    let mut bytes: Vec<u8> = (0..BYTES * 3 / 4).map(|_| rng.u8(..)).collect();
+    while bytes.len() < BYTES {
+        bytes.extend(data(&mut rng, BLOCK));
+    }
     shadow.write(0, &bytes).unwrap();
     backing.stick(true);
     thread::scope(|scope| {
         let device = &shadow.device;
         let stuck = scope.spawn(|| device.write_back(&Selection::default()));
-        while device.job().is_none() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        // Before that returns, the job neither ends nor is cancelled.
+        backing.wait_until_stuck(1);
         assert!(!device.give_up_job(Duration::from_millis(100)), "it is stuck");
         assert_eq!(device.job(), None);
         let mut file = Vec::new();

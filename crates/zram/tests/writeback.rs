@@ -7,7 +7,6 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::{Duration, Instant};
 use support::data::data;
 use support::faulty::Faulty;
 use support::load::child::in_child;
@@ -179,6 +178,7 @@ fn a_stuck_store_holds_up_no_one_else() {
             device.block_state().filter(|of| of.is_written_back && of.index >= 4).collect();
         let slots: Vec<_> = away.iter().map(|of| of.index).take(20).collect();
         let expected = &shadow.bytes;
+        let readers = slots.len();
         for slot in slots {
             scope.spawn(move || {
                 let mut back = [0; BLOCK];
@@ -188,8 +188,8 @@ fn a_stuck_store_holds_up_no_one_else() {
             });
         }
         scope.spawn(|| device.write_back(&all()).unwrap());
-        thread::sleep(Duration::from_millis(50));
-        let began = Instant::now();
+        // All of them, and a write of the job.
+        backing.wait_until_stuck(readers + 1);
         for slot in 256..500 {
             let mut back = [0; BLOCK];
             device.read(slot * BLOCK as u64, &mut back).unwrap();
@@ -197,7 +197,6 @@ fn a_stuck_store_holds_up_no_one_else() {
             device.write(slot * BLOCK as u64, &back).unwrap();
         }
         device.discard(0, 4 * BLOCK as u64).unwrap();
-        assert!(began.elapsed() < Duration::from_secs(5));
         assert_eq!(device.write_back(&all()), Err(Error::Busy));
         in_child(|| {
             let away = Error::StoreLeftBehind;

@@ -3,8 +3,12 @@
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 use zram::Backing;
+
+/// How long anyone waits here for what must come, however slow the machine is. Who waits longer fails.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub struct Faulty {
@@ -13,14 +17,22 @@ pub struct Faulty {
     pub every: AtomicU64,
     pub errno: AtomicU64,
     operations: AtomicU64,
-    is_stuck: Mutex<bool>,
-    freed: Condvar,
+    gate: Mutex<Gate>,
+    /// An operation got stuck, or those that are go on.
+    changed: Condvar,
     /// The operation that fails, counted from 1; 0: none.
     nth: AtomicU64,
     /// What can't be read: bytes of the store.
     pub bad: Mutex<Vec<Range<u64>>>,
     /// Reads give other bytes than were written.
     pub damages: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    is_stuck: bool,
+    /// Operations that wait here.
+    stuck: usize,
 }
 
 impl Faulty {
@@ -30,8 +42,8 @@ impl Faulty {
             every: AtomicU64::new(0),
             errno: AtomicU64::new(5),
             operations: AtomicU64::new(0),
-            is_stuck: Mutex::new(false),
-            freed: Condvar::new(),
+            gate: Mutex::default(),
+            changed: Condvar::new(),
             nth: AtomicU64::new(0),
             bad: Mutex::default(),
             damages: AtomicBool::new(false),
@@ -49,13 +61,42 @@ impl Faulty {
     }
 
     pub fn stick(&self, is_stuck: bool) {
-        *self.is_stuck.lock().unwrap() = is_stuck;
-        self.freed.notify_all();
+        self.gate.lock().unwrap().is_stuck = is_stuck;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many operations are stuck, which they are from then on, until they are let go.
+    pub fn wait_until_stuck(&self, operations: usize) {
+        let gate = self.gate.lock().unwrap();
+        drop(self.wait_while(gate, |gate| gate.stuck < operations));
+    }
+
+    fn wait_while<'g>(
+        &self,
+        gate: MutexGuard<'g, Gate>,
+        is_not_yet: impl FnMut(&mut Gate) -> bool,
+    ) -> MutexGuard<'g, Gate> {
+        let (gate, waited) = self.changed.wait_timeout_while(gate, PATIENCE, is_not_yet).unwrap();
+        if waited.timed_out() {
+            let late = format!("{gate:?} after {PATIENCE:?}");
+            // Others who fail find the lock as it was.
+            drop(gate);
+            panic!("{late}");
+        }
+        gate
+    }
+
+    fn pass_the_gate(&self) {
+        let mut gate = self.gate.lock().unwrap();
+        if gate.is_stuck {
+            gate.stuck += 1;
+            self.changed.notify_all();
+            self.wait_while(gate, |gate| gate.is_stuck).stuck -= 1;
+        }
     }
 
     fn operation(&self) -> io::Result<()> {
-        let stuck = self.is_stuck.lock().unwrap();
-        drop(self.freed.wait_while(stuck, |is_stuck| *is_stuck).unwrap());
+        self.pass_the_gate();
         let (nth, every) = (self.operations.fetch_add(1, Relaxed) + 1, self.every.load(Relaxed));
         let is_it = every > 0 && nth.is_multiple_of(every) || nth == self.nth.load(Relaxed);
         if is_it {

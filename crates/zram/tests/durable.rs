@@ -101,7 +101,7 @@ impl Backing for Waiting {
     fn sync(&self) -> io::Result<()> {
         self.seen.get_or_init(|| {
             let is_wanting = |writes: &mut usize| *writes < self.wanted;
-            let (writes, moment) = (self.writes.lock().unwrap(), Duration::from_secs(10));
+            let (writes, moment) = (self.writes.lock().unwrap(), Duration::from_secs(300));
             *self.written.wait_timeout_while(writes, moment, is_wanting).unwrap().0
         });
         self.through.sync()

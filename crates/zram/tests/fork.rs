@@ -5,8 +5,8 @@ mod support;
 
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use support::load::Stop;
 use support::load::child::in_child;
+use support::load::{Stop, seed};
 use zram::{BLOCK, Config, Device, Error, Fork};
 
 const SLOTS: u64 = 400;
@@ -48,12 +48,13 @@ fn disturb(device: &Device, seed: u64, stop: &AtomicBool) {
 #[test]
 fn a_child_has_a_whole_copy() {
     let device = Device::new(Config::new(SLOTS * BLOCK as u64).unwrap()).unwrap();
+    let seed = seed(158);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        for seed in 0..4 {
+        for thread in 0..4 {
             let (device, stop) = (&device, &stop);
-            scope.spawn(move || disturb(device, seed, stop));
+            scope.spawn(move || disturb(device, seed + thread, stop));
         }
         for _ in 0..60 {
             in_child(|| {
@@ -73,6 +74,7 @@ fn a_child_has_a_whole_copy() {
 /// The pool's pages stay with the parent: a child is refused all that needs them, and can drop what it has.
 #[test]
 fn a_child_is_left_without_pages() {
+    let seed = seed(159);
     for (track_access, order) in [(false, 0), (true, 0), (true, 2)] {
         let (fork, bytes) = (Fork::Leave, BLOCK << order);
         let config = Config { fork, track_access, block: bytes, ..Config::new(64 << 20).unwrap() };
@@ -89,7 +91,7 @@ fn a_child_is_left_without_pages() {
         std::thread::scope(|scope| {
             let _stop = Stop(&stop);
             let (device, stop) = (parents(), &stop);
-            scope.spawn(move || disturb(device, 3, stop));
+            scope.spawn(move || disturb(device, seed, stop));
             for _ in 0..20 {
                 in_child(|| {
                     let mut buf = [0; 10];

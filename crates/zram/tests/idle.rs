@@ -1,9 +1,11 @@
 //! Marks and times of access: what slots are like beside their data.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use fastrand::Rng;
-use rustix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use support::idle::{boot_seconds, mark_idle_up_to, next_second};
+use support::load::seed;
 use zram::{BLOCK, Config, Device, Error, SlotState};
 
 const SLOTS: u64 = 600;
@@ -14,16 +16,16 @@ fn device(track_access: bool) -> Device {
 }
 
 /// Shrinks, and differs per slot.
-fn block(slot: u64) -> Vec<u8> {
-    let mut rng = Rng::with_seed(slot);
+fn block(seed: u64, slot: u64) -> Vec<u8> {
+    let mut rng = Rng::with_seed(seed ^ slot);
     let mut block = vec![0; BLOCK];
     rng.fill(&mut block[..1000]);
     block
 }
 
-fn fill(device: &Device) {
+fn fill(device: &Device, seed: u64) {
     for slot in 0..SLOTS {
-        device.write(slot * BLOCK as u64, &block(slot)).unwrap();
+        device.write(slot * BLOCK as u64, &block(seed, slot)).unwrap();
     }
 }
 
@@ -35,17 +37,14 @@ fn idle(device: &Device) -> Vec<u64> {
     states(device).iter().filter(|state| state.is_idle).map(|state| state.index).collect()
 }
 
-fn boot_seconds() -> u32 {
-    clock_gettime(ClockId::Boottime).tv_sec as u32
-}
-
 #[test]
 fn accesses_clear_the_mark_of_their_slots_alone() {
+    let seed = seed(154);
     for track_access in [false, true] {
         let device = device(track_access);
         let at = |slot: u64| slot * BLOCK as u64;
         let (mut one, mut whole) = ([0], vec![0; BLOCK]);
-        fill(&device);
+        fill(&device, seed);
         device.write(at(2), &[7; BLOCK]).unwrap();
         device.write(at(3), &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
         device.write_zeroes(at(4), BLOCK as u64).unwrap();
@@ -81,8 +80,8 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
 #[test]
 fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     let device = device(true);
-    let begun = boot_seconds();
-    fill(&device);
+    let (begun, seed) = (boot_seconds(), seed(155));
+    fill(&device, seed);
     let written = states(&device);
     assert!(written.iter().all(|state| {
         state.accessed_seconds.is_some_and(|seconds| (begun..=boot_seconds()).contains(&seconds))
@@ -95,18 +94,18 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     device.mark_idle().unwrap();
     device.mark_idle_older(3600).unwrap();
     assert!(idle(&device).is_empty(), "younger slots lose the mark");
-    std::thread::sleep(Duration::from_millis(2100));
+    let last = next_second();
     // Half of them are accessed, each in another way.
     let mut buf = vec![0; BLOCK];
     for slot in (0..SLOTS).step_by(2) {
         match slot % 3 {
             0 => device.read(slot * BLOCK as u64, &mut buf[..9]).unwrap(),
-            1 => device.write(slot * BLOCK as u64, &block(slot)).unwrap(),
+            1 => device.write(slot * BLOCK as u64, &block(seed, slot)).unwrap(),
             _ => device.write(slot * BLOCK as u64 + 9, &[3]).unwrap(),
         }
     }
     device.compact();
-    device.mark_idle_older(1).unwrap();
+    mark_idle_up_to(&device, last);
     let odd: Vec<u64> = (0..SLOTS).filter(|slot| slot % 2 == 1).collect();
     assert_eq!(idle(&device), odd);
     let line = states(&device)[1].to_string();
@@ -124,7 +123,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
 #[test]
 fn without_times_an_age_is_refused() {
     let device = device(false);
-    fill(&device);
+    fill(&device, seed(156));
     device.mark_idle().unwrap();
     let error = device.mark_idle_older(0).unwrap_err();
     assert_eq!((&error, error.errno()), (&Error::Untracked, 22));

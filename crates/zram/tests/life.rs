@@ -8,7 +8,7 @@ use page::RefuseNth;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use support::load::child::in_child;
-use support::load::is_long;
+use support::load::{is_long, seed};
 use zram::{Access, BLOCK, Config, Device, Error, Zram, attributes};
 
 const SLOTS: u64 = 64;
@@ -141,23 +141,31 @@ fn look_at_all(zram: &Zram) {
 fn stress_reset_open_and_drop_under_load() {
     let zram = Zram::new();
     let (versions, resets, busy) = (AtomicU64::new(1), AtomicUsize::new(0), AtomicUsize::new(0));
+    let seed = seed(157);
     let rounds = if is_long() { 100_000 } else { 4_000 };
     std::thread::scope(|scope| {
-        for seed in 0..4 {
+        for thread in 0..4 {
             let (zram, versions, resets, busy) = (&zram, &versions, &resets, &busy);
             scope.spawn(move || {
-                let mut rng = Rng::with_seed(seed);
+                let mut rng = Rng::with_seed(seed + thread);
                 for _ in 0..rounds {
                     match rng.u32(..10) {
                         0 => match zram.store("disksize", "256K") {
                             Ok(()) | Err(Error::Initialised { .. }) => {}
                             Err(error) => panic!("{error}"),
                         },
-                        1 => match zram.reset() {
-                            Ok(()) => drop(resets.fetch_add(1, Relaxed)),
-                            Err(Error::Open { .. }) => drop(busy.fetch_add(1, Relaxed)),
-                            Err(error) => panic!("{error}"),
-                        },
+                        1 => {
+                            // At times one has it open for sure.
+                            let open = if rng.bool() { zram.open().ok() } else { None };
+                            match zram.reset() {
+                                Ok(()) => {
+                                    assert!(open.is_none());
+                                    resets.fetch_add(1, Relaxed);
+                                }
+                                Err(Error::Open { .. }) => drop(busy.fetch_add(1, Relaxed)),
+                                Err(error) => panic!("{error}"),
+                            }
+                        }
                         2 => look_at_all(zram),
                         3 => drop(zram.store("compact", "1")),
                         4 => drop(zram.store("idle", "all")),

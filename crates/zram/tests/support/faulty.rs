@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use zram::Backing;
@@ -22,6 +22,8 @@ pub struct Faulty {
     changed: Condvar,
     /// The operation that fails, counted from 1; 0: none.
     nth: AtomicU64,
+    /// Quarters of its bytes that one which fails has written or read before.
+    pub quarters: AtomicUsize,
     /// What can't be read: bytes of the store.
     pub bad: Mutex<Vec<Range<u64>>>,
     /// Reads give other bytes than were written.
@@ -31,6 +33,8 @@ pub struct Faulty {
 #[derive(Debug, Default)]
 struct Gate {
     is_stuck: bool,
+    /// The operation that gets stuck alone, counted from 1; 0: none.
+    nth: u64,
     /// Operations that wait here.
     stuck: usize,
 }
@@ -45,6 +49,7 @@ impl Faulty {
             gate: Mutex::default(),
             changed: Condvar::new(),
             nth: AtomicU64::new(0),
+            quarters: AtomicUsize::new(2),
             bad: Mutex::default(),
             damages: AtomicBool::new(false),
         }
@@ -60,9 +65,25 @@ impl Faulty {
         self.nth.store(nth, Relaxed);
     }
 
+    /// Operations that there were since one was chosen to fail or to get stuck.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Relaxed)
+    }
+
+    /// All get stuck from now on, or none, and those that are go on.
     pub fn stick(&self, is_stuck: bool) {
-        self.gate.lock().unwrap().is_stuck = is_stuck;
+        let mut gate = self.gate.lock().unwrap();
+        (gate.is_stuck, gate.nth) = (is_stuck, 0);
         self.changed.notify_all();
+    }
+
+    pub fn stick_nth(&self, nth: u64) {
+        self.operations.store(0, Relaxed);
+        self.gate.lock().unwrap().nth = nth;
+    }
+
+    pub fn is_any_stuck(&self) -> bool {
+        self.gate.lock().unwrap().stuck > 0
     }
 
     /// Waits until so many operations are stuck, which they are from then on, until they are let go.
@@ -86,18 +107,24 @@ impl Faulty {
         gate
     }
 
-    fn pass_the_gate(&self) {
+    fn pass_the_gate(&self, nth: u64) {
+        let is_closed = |gate: &mut Gate| gate.is_stuck || gate.nth == nth;
         let mut gate = self.gate.lock().unwrap();
-        if gate.is_stuck {
+        if is_closed(&mut gate) {
             gate.stuck += 1;
             self.changed.notify_all();
-            self.wait_while(gate, |gate| gate.is_stuck).stuck -= 1;
+            self.wait_while(gate, is_closed).stuck -= 1;
         }
     }
 
+    /// Bytes that are written or read of so many.
+    fn len_of(&self, len: usize, done: &io::Result<()>) -> usize {
+        if done.is_ok() { len } else { len * self.quarters.load(Relaxed) / 4 }
+    }
+
     fn operation(&self) -> io::Result<()> {
-        self.pass_the_gate();
         let (nth, every) = (self.operations.fetch_add(1, Relaxed) + 1, self.every.load(Relaxed));
+        self.pass_the_gate(nth);
         let is_it = every > 0 && nth.is_multiple_of(every) || nth == self.nth.load(Relaxed);
         if is_it {
             return Err(io::Error::from_raw_os_error(self.errno.load(Relaxed) as i32));
@@ -116,24 +143,23 @@ impl Backing for Faulty {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.operation()?;
+        let failed = self.operation();
         let end = offset + buf.len() as u64;
         if self.bad.lock().unwrap().iter().any(|bad| bad.start < end && offset < bad.end) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let (bytes, at) = (self.bytes.lock().unwrap(), offset as usize);
-        buf.copy_from_slice(&bytes[at..at + buf.len()]);
+        let (len, at) = (self.len_of(buf.len(), &failed), offset as usize);
+        buf[..len].copy_from_slice(&self.bytes.lock().unwrap()[at..at + len]);
         if self.damages.load(Relaxed) {
-            buf[buf.len() / 2] ^= 4;
+            buf[len / 2] ^= 4;
         }
-        Ok(())
+        failed
     }
 
     fn write_at(&self, from: &[u8], offset: u64) -> io::Result<()> {
         let failed = self.operation();
-        // What fails has written half of it.
-        let len = if failed.is_ok() { from.len() } else { from.len() / 2 };
-        let (mut bytes, at) = (self.bytes.lock().unwrap(), offset as usize);
+        let (len, at) = (self.len_of(from.len(), &failed), offset as usize);
+        let mut bytes = self.bytes.lock().unwrap();
         bytes[at..at + len].copy_from_slice(&from[..len]);
         failed
     }

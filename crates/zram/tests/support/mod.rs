@@ -5,6 +5,7 @@ pub mod cached;
 pub mod data;
 pub mod disk;
 pub mod faulty;
+pub mod idle;
 #[path = "../../../zsmalloc/tests/support/mod.rs"]
 pub mod load;
 pub mod shadow;

@@ -8,8 +8,9 @@ use page::{RefuseNth, Request, Supply, page_size};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use support::data::{data, limit, range};
+use support::idle::{mark_idle_up_to, next_second};
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
 use zram::{BLOCK, Compaction, Config, Device, Error, OrderStat};
@@ -216,7 +217,7 @@ fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
 /// Slot 0 is in the block, and stays where no word can be made for it; slot 1 has one, and goes.
 #[test]
 fn a_discard_frees_what_has_words_though_another_has_none() {
-    let whole = half(&mut Rng::with_seed(13), 4 * BLOCK);
+    let whole = half(&mut Rng::with_seed(seed(13)), 4 * BLOCK);
     let slot = |nth: usize| &whole[nth * BLOCK..][..BLOCK];
     at_the_last_word(
         |device| {
@@ -236,8 +237,9 @@ fn a_discard_frees_what_has_words_though_another_has_none() {
 /// The block is stored anew with it, in its own place: that needs no word (I6).
 #[test]
 fn an_overwrite_of_a_slot_in_its_block_needs_no_word() {
-    let (whole, words) = (half(&mut Rng::with_seed(15), 4 * BLOCK), AtomicUsize::new(0));
-    for part in [0..BLOCK, 100..300] {
+    let (whole, words) = (half(&mut Rng::with_seed(seed(15)), 4 * BLOCK), AtomicUsize::new(0));
+    // Little of one may come out longer: codecs differ by a few bytes from one content to the next.
+    for part in [0..BLOCK, 100..3000] {
         without_words(
             |device| device.write(0, &whole).unwrap(),
             |device| {
@@ -258,7 +260,7 @@ fn an_overwrite_of_a_slot_in_its_block_needs_no_word() {
 /// before the one that the error names, and no others.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
-    let mut rng = Rng::with_seed(14);
+    let mut rng = Rng::with_seed(seed(14));
     let old = half(&mut rng, 4 * BLOCK);
     for alone in [0, 2] {
         let before = |device: &Device| {
@@ -274,7 +276,9 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             new
         };
         // Each fits where the old one is, so none needs room.
-        let new = patterned(half(&mut rng, 4 * BLOCK));
+        let mut new = half(&mut rng, 4 * BLOCK);
+        new.chunks_mut(64).for_each(|chunk| chunk[16..].fill(7));
+        let new = patterned(new);
         without_words(before, |device| {
             assert_eq!(device.write(0, &new), Ok(()));
             assert!(slots_of(device, 4).concat() == new);
@@ -311,6 +315,7 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
 /// version than was there before it began.
 #[test]
 fn stress_conversions_under_eight_threads() {
+    let seed = seed(20);
     for order in [1, 2, 4] {
         let block = BLOCK << order;
         let slots = 6 << order;
@@ -355,7 +360,7 @@ fn stress_conversions_under_eight_threads() {
             for thread in 0..8 {
                 let (device, write, read) = (&device, &write, &read);
                 scope.spawn(move || {
-                    let mut rng = Rng::with_seed(thread);
+                    let mut rng = Rng::with_seed(seed + thread);
                     for _ in 0..if is_long() { 100_000 } else { 1_500 } {
                         let first = rng.usize(..slots);
                         match rng.u32(..16) {
@@ -429,7 +434,7 @@ fn place(round: usize) -> u64 {
 #[test]
 fn stress_partial_writes_to_a_slot_of_a_block() {
     const SHARE: usize = BLOCK / 4;
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(8));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(8)));
     let device = device(block, block);
     let whole = half(&mut rng, block);
     let written =
@@ -459,7 +464,7 @@ fn stress_partial_writes_to_a_slot_of_a_block() {
 /// A block is written while it is discarded, or while another is: each slot has the data or none.
 #[test]
 fn stress_a_block_is_written_and_discarded() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(9));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(9)));
     let device = device(block, place(rounds()) as usize);
     let whole = half(&mut rng, block);
     meet(
@@ -488,7 +493,7 @@ fn stress_a_block_is_written_and_discarded() {
 /// A block is written while both its slots are: none of it is kept without a slot that is in it.
 #[test]
 fn stress_a_block_and_all_its_slots_are_written() {
-    let (block, mut rng) = (2 * BLOCK, Rng::with_seed(11));
+    let (block, mut rng) = (2 * BLOCK, Rng::with_seed(seed(11)));
     let device = device(block, place(rounds()) as usize);
     let whole = half(&mut rng, block);
     meet(
@@ -519,7 +524,7 @@ fn stress_a_block_and_all_its_slots_are_written() {
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
     // All is checked after each, which takes the longer the more there were.
     let rounds = rounds().min(3000);
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(12));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(12)));
     let mut whole = half(&mut rng, block);
     // The one that is discarded has a word of its own afterwards.
     whole[2 * BLOCK..3 * BLOCK].fill(0x55);
@@ -569,7 +574,7 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
 /// Slots become a block, which had no word before, while they are read.
 #[test]
 fn stress_slots_become_a_block_while_they_are_read() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(10));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(10)));
     let device = device(block, place(rounds()) as usize);
     let (before, after) = (half(&mut rng, block), half(&mut rng, block));
     for round in 0..rounds() {
@@ -600,7 +605,7 @@ fn stress_slots_become_a_block_while_they_are_read() {
 
 #[test]
 fn what_is_done_with_blocks_is_counted() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(1));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(1)));
     let device = device(block, 64 * block);
     let bytes = half(&mut rng, 3 * block);
     device.write(block as u64, &bytes).unwrap();
@@ -627,7 +632,7 @@ fn what_is_done_with_blocks_is_counted() {
 
 #[test]
 fn same_filled_slots_cost_nothing() {
-    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(2));
+    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(seed(2)));
     let (one, other) = (device(block, 4 * block), device(block, 4 * block));
     let mut bytes = half(&mut rng, 8 * BLOCK);
     one.write(0, &bytes).unwrap();
@@ -656,7 +661,7 @@ fn same_filled_slots_cost_nothing() {
 
 #[test]
 fn raw_blocks_are_kept_as_they_are() {
-    let (block, mut rng) = (8 * BLOCK, Rng::with_seed(3));
+    let (block, mut rng) = (8 * BLOCK, Rng::with_seed(seed(3)));
     let device = device(block, 2 * block);
     let mut bytes = noise(&mut rng, 2 * block);
     bytes[block..block + 3 * BLOCK].fill(0);
@@ -673,7 +678,7 @@ fn raw_blocks_are_kept_as_they_are() {
 /// At the limit a slot of a block is overwritten at the block's own place.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(4));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(4)));
     let device = device(block, 64 * block);
     let bytes = half(&mut rng, 64 * block);
     device.write(0, &bytes).unwrap();
@@ -693,7 +698,7 @@ fn an_overwrite_that_needs_no_more_room_never_fails() {
 
 #[test]
 fn nothing_dead_is_left_by_compact() {
-    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(5));
+    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(seed(5)));
     let device = device(block, 64 * block);
     device.write(0, &half(&mut rng, 64 * block)).unwrap();
     (0..64).for_each(|nth| device.discard((nth * block) as u64, BLOCK as u64).unwrap());
@@ -706,7 +711,7 @@ fn nothing_dead_is_left_by_compact() {
 
 #[test]
 fn marks_and_times_are_the_blocks() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(6));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(6)));
     let config = Config { track_access: true, ..config(block, 4 * block) };
     let device = Device::new(config).unwrap();
     device.write(0, &half(&mut rng, 2 * block)).unwrap();
@@ -725,7 +730,7 @@ fn marks_and_times_are_the_blocks() {
 /// A block that is stored anew without its dead slots was not accessed.
 #[test]
 fn blocks_that_are_stored_anew_stay_idle() {
-    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(15));
+    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(seed(17)));
     let device = device(block, 4 * block);
     device.write(0, &half(&mut rng, 4 * block)).unwrap();
     device.discard(0, BLOCK as u64).unwrap();
@@ -741,19 +746,19 @@ fn blocks_that_are_stored_anew_stay_idle() {
 /// What is written into its block, as there is no room beside it, is as young as what is written elsewhere.
 #[test]
 fn a_slot_that_is_written_into_its_block_is_young() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(16));
+    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(16)));
     let config = Config { track_access: true, ..config(block, 16 * block) };
     let device = Device::new(config).unwrap();
     let mut bytes = half(&mut rng, 16 * block);
     device.write(0, &bytes).unwrap();
     device.compact();
     device.set_mem_limit(Some(1));
-    std::thread::sleep(Duration::from_millis(2100));
+    let last = next_second();
     bytes[100..3000].fill(0);
     device.write(0, &bytes[..BLOCK]).unwrap();
     let stat = of_blocks(&device);
     assert_eq!((stat.rewrites, stat.dead_slots), (1, 0), "it went beside its block");
-    device.mark_idle_older(1).unwrap();
+    mark_idle_up_to(&device, last);
     let young = device.block_state().filter(|state| !state.is_idle).map(|state| state.index);
     assert_eq!(young.collect::<Vec<_>>(), [0, 1, 2, 3]);
     device.check();
@@ -777,7 +782,7 @@ fn slots_in_blocks_cost_no_words() {
     let device = device(block, SLOTS * BLOCK);
     let overhead = || device.mem_total() - device.mm_stat().mem_used_total;
     let before = overhead();
-    let mut rng = Rng::with_seed(5);
+    let mut rng = Rng::with_seed(seed(18));
     for at in (0..SLOTS * BLOCK).step_by(block) {
         let bytes = noise(&mut rng, 64).repeat(block / 64);
         device.write(at as u64, &bytes).unwrap();
@@ -800,7 +805,7 @@ fn slots_in_blocks_cost_no_words() {
 fn holes_are_kept_as_long_as_the_block() {
     let block = 4 * BLOCK;
     let device = device(block, 2 * block);
-    let mut rng = Rng::with_seed(6);
+    let mut rng = Rng::with_seed(seed(19));
     let whole = half(&mut rng, block);
     let held = |expected: [bool; 4]| {
         device.check();

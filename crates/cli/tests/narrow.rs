@@ -25,7 +25,7 @@ const PART: usize = 64 << 10;
 const DISK: u64 = 512 << 20;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 fn seed() -> u64 {
     let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -59,7 +59,7 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     command.args(["--mem-limit", "0", "--save-on-exit"]).arg(file).args(args);
     command.arg("--control").arg(dir.path().join("control.sock")).current_dir(dir.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut server = Server::announced(command.spawn().unwrap(), dir);
+    let mut server = Server::begun(command.spawn().unwrap(), dir);
     if !server.announcement.is_empty() {
         return Ok(server);
     }

@@ -31,21 +31,18 @@ const CAME: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 const PASSED_OVER: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// The signal that ends a server, come again within this time, is the same one: a terminal and who forwards its signals
-/// send it each, and so does `timeout` to a process and to its group.
-const TWICE_WITHIN: Duration = Duration::from_millis(300);
+/// What comes within so many looks after the first signal is of the same end, but for another of those that are asked
+/// with: a terminal and who forwards its signals send it each, and so does `timeout` to a process and to its group; and
+/// of SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while this process did not run is found by the
+/// next look, however late that is.
+const LOOKS: u32 = 15;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Signals that come from now on.
 pub(super) struct Signals {
-    came: Receiver<Came>,
+    came: Receiver<c_int>,
     /// The one that ended the server.
-    first: OnceCell<Came>,
-}
-
-#[derive(Clone, Copy)]
-struct Came {
-    signal: c_int,
-    at: Instant,
+    first: OnceCell<c_int>,
 }
 
 impl Signals {
@@ -62,8 +59,19 @@ impl Signals {
         let mut signals = Handled::new(ASKED.into_iter().chain(CAME).filter(is_handled))
             .map_err(Error::Signal)?;
         let (tell, told) = mpsc::channel();
-        let came = |signal| Came { signal, at: Instant::now() };
-        let forward = move || signals.forever().try_for_each(|signal| tell.send(came(signal)));
+        let forward = move || {
+            let Some(first) = signals.forever().next() else { return };
+            let mut asked = Some(first).filter(|first| ASKED.contains(first));
+            let mut told = tell.send(first);
+            for _ in 0..LOOKS {
+                thread::sleep(LOOK_EVERY);
+                let another =
+                    |came: &c_int| ASKED.contains(came) && *asked.get_or_insert(*came) != *came;
+                told = told
+                    .and(signals.pending().filter(another).try_for_each(|came| tell.send(came)));
+            }
+            let _ = told.and_then(|()| signals.forever().try_for_each(|came| tell.send(came)));
+        };
         let named = thread::Builder::new().name("signals".to_owned()).stack_size(STACK);
         named.spawn(forward).map_err(Error::Serving)?;
         Ok(Signals { came: told, first: OnceCell::new() })
@@ -77,7 +85,7 @@ impl Signals {
             self.first.get_or_init(|| came);
         }
         // Where no more can come it is time to end, too.
-        self.first.get().map_or("the end of signals", |came| name(came.signal))
+        self.first.get().map_or("the end of signals", |signal| name(*signal))
     }
 
     /// Whether one came that ends the server.
@@ -99,7 +107,7 @@ impl Signals {
     pub(super) fn end_at_once(self) {
         let ends = move || {
             while let Ok(came) = self.came.recv() {
-                if self.gives_up(came) {
+                if ASKED.contains(&came) {
                     low_level::exit(1);
                 }
             }
@@ -108,17 +116,9 @@ impl Signals {
         let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
     }
 
-    /// Whether it gives a save up.
-    fn gives_up(&self, came: Came) -> bool {
-        let is_first = |first: &Came| {
-            first.signal == came.signal && came.at.duration_since(first.at) < TWICE_WITHIN
-        };
-        ASKED.contains(&came.signal) && !self.first.get().is_some_and(is_first)
-    }
-
     /// Whether one came that gives a save up.
     pub(super) fn give_up(&self) -> bool {
-        self.came.try_iter().any(|came| self.gives_up(came))
+        self.came.try_iter().any(|came| ASKED.contains(&came))
     }
 
     /// Waits for so long, unless one gives a save up.
@@ -127,7 +127,7 @@ impl Signals {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.came.recv_timeout(left) {
-                Ok(came) if self.gives_up(came) => return true,
+                Ok(came) if ASKED.contains(&came) => return true,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => {
@@ -141,7 +141,9 @@ impl Signals {
 
 /// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
 fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // With the name of the program, which may be of any bytes.
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
 }

@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod host;
 pub mod nbd;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,12 @@ use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
+
+/// How long it is waited for what comes soon: a machine may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server ends in this time, whatever clients do: those that it would wait for have longer.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
@@ -45,6 +52,15 @@ impl From<Output> for Ended {
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+}
+
+/// Waits for what is to come.
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -126,7 +142,18 @@ impl Server {
         Server::announced(command.spawn().unwrap(), dir)
     }
 
-    pub fn announced(mut child: Child, dir: tempfile::TempDir) -> Self {
+    /// One that serves; where it does not the test ends with what it said.
+    pub fn announced(child: Child, dir: tempfile::TempDir) -> Self {
+        let mut server = Server::begun(child, dir);
+        if server.announcement.is_empty() {
+            let (code, _) = server.ended();
+            panic!("it does not serve, and ended with {code:?}: {}", server.said());
+        }
+        server
+    }
+
+    /// One that may have ended at once: it announces nothing then.
+    pub fn begun(mut child: Child, dir: tempfile::TempDir) -> Self {
         let mut announcement = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut announcement).unwrap();
         Server { child, dir, announcement }
@@ -158,10 +185,22 @@ impl Server {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// Sends signals one right after the other, but for a pause; whether they were so.
+    pub fn signal_at_once(&self, signals: &[Signal], pause: Duration) -> bool {
+        let begun = Instant::now();
+        for (nth, signal) in signals.iter().enumerate() {
+            std::thread::sleep(if nth > 0 { pause } else { Duration::ZERO });
+            kill_process(Pid::from_child(&self.child), *signal).unwrap();
+        }
+        begun.elapsed() < Duration::from_millis(200)
+    }
+
     /// What it said on standard error, when it has ended.
     pub fn said(&mut self) -> String {
         let mut text = String::new();
-        self.child.stderr.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        if let Some(said) = &mut self.child.stderr {
+            said.read_to_string(&mut text).unwrap();
+        }
         text
     }
 
@@ -172,7 +211,7 @@ impl Server {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status.code(), begun.elapsed());
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 use support::host::{Looped, Unmounted, has, run};
-use support::{Server, noise, text};
+use support::{ENDS_WITHIN, Server, noise, text, until};
 
 const MIB: usize = 1 << 20;
 
@@ -209,12 +209,7 @@ fn a_file_system_lives_on_it() {
     let disk = dir.join("fuse/disk");
     let nbdfuse = Command::new("nbdfuse").arg(&disk).arg(server.uri()).spawn().unwrap();
     let mut mounted = Mounted { nbdfuse, dir, device: String::new() };
-    for _ in 0..500 {
-        if disk.exists() {
-            break;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("nbdfuse mounts it", || disk.exists());
     let attached = run(Command::new("/usr/sbin/losetup").args(["-f", "--show"]).arg(&disk));
     mounted.device = attached.trim_end().to_owned();
     let device = &mounted.device;
@@ -320,7 +315,7 @@ fn files_of_a_mount() {
     server.signal("TERM");
     let (code, took) = server.ended();
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < ENDS_WITHIN, "{took:?}");
     assert!(names(&mount).is_empty(), "it is mounted still");
 }
 

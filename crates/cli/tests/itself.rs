@@ -24,7 +24,7 @@ const OF_WRITERS: usize = 48 * MIB;
 const OF_SERVER: usize = 96 * MIB;
 
 /// Long enough for a slow machine; a deadlock would last for ever.
-const WITHIN: Duration = Duration::from_secs(100);
+const WITHIN: Duration = Duration::from_secs(300);
 
 /// Aborts what waits for a mount if the test fails: nobody could end it.
 struct Aborted<'m>(&'m Path);

@@ -4,12 +4,13 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use support::cgroup::Group;
-use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
+use support::{Ended, PAGE, UZRAM, end, fill, noise, text, until, write_all};
 
 const MIB: usize = 1 << 20;
 
@@ -55,15 +56,23 @@ fn at_the_limit_what_is_stored_reads_back() {
     assert!(table.out.contains("mm_stat"), "{table:?}");
 }
 
+/// Whether a process has a function for this signal.
+fn handles_interrupt(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (Signal::INT.as_raw() - 1)) != 0
+}
+
 #[test]
 fn an_interrupt_ends_it_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     write_all(dir.path(), &[("slow", text(1, 64 * MIB))]);
     let args = ["--algorithm", "zstd", "--level", "22", "--threads", "1"];
     let child: Child = fill().args(args).arg(dir.path()).spawn().unwrap();
+    until("it handles the signal", || handles_interrupt(&child));
+    // So that it is at work, mostly.
     sleep(Duration::from_millis(500));
-    let kill = format!("kill -INT {}", child.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended: Ended = child.wait_with_output().unwrap().into();
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", "uzram: interrupted\n"));

@@ -43,7 +43,6 @@ fn socket_paths_are_as_long_as_they_can_be() {
         }
         let held = tempfile::tempdir().unwrap();
         let mut server = Server::announced(command.spawn().unwrap(), held);
-        assert!(!server.announcement.is_empty(), "{len}: {}", server.said());
         drop(nbd::connect(&path));
         server.signal("TERM");
         assert_eq!(server.ended().0, Some(0));

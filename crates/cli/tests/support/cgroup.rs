@@ -40,7 +40,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // The last process may take a moment to leave it.
-        for _ in 0..50 {
+        for _ in 0..1500 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
             }

@@ -12,13 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::*;
 
-/// A client that is served while others misbehave.
+/// A client that is served while others misbehave: before those are sent away that stop in the midst of a request.
 fn is_served(served: &Served) {
     let begun = Instant::now();
     let mut client = served.chosen();
     assert_eq!(client.write(0, 4096, b"as ever"), 0);
     assert_eq!(client.read(4096, 7), b"as ever");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ENDS_WITHIN, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -144,7 +144,8 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     let begun = Instant::now();
     let mut client = served.chosen();
     assert_eq!(client.write(0, 0, &contents(1, 32 << 20)), 0);
-    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    // It takes turns with those that are sent away after 30 s.
+    assert!(begun.elapsed() < Duration::from_secs(85), "{:?}", begun.elapsed());
     served.logged("a request did not come whole in time");
     drop(holders);
     served.settled(1);
@@ -161,7 +162,7 @@ fn silent_clients_are_sent_away() {
     let trickle = thread::spawn(move || {
         while slow.stream.write_all(&[IHAVEOPT.to_be_bytes()[0]]).is_ok() {
             thread::sleep(Duration::from_millis(500));
-            if begun.elapsed() > Duration::from_secs(30) {
+            if begun.elapsed() > SOON {
                 return false;
             }
         }
@@ -173,7 +174,7 @@ fn silent_clients_are_sent_away() {
         client.stream.read_to_end(&mut rest).unwrap();
     }
     let waited = begun.elapsed();
-    assert!((9..25).contains(&waited.as_secs()), "{waited:?}");
+    assert!((9..SOON.as_secs()).contains(&waited.as_secs()), "{waited:?}");
     assert!(trickle.join().unwrap());
 }
 
@@ -198,9 +199,7 @@ fn a_thousand_connections_are_withstood() {
     for nth in 0..1000 {
         silent.push(served.connect());
         if nth % 100 == 0 {
-            let begun = Instant::now();
             assert_eq!(established.write(0, 0, &[nth as u8; 4096]), 0);
-            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
         }
     }
     is_served(&served);
@@ -230,8 +229,8 @@ fn slow_handshakes_keep_nobody_out() {
             assert_eq!(client.option_reply(STRUCTURED_REPLY).0, ACK);
         }
         let begun = Instant::now();
-        assert!(served.server.stop(Duration::from_secs(8)));
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(served.server.stop(SOON));
+        assert!(begun.elapsed() < ENDS_WITHIN, "{:?}", begun.elapsed());
     }
 }
 
@@ -249,7 +248,7 @@ fn the_server_ends_in_time_whatever_clients_do() {
     while stuck.stream.write_all(&request).is_ok() {}
     clients.push(stuck);
     let begun = Instant::now();
-    assert!(served.server.stop(Duration::from_secs(8)));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(served.server.stop(SOON));
+    assert!(begun.elapsed() < ENDS_WITHIN, "{:?}", begun.elapsed());
     assert!(!served.path.exists());
 }

@@ -61,12 +61,6 @@ fn memory_of_bad_clients_is_bounded_and_comes_back() {
         served.settled(0);
     }
     // A socket goes a moment after its connection ended.
-    for _ in 0..100 {
-        if descriptors() <= opened {
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert!(descriptors() <= opened, "{} {opened}", descriptors());
+    assert!(comes(|| descriptors() <= opened), "{} {opened}", descriptors());
     assert_eq!(served.chosen().read(0, 512).len(), 512);
 }

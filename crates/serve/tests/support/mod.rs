@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zram::{Config, Device};
 
@@ -81,7 +81,7 @@ pub fn exports() -> Exports {
 /// So that no thread is left at the end of a test.
 impl Drop for Served {
     fn drop(&mut self) {
-        self.server.stop(Duration::from_secs(5));
+        self.server.stop(SOON);
     }
 }
 
@@ -104,8 +104,8 @@ impl Served {
     /// Connected, and nothing said yet.
     pub fn connect(&self) -> Client {
         let stream = UnixStream::connect(&self.path).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_write_timeout(Some(SOON)).unwrap();
         Client { stream, structured: false, cookie: 0, begun: HashMap::new() }
     }
 
@@ -125,32 +125,37 @@ impl Served {
 
     /// Waits for a line of the log that holds `part`.
     pub fn logged(&self, part: &str) {
-        for _ in 0..500 {
-            if self.log.lock().unwrap().iter().any(|line| line.contains(part)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("{part:?} was not logged: {:?}", self.log.lock().unwrap());
+        let is_there = || self.log.lock().unwrap().iter().any(|line| line.contains(part));
+        assert!(comes(is_there), "{part:?} was not logged: {:?}", self.log.lock().unwrap());
     }
 
     /// Waits until so many clients have an export.
     pub fn settled(&self, connections: usize) {
-        for _ in 0..500 {
-            if self.server.connections() == connections {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("{} connections are left", self.server.connections());
+        let are_so_many = || self.server.connections() == connections;
+        assert!(comes(are_so_many), "{} connections are left", self.server.connections());
     }
 }
 
-/// How long a random client waits for an answer before it calls it lost: 20 s, as a machine may be busy, or
+/// How long it is waited for what comes soon: a machine may be busy.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// A server ends in this time, whatever clients do: those that it would wait for have longer.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
+
+/// Waits until it is so; whether it came.
+pub fn comes(is_so: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_so() && begun.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    is_so()
+}
+
+/// How long a random client waits for an answer before it calls it lost: 60 s, as a machine may be busy, or
 /// `UZRAM_ANSWER_SECONDS`.
 pub fn patience() -> Duration {
     let asked = std::env::var("UZRAM_ANSWER_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs_f64(asked.unwrap_or(20.0))
+    asked.map_or(SOON, Duration::from_secs_f64)
 }
 
 pub struct Client {

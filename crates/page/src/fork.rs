@@ -1,7 +1,10 @@
 //! Fork: what must be whole in the child is registered here, held still before the fork and let go after it.
 //!
 //! A child has only the thread that forked. A lock that another thread held would never be released there,
-//! and what it guarded would stay half changed; so all locks are taken before the fork, in their order.
+//! and what it guarded would stay half changed; so all locks are taken before the fork, in their order. The handlers
+//! are asked for when the program is loaded, before it has threads: a fork that began before they were there would be
+//! held by none, and a lock that was made and taken since would be lost. (So it may be where a library with this
+//! in it is loaded later, by a program that forks in another thread at that moment.)
 //!
 //! # Safety
 //! The handlers are plain functions; the C library calls them in the thread that forks. A mutex is unlocked
@@ -10,6 +13,7 @@
 
 use crate::Error;
 use rustix_futex_sync as futex;
+use std::cell::Cell;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
@@ -83,6 +87,13 @@ struct Registry {
     held: Vec<Arc<dyn Forks>>,
 }
 
+impl Registry {
+    fn add(&mut self, member: Weak<dyn Forks>) {
+        self.members.retain(|member| member.strong_count() > 0);
+        self.members.push(member);
+    }
+}
+
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { members: Vec::new(), held: Vec::new() });
 
 /// Held from before a fork to after it: one thread forks at a time, or two would wait for what the other holds.
@@ -99,25 +110,38 @@ pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
-/// Has [`generation`] count from now on.
+#[used]
+// SAFETY: what lies there are functions of this kind, which are called once each before `main`, or when the library is
+// loaded. This one needs nothing that Rust's runtime sets up before `main`.
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    // Who needs it asks again.
+    let _unwatched = watch();
+}
+
+/// Has [`generation`] count from now on, if it does not yet.
 ///
 /// # Errors
 /// [`Error::Forks`]; the next call tries again.
 pub fn watch() -> Result<(), Error> {
     static ARE_WATCHED: AtomicBool = AtomicBool::new(false);
-    static WATCHING: Mutex<()> = Mutex::new(());
-    if ARE_WATCHED.load(Acquire) {
-        return Ok(());
-    }
-    let _one = WATCHING.lock();
-    if !ARE_WATCHED.load(Relaxed) {
+    watch_once(&ARE_WATCHED, || {
         // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork wants them,
         // and stay for the life of the process.
-        let failed = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-        if failed != 0 {
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) }
+    })
+}
+
+/// Before the handlers are there a child may lack any thread, so none is waited for here. Several threads may have come
+/// in between, and have the handlers called several times: see [`DEPTH`].
+fn watch_once(are_watched: &AtomicBool, ask: impl FnOnce() -> libc::c_int) -> Result<(), Error> {
+    if !are_watched.load(Acquire) {
+        if ask() != 0 {
             return Err(Error::Forks);
         }
-        ARE_WATCHED.store(true, Release);
+        are_watched.store(true, Release);
     }
     Ok(())
 }
@@ -125,12 +149,35 @@ pub fn watch() -> Result<(), Error> {
 /// Has `member` held over every fork, as long as it lives; not where [`watch`] fails, which its owner may ask before.
 pub fn register(member: Weak<dyn Forks>) {
     let _unwatched = watch();
+    REGISTRY.lock().add(member);
+}
+
+/// Has `member` held over every fork for good, if `is_registered` is not set yet, and sets it.
+pub fn register_once(is_registered: &AtomicBool, member: impl Forks + 'static) {
+    if is_registered.load(Acquire) {
+        return;
+    }
+    let _unwatched = watch();
+    // Forks wait for this lock, so no child is without what it sees set.
     let mut registry = REGISTRY.lock();
-    registry.members.retain(|member| member.strong_count() > 0);
-    registry.members.push(member);
+    if !is_registered.load(Relaxed) {
+        let member: Arc<dyn Forks> = Arc::new(member);
+        registry.add(Arc::downgrade(&member));
+        std::mem::forget(member);
+        is_registered.store(true, Release);
+    }
+}
+
+thread_local! {
+    /// Times that the handlers were called for the fork which this thread is in: once for each time that they were
+    /// asked for. The first call before it holds, the last one after it lets go.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 extern "C" fn before() {
+    if DEPTH.replace(DEPTH.get() + 1) > 0 {
+        return;
+    }
     FORKING.hold();
     // Held throughout: who registers now does so after the fork.
     REGISTRY.hold_with(|registry| {
@@ -139,14 +186,24 @@ extern "C" fn before() {
     });
 }
 
+/// Whether this is the last call after the fork.
+fn is_last() -> bool {
+    DEPTH.set(DEPTH.get() - 1);
+    DEPTH.get() == 0
+}
+
 extern "C" fn in_parent() {
-    after(|member| member.let_go());
+    if is_last() {
+        after(|member| member.let_go());
+    }
 }
 
 extern "C" fn in_child() {
-    // There is no other thread yet.
-    GENERATION.store(generation().wrapping_add(1), Relaxed);
-    after(|member| member.let_go_in_child());
+    if is_last() {
+        // There is no other thread yet.
+        GENERATION.store(generation().wrapping_add(1), Relaxed);
+        after(|member| member.let_go_in_child());
+    }
 }
 
 fn after(let_go: impl Fn(&dyn Forks)) {
@@ -155,4 +212,102 @@ fn after(let_go: impl Fn(&dyn Forks)) {
     held.iter().rev().for_each(|member| let_go(&**member));
     drop(held);
     FORKING.let_go();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        AtomicBool, Cell, Error, FORKING, Forks, REGISTRY, before, generation, in_parent,
+        register_once, watch_once,
+    };
+
+    /// The child does `work`, and ends with 0 if it returns; it is not waited for longer than half a minute.
+    fn in_child(work: impl FnOnce()) {
+        // SAFETY: the child does nothing but `work`, which allocates nothing, and never returns; `status` is here.
+        let status = unsafe {
+            let child = libc::fork();
+            assert!(child >= 0);
+            if child == 0 {
+                libc::alarm(30);
+                work();
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0, "the child failed");
+    }
+
+    fn ends_unless(is_right: bool) {
+        if !is_right {
+            // SAFETY: it ends the child.
+            unsafe { libc::_exit(1) }
+        }
+    }
+
+    /// As when another thread asks for the handlers at that moment, whom the child lacks.
+    #[test]
+    fn a_child_of_a_fork_amid_the_first_watch_can_watch() {
+        let are_watched = AtomicBool::new(false);
+        let watched = watch_once(&are_watched, || {
+            in_child(|| ends_unless(watch_once(&are_watched, || 0) == Ok(())));
+            1
+        });
+        assert_eq!(watched, Err(Error::Forks));
+        assert_eq!(watch_once(&are_watched, || 0), Ok(()));
+        assert_eq!(watch_once(&are_watched, || 1), Ok(()));
+    }
+
+    thread_local! {
+        /// How often this thread has held `Counts`, and let go of it, in the parent or in a child.
+        static COUNTS: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
+    }
+
+    struct Counts;
+
+    impl Counts {
+        fn count(nth: usize) {
+            let mut counts = COUNTS.get();
+            counts[nth] += 1;
+            COUNTS.set(counts);
+        }
+    }
+
+    impl Forks for Counts {
+        fn hold(&self) {
+            Self::count(0);
+        }
+
+        fn let_go(&self) {
+            Self::count(1);
+        }
+
+        fn let_go_in_child(&self) {
+            Self::count(2);
+        }
+    }
+
+    #[test]
+    fn handlers_that_were_asked_for_twice_hold_once() {
+        let is_registered = AtomicBool::new(false);
+        for _ in 0..2 {
+            register_once(&is_registered, Counts);
+        }
+        for _ in 0..3 {
+            watch_once(&AtomicBool::new(false), || {
+                // SAFETY: as in `watch`.
+                unsafe {
+                    libc::pthread_atfork(Some(before), Some(in_parent), Some(super::in_child))
+                }
+            })
+            .unwrap();
+        }
+        let before = generation();
+        in_child(|| {
+            ends_unless(COUNTS.get() == [1, 0, 1] && generation() == before.wrapping_add(1));
+            ends_unless(REGISTRY.try_lock().is_some() && FORKING.try_lock().is_some());
+        });
+        assert_eq!((COUNTS.get(), generation()), ([1, 1, 0], before));
+    }
 }

@@ -81,19 +81,3 @@ impl Drop for Asked {
         ASKED.fetch_sub(self.0, SeqCst);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_used_is_known() {
-        let before = used(ALL).unwrap();
-        let mapping = crate::mapping::Mapping::reserve(1 << 30, page_size(), None).unwrap();
-        let with = used(ALL).unwrap();
-        // Other tests map and unmap meanwhile.
-        assert!(with > before + (1 << 29), "{before} {with}");
-        drop(mapping);
-        assert!(used(ALL).unwrap() < with);
-    }
-}

@@ -13,7 +13,8 @@ use crate::Arena;
 use crate::sync::Mutex;
 use crate::thread::{self, Keeper};
 use page::fork::Forks;
-use std::sync::{Arc, Once, Weak};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 static ARENAS: Mutex<Vec<Weak<Arena>>> = Mutex::new(Vec::new());
 /// What is held at the moment; one thread forks at a time.
@@ -28,9 +29,8 @@ struct All;
 
 /// Has an arena, and all caches, held over every fork.
 pub(crate) fn register(arena: &Arc<Arena>) {
-    static ALL: Mutex<Option<Arc<dyn Forks>>> = Mutex::new(None);
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| page::fork::register(Arc::downgrade(ALL.lock().insert(Arc::new(All)))));
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    page::fork::register_once(&IS_REGISTERED, All);
     let mut arenas = ARENAS.lock();
     arenas.retain(|arena| arena.strong_count() > 0);
     arenas.push(Arc::downgrade(arena));

@@ -14,7 +14,7 @@ use crate::lists::List;
 use crate::options::Memory;
 use crate::shape::Shape;
 use crate::sync::Relaxed;
-use crate::thread::{Number, number_if_known};
+use crate::thread::{self, Number};
 use page::{ExtentId, PageSet};
 use std::ptr::NonNull;
 
@@ -55,7 +55,7 @@ impl Depot {
         // First, so that a child which is forked meanwhile finds it in no list.
         extent.data.list.store(List::Apart as u8, Relaxed);
         // A fork amid a constructor leaves the slab to the thread that makes it, which the child has.
-        extent.data.owner.store(number_if_known().raw(), Relaxed);
+        extent.data.owner.store(thread::mark(), Relaxed);
         // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows of either.
         unsafe {
             let held = Held::new(&extent.data, &self.shape);
@@ -106,7 +106,7 @@ impl Depot {
     /// Gives back the pages of slabs that no one knows any more.
     fn reclaim(&self, head: ExtentId) {
         // They were unlinked by the caller, who alone knows of them (A1). A fork amid a destructor leaves them to him.
-        let mine = number_if_known().raw();
+        let mine = thread::mark();
         let all = std::iter::successors(Some(head), |&id| self.held(id).next());
         all.for_each(|id| self.held(id).slab.owner.store(mine, Relaxed));
         let mut chain = Some(head);
@@ -152,6 +152,9 @@ impl Depot {
                 continue;
             }
             if !self.is_settled(id) {
+                if owner == thread::mark() {
+                    continue;
+                }
                 // New or on its way out. Where memory is stable it may wait for its grace period.
                 let is_whole = !slab.first().is_null() && slab.block().is_some();
                 if !is_whole || self.options.memory == Memory::AnyTime {

@@ -3,9 +3,11 @@
 //! Locks: `CACHES` is taken before any cache's, `TAKEN` last. Under none of them is anything called that is a user's:
 //! a destructor may end a cache, which takes `CACHES`.
 
+use crate::bits::RESERVE;
 use crate::sync::Mutex;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no magazines.
@@ -70,10 +72,26 @@ static CACHES: Mutex<Vec<(Weak<dyn Keeper>, bool)>> = Mutex::new(Vec::new());
 /// Bit n: a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
 
+/// The mark that is given next.
+static MARKS: AtomicU32 = AtomicU32::new(NUMBERS as u32);
+
 thread_local! {
     /// 0 before the first question, and again once the thread is ending.
     static NUMBER: Cell<u8> = const { Cell::new(0) };
+    /// 0 before the first question. Without a destructor, so it is there to the thread's end.
+    static MARK: Cell<u32> = const { Cell::new(0) };
     static LEAVES: Leaves = const { Leaves };
+}
+
+/// What the calling thread's slabs have in place of an owner while they are made or given back: every thread has one, those
+/// without a number too. It is no thread's number, and no other's mark: if it ever were, after four billion threads, a
+/// child that is forked meanwhile would leave a lost thread's slab where it is.
+pub(crate) fn mark() -> u32 {
+    if MARK.get() == 0 {
+        let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };
+        MARK.set(MARKS.update(Relaxed, Relaxed, next));
+    }
+    MARK.get()
 }
 
 /// Has a keeper told of threads that end.
@@ -176,6 +194,14 @@ impl Drop for Leaves {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_are_no_numbers_and_no_others() {
+        let mine = mark();
+        let other = std::thread::spawn(mark).join().unwrap();
+        assert!(mine >= NUMBERS as u32 && other >= NUMBERS as u32 && mine != other);
+        assert_eq!(mark(), mine);
+    }
 
     #[test]
     fn numbers_are_used_again() {

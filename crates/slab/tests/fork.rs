@@ -1,5 +1,5 @@
 //! Caches in a child after fork, while other threads of the parent use them (I8).
-#![allow(unsafe_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../zsmalloc/tests/support/child.rs"]
 mod child;
@@ -8,11 +8,8 @@ mod seed;
 
 use child::in_child;
 use fastrand::Rng;
-use slab::{
-    Arena, Cache, CacheBox, Construct, ConstructedCache, Layout, Memory, Options, Tunables,
-};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use slab::{Arena, Cache, CacheBox, Layout, Memory, Options, Tunables};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 type Box6 = CacheBox<[u64; 6]>;
@@ -117,90 +114,4 @@ fn a_child_has_a_whole_copy() {
 #[test]
 fn a_child_has_a_whole_copy_of_stable_memory() {
     fork_all(Options { memory: Memory::Stable, ..Options::default() });
-}
-
-/// What makes or ends the next object forks; afterwards its answer.
-static FORKS: AtomicI32 = AtomicI32::new(NOT_ASKED);
-const NOT_ASKED: i32 = -1;
-const ASKED: i32 = -2;
-
-struct Forking([u64; 500]);
-
-impl Forking {
-    fn fork_if_asked() {
-        if FORKS.compare_exchange(ASKED, NOT_ASKED, Relaxed, Relaxed).is_ok() {
-            // SAFETY: as in `in_child`; the child ends in `end_in_child`.
-            let child = unsafe { libc::fork() };
-            assert!(child >= 0);
-            if child == 0 {
-                // SAFETY: it has a handler from the start, which ends the child.
-                unsafe { libc::alarm(60) };
-            }
-            FORKS.store(child, Relaxed);
-        }
-    }
-}
-
-impl Construct for Forking {
-    fn construct() -> Self {
-        Self::fork_if_asked();
-        Forking([7; 500])
-    }
-}
-
-impl Drop for Forking {
-    fn drop(&mut self) {
-        Self::fork_if_asked();
-        assert_eq!(self.0, [7; 500]);
-    }
-}
-
-/// The child does `work` and ends; its parent waits for it.
-fn end_in_child(work: impl FnOnce()) {
-    match FORKS.swap(NOT_ASKED, Relaxed) {
-        0 => {
-            let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: it ends the child, which nothing else runs in.
-            unsafe { libc::_exit(i32::from(!worked)) }
-        }
-        child => {
-            assert!(child > 0, "a fork was met");
-            let mut status = 0;
-            // SAFETY: `status` is this function's.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            assert_eq!(status, 0, "the child failed");
-        }
-    }
-}
-
-/// The slab that a constructor or destructor is called for is its thread's, in a child too.
-#[test]
-fn a_fork_amid_a_constructor_or_destructor() {
-    for memory in [Memory::AnyTime, Memory::Stable] {
-        let arena = Arena::new(page::Config::default()).unwrap();
-        let options = || Options { memory, ..Options::named("forking") };
-        let cache = ConstructedCache::<Forking>::new(&arena, options()).unwrap();
-        let use_it = || {
-            let boxes: Vec<_> = (0..500).map(|_| cache.alloc().unwrap()).collect();
-            assert!(boxes.iter().all(|object| object.0 == [7; 500]));
-            drop(boxes);
-            cache.shrink();
-            (0..100).for_each(|_| slab::pin().flush());
-            assert_eq!((cache.stat().slabs, cache.stat().active_objects), (0, 0));
-            arena.check();
-            assert_eq!(arena.budget().used(), 0);
-        };
-        FORKS.store(ASKED, Relaxed);
-        let first = cache.alloc().unwrap();
-        end_in_child(|| {
-            assert_eq!(first.0, [7; 500]);
-            let more: Vec<_> = (0..500).map(|_| cache.alloc().unwrap()).collect();
-            assert!(more.iter().all(|object| object.0 == [7; 500]));
-            arena.check();
-        });
-        drop(first);
-        FORKS.store(ASKED, Relaxed);
-        use_it();
-        end_in_child(use_it);
-    }
 }

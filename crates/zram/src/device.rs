@@ -12,15 +12,11 @@ use page::page_size;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
-/// Of the pool's limit, what tables may take beside it where they are limited with it: one in so many bytes. 16 bytes for
-/// each object of 64.
-const TABLES_SHARE: u64 = 4;
 /// How often it is looked whether a job has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -41,10 +37,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct Device {
     table: Arc<dyn AnyTable>,
     compaction: Compaction,
-    /// What it took when it was empty, if all else is limited with the pool's pages.
-    empty: Option<u64>,
-    /// The limit of all memory that was asked for; `u64::MAX` is none.
-    total_limit: AtomicU64,
 }
 
 impl Device {
@@ -56,15 +48,15 @@ impl Device {
         let (compaction, limit_tables) = (config.compaction, config.limit_tables);
         let total_limit = config.total_limit;
         let table = make_table(config)?;
-        let asked = AtomicU64::new(total_limit.unwrap_or(u64::MAX));
-        let mut device = Device { table, compaction, empty: None, total_limit: asked };
+        let device = Device { table, compaction };
         let needed = device.mem_total() + MARGIN;
         match total_limit {
             Some(limit) if limit < needed => return Err(Error::TotalLimit { limit, needed }),
             _ => {}
         }
-        device.empty = limit_tables.then_some(needed);
-        device.limit_all();
+        if limit_tables {
+            device.table.shared().total.limit_with_pages(needed);
+        }
         Ok(device)
     }
 
@@ -258,24 +250,11 @@ impl Device {
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.table.pages().set_limit(bytes.map(pages_of));
-        self.limit_all();
     }
 
     /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
-        self.total_limit.store(bytes.unwrap_or(u64::MAX), Relaxed);
-        self.limit_all();
-    }
-
-    /// Has all memory be limited as was asked for, or with the pool's pages.
-    fn limit_all(&self) {
-        let asked = Some(self.total_limit.load(Relaxed)).filter(|&bytes| bytes != u64::MAX);
-        let pages = self.table.pages().limit();
-        let with_pages = self.empty.zip(pages).map(|(empty, pages)| {
-            let bytes = (pages as u64).saturating_mul(page_size() as u64);
-            empty.saturating_add(bytes).saturating_add(bytes / TABLES_SHARE)
-        });
-        self.table.shared().total.set_limit(asked.or(with_pages));
+        self.table.shared().total.set_limit(bytes);
     }
 
     /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited for.

@@ -5,7 +5,7 @@ use crate::cold::{Jobs, Store};
 use crate::stat::Counters;
 use crate::streams::Streams;
 use crate::table::{AnyTable, Shared, Table};
-use crate::total::{self, Total};
+use crate::total::Total;
 use crate::{BLOCK, Compaction, Config, Error, Fork};
 use page::page_size;
 use std::sync::atomic::AtomicBool;
@@ -59,7 +59,7 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
     let table = Arc::new(Table { shared, pool });
     let weak: Weak<Table<E>> = Arc::downgrade(&table);
     page::fork::register(weak.clone());
-    total.hold_against(Box::new(move || weak.upgrade().map_or(0, |table| total::of(&*table))));
+    total.hold_against(weak);
     Ok(table)
 }
 

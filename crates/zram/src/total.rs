@@ -5,44 +5,66 @@
 //! with an extent are not asked for one by one; there is always room left for some.
 
 use crate::table::AnyTable;
-use page::{Request, Supply};
+use page::{Request, Supply, page_size};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Bytes below the limit that are kept for what comes without asking.
 pub(crate) const MARGIN: u64 = 64 << 10;
 
+/// Of the pool's limit, what tables may take beside it where they are limited with it: one in so many bytes. 16 bytes for
+/// each object of 64.
+const TABLES_SHARE: u64 = 4;
+
 /// Grants memory as long as the total stays below a limit, and another supply does too.
 pub(crate) struct Total {
-    /// `u64::MAX` is none.
-    limit: AtomicU64,
+    /// The limit that was asked for; `u64::MAX` is none.
+    asked: AtomicU64,
+    /// What the device took when it was empty, if all else is limited with the pool's pages.
+    empty: OnceLock<u64>,
     beside: Option<Arc<dyn Supply>>,
-    counted: OnceLock<Counted>,
+    table: OnceLock<Weak<dyn AnyTable>>,
 }
-
-/// Tells what is counted at the moment.
-type Counted = Box<dyn Fn() -> u64 + Send + Sync>;
 
 impl Total {
     pub(crate) fn new(limit: Option<u64>, beside: Option<Arc<dyn Supply>>) -> Self {
-        let total = Total { limit: AtomicU64::new(0), beside, counted: OnceLock::new() };
+        let (empty, table) = (OnceLock::new(), OnceLock::new());
+        let total = Total { asked: AtomicU64::new(0), empty, beside, table };
         total.set_limit(limit);
         total
     }
 
-    /// Has the limit held from now on, against what `counted` tells.
-    pub(crate) fn hold_against(&self, counted: Counted) {
+    /// Has the limit held from now on, against what is counted of `table`.
+    pub(crate) fn hold_against(&self, table: Weak<dyn AnyTable>) {
         // There is one device to a total.
-        let _ = self.counted.set(counted);
+        let _ = self.table.set(table);
     }
 
+    /// Has all memory be limited with the pool's pages from now on, where nothing else is asked for; the device is empty
+    /// and takes `bytes`.
+    pub(crate) fn limit_with_pages(&self, bytes: u64) {
+        let _ = self.empty.set(bytes);
+    }
+
+    /// The limit that was asked for, or that comes with the pool's pages. It is kept nowhere: whoever sets one of the two
+    /// has it follow at once.
     pub(crate) fn limit(&self) -> Option<u64> {
-        Some(self.limit.load(Relaxed)).filter(|&limit| limit != u64::MAX)
+        let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
+        asked.or_else(|| {
+            let empty = *self.empty.get()?;
+            let pages = self.table()?.pages().limit()?;
+            let bytes = (pages as u64).saturating_mul(page_size() as u64);
+            Some(empty.saturating_add(bytes).saturating_add(bytes / TABLES_SHARE))
+        })
     }
 
     pub(crate) fn set_limit(&self, limit: Option<u64>) {
-        self.limit.store(limit.unwrap_or(u64::MAX), Relaxed);
+        self.asked.store(limit.unwrap_or(u64::MAX), Relaxed);
+    }
+
+    fn table(&self) -> Option<Arc<dyn AnyTable>> {
+        self.table.get()?.upgrade()
     }
 
     fn has_room(&self, request: Request) -> bool {
@@ -52,7 +74,7 @@ impl Total {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,
         };
-        self.counted.get().is_none_or(|counted| counted() + more + MARGIN <= limit)
+        self.table().is_none_or(|table| of(&*table) + more + MARGIN <= limit)
     }
 }
 

@@ -6,6 +6,7 @@ mod support;
 use fastrand::Rng;
 use page::{RefuseNth, page_size};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use support::data::{data, limit, range};
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
@@ -223,6 +224,42 @@ fn tables_are_limited_with_pages() {
     device.write(1 << 38, &zeros).unwrap();
     device.set_mem_limit(None);
     assert_eq!((device.total_limit(), fill(&device)), (None, None));
+}
+
+/// Whichever of two who set limits at once is the last: all memory is limited with the pool's pages as they are then.
+#[test]
+fn limits_that_are_set_at_once_agree() {
+    const ROUNDS: u64 = 20_000;
+    let config = Config { mem_limit: Some(4 << 20), limit_tables: true, ..config(1 << 30) };
+    let device = Device::new(config).unwrap();
+    let empty = device.total_limit().unwrap() - (5 << 20);
+    let arrived = AtomicU64::new(0);
+    // Who sleeps comes too late to meet the other.
+    let meet = |nth: u64| {
+        arrived.fetch_add(1, SeqCst);
+        while arrived.load(SeqCst) < 2 * nth {
+            std::thread::yield_now();
+        }
+    };
+    let set = |own: u64| {
+        for round in 0..ROUNDS {
+            meet(2 * round + 1);
+            device.set_mem_limit(Some((own + round) << 20));
+            meet(2 * round + 2);
+            if own == 1 {
+                let pages = device.mm_stat().mem_limit;
+                let expected = empty + pages + pages / 4;
+                assert_eq!(device.total_limit(), Some(expected), "round {round}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| set(ROUNDS));
+        set(1);
+        other.join().unwrap();
+    });
+    device.set_total_limit(Some(1 << 40));
+    assert_eq!(device.total_limit(), Some(1 << 40));
 }
 
 /// As much data as the pool's limit is for are stored, of whatever size, down to 64 bytes for 4 KiB.

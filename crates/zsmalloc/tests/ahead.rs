@@ -1,12 +1,34 @@
 //! Pages fetched ahead of need: they are there while objects are stored, count as used, and go when no one stores.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use fastrand::Rng;
+use page::{Request, Supply};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use support::seed;
 use zsmalloc::{Config, Handle, Pool};
 
-/// Objects stored at most until a page is seen that was fetched.
-const OBJECTS_MAX: u32 = 400_000;
+/// How long a thread of the pool's may take.
+const TURN_MAX: Duration = Duration::from_secs(120);
+
+/// Whether the thread that fetches has asked for a page.
+#[derive(Default)]
+struct Fetched(AtomicBool);
+
+impl Supply for Fetched {
+    fn grant(&self, request: Request) -> bool {
+        let thread = std::thread::current();
+        if thread.name() == Some("uzram-pages")
+            && let Request::Commit { .. } = request
+        {
+            self.0.store(true, Relaxed);
+        }
+        true
+    }
+}
 
 fn ready(pool: &Pool) -> u64 {
     pool.classes().iter().map(|stat| stat.ready).sum()
@@ -21,25 +43,30 @@ fn expect(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
     assert!(kept.iter().all(|(handle, bytes)| *pool.read(handle).unwrap() == **bytes));
 }
 
-/// Nothing is freed, so pages without objects can only have been fetched.
 #[test]
 fn pages_are_there_ahead_of_need_and_go_when_no_one_stores() {
-    let pool = Pool::new(Config::default()).unwrap();
+    let fetched = Arc::new(Fetched::default());
+    let pages = page::Config { supply: Some(fetched.clone()), ..page::Config::default() };
+    let pool = Pool::new(Config { pages, ..Config::default() }).unwrap();
     pool.compact_in_background();
-    let mut rng = Rng::with_seed(1);
+    let mut rng = Rng::with_seed(seed(1));
     let mut kept = Vec::new();
-    let seen = (0..OBJECTS_MAX).any(|nth| {
+    let begun = Instant::now();
+    for nth in 0.. {
         kept.push(store(&pool, &mut rng, nth).unwrap());
         if nth % 64 == 0 {
-            // Where all processors are taken, the thread that fetches has its turn now.
-            std::thread::sleep(Duration::from_micros(100));
+            if fetched.0.load(Relaxed) {
+                break;
+            }
+            assert!(begun.elapsed() < TURN_MAX, "no page was fetched");
+            // Where all processors are taken, the thread that fetches has its turn now. More is stored later, not more
+            // at once.
+            std::thread::sleep(Duration::from_micros(100 + u64::from(nth)));
         }
-        nth % 64 == 0 && ready(&pool) > 0
-    });
-    assert!(seen, "no page was fetched");
+    }
     let begun = Instant::now();
     while ready(&pool) > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} pages stay ready", ready(&pool));
+        assert!(begun.elapsed() < TURN_MAX, "{} pages stay ready", ready(&pool));
         std::thread::sleep(Duration::from_millis(5));
     }
     pool.check();
@@ -52,7 +79,7 @@ fn a_limit_is_met_by_objects_alone() {
     pool.compact_in_background();
     let limit = 1000;
     pool.pages().set_limit(Some(limit));
-    let mut rng = Rng::with_seed(2);
+    let mut rng = Rng::with_seed(seed(2));
     let mut kept = Vec::new();
     let refused = (0..).find_map(|nth| match store(&pool, &mut rng, nth) {
         Ok(object) => {

@@ -1,19 +1,22 @@
 //! Compaction by itself: it starts when it is worth it, leaves contents alone, and leaves no thread behind.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use fastrand::Rng;
 use std::time::{Duration, Instant};
+use support::seed;
 use zsmalloc::{Config, Geometry, KernelGeometry, Pool};
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Waits until `done`; a minute at most.
+/// Waits until `done`; two minutes at most.
 fn wait_until(what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -26,7 +29,7 @@ fn a_pool_gives_back_by_itself() {
         let before = threads();
         let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
         pool.compact_in_background();
-        let mut rng = Rng::with_seed(1);
+        let mut rng = Rng::with_seed(seed(1));
         let mut live: Vec<_> = (0..40_000u32)
             .map(|nth| {
                 assert!(nth != 20 || threads() == before, "a thread before it is needed");
@@ -61,6 +64,7 @@ fn a_pool_gives_back_by_itself() {
             pool.free(handle).unwrap();
         }
         drop(pool);
-        assert_eq!(threads(), before, "a thread after the pool was dropped");
+        // A thread that was joined may be listed a moment longer.
+        wait_until("a thread after the pool was dropped", || threads() == before);
     }
 }

@@ -49,13 +49,13 @@ fn disturb(pool: &Pool, seed: u64, stop: &AtomicBool) {
     }
 }
 
-fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
+fn use_pool(pool: &Pool, kept: &[(Handle, Vec<u8>)], seed: u64) {
     pool.check();
     assert!(pool.len() >= kept.len() as u64);
     for (handle, data) in kept {
         assert!(*pool.read(handle).unwrap() == *data);
     }
-    let mut rng = Rng::with_seed(99);
+    let mut rng = Rng::with_seed(seed);
     let more: Vec<_> = (0..300).map(|_| data(&mut rng)).collect();
     let handles: Vec<_> = more.iter().map(|data| pool.store(data).unwrap()).collect();
     pool.compact();
@@ -88,11 +88,12 @@ fn a_child_has_a_whole_copy() {
                 scope.spawn(move || disturb(pool, seed, stop));
             }
             for round in 0..60 {
+                let seed = rng.u64(..);
                 in_child(|| {
-                    use_pool(&pool, &kept);
+                    use_pool(&pool, &kept, seed);
                     if round % 20 == 0 {
                         // A grandchild, of a pool that was mended already.
-                        in_child(|| use_pool(&pool, &kept));
+                        in_child(|| use_pool(&pool, &kept, seed));
                     }
                 });
             }

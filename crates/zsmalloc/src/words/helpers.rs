@@ -6,7 +6,7 @@ use crate::word::Value;
 
 /// The seed of a test, printed: `UZRAM_SEED`, or its own.
 #[cfg(not(loom))]
-pub(super) fn seed(own: u64) -> u64 {
+pub(crate) fn seed(own: u64) -> u64 {
     let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
     println!("seed {seed}");
     seed

@@ -42,7 +42,7 @@
 mod convert;
 mod held;
 #[cfg(test)]
-mod helpers;
+pub(crate) mod helpers;
 mod kind;
 mod link;
 mod look_up;

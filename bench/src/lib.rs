@@ -16,6 +16,7 @@ pub mod memory;
 pub mod objects;
 pub mod page;
 pub mod pairing;
+pub mod processor;
 pub mod report;
 pub mod size;
 pub mod stores;

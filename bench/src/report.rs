@@ -9,7 +9,7 @@ use std::path::Path;
 pub use bound::Bound;
 pub use figure::Figure;
 
-use crate::Error;
+use crate::{Error, processor};
 
 /// How figures are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,20 +33,21 @@ pub enum Verdict {
 pub struct Report<'out> {
     form: Form,
     seed: u64,
+    processor: String,
     out: &'out mut dyn Write,
     figures: Vec<Figure>,
 }
 
 impl<'out> Report<'out> {
-    /// An empty report onto `out`; `seed` is printed with every figure, or above the table.
+    /// An empty report onto `out`; `seed` and the processor are printed with every figure, or above the table.
     pub fn new(form: Form, seed: u64, out: &'out mut dyn Write) -> Report<'out> {
-        Report { form, seed, out, figures: Vec::new() }
+        Report { form, seed, processor: processor::name(), out, figures: Vec::new() }
     }
 
     /// Takes a figure.
     pub fn add(&mut self, figure: Figure) -> Result<(), Error> {
         if self.form == Form::Json {
-            let line = figure.json(self.seed);
+            let line = figure.json(self.seed, &self.processor);
             writeln!(self.out, "{line}").and_then(|()| self.out.flush()).map_err(refused())?;
         }
         self.figures.push(figure);
@@ -76,7 +77,7 @@ impl<'out> Report<'out> {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        writeln!(self.out, "seed {:#x}", self.seed)?;
+        writeln!(self.out, "seed {:#x}, {}", self.seed, self.processor)?;
         for row in &rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(lines[0]["rival_value"], 2.79);
         assert_eq!(lines[0]["pass"], true);
         assert_eq!(lines[0]["seed"], 0x5eed);
+        assert_eq!(lines[0]["processor"], processor::name());
         assert_eq!(lines[1]["pass"], false);
         assert!(lines[1]["rival"].is_null() && lines[1]["rival_value"].is_null());
         assert!(lines[2]["pass"].is_null() && lines[2]["must"].is_null());
@@ -149,7 +151,7 @@ mod tests {
         let (text, verdict) = printed(Form::Table);
         assert_eq!(verdict, Verdict::Fail);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "seed 0x5eed");
+        assert_eq!(lines[0], format!("seed 0x5eed, {}", processor::name()));
         let unit = lines[1].find("unit").unwrap();
         assert_eq!(lines[2].find("%"), Some(unit));
         assert_eq!(lines[3].find("ratio"), Some(unit));

@@ -28,6 +28,7 @@ struct Line<'a> {
     rival_value: Option<f64>,
     pass: Option<bool>,
     seed: u64,
+    processor: &'a str,
 }
 
 impl Figure {
@@ -83,7 +84,7 @@ impl Figure {
         self.must.map(|bound| self.value.is_some_and(|value| bound.met_by(value)))
     }
 
-    pub(super) fn json(&self, seed: u64) -> String {
+    pub(super) fn json(&self, seed: u64, processor: &str) -> String {
         let line = Line {
             experiment: &self.experiment,
             figure: &self.figure,
@@ -94,6 +95,7 @@ impl Figure {
             rival_value: self.rival_value,
             pass: self.pass(),
             seed,
+            processor,
         };
         // Strings and numbers only: there is nothing that could fail.
         serde_json::to_string(&line).unwrap_or_default()

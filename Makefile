@@ -5,6 +5,7 @@
 # make setup-long       install what make long needs besides
 # make clients          clients that were not written here, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS
+# make figures          write the figures of README and docs/results.md, and the picture, from bench/results
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
 INPUT ?= /usr/lib /usr/share
@@ -21,7 +22,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run setup setup-long test lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak bench
+.PHONY: run setup setup-long test lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures bench
 
 run:
 	cargo build --release --locked -p cli
@@ -110,6 +111,10 @@ fuzz:
 # With every assertion on, as all tests.
 soak:
 	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p zram --test soak -- --ignored --nocapture
+
+# `bench/tests/figures.rs` notes what is out of date.
+figures:
+	python3 tools/figures
 
 bench:
 	cargo run --release --locked -p bench --features rivals -- all

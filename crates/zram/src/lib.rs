@@ -52,3 +52,8 @@ pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
 pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
 pub use states::{BlockState, SlotState};
 pub use zsmalloc::CompactionStat;
+
+// The examples of README are compiled, and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

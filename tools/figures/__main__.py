@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Writes the figures of README.md and docs/results.md, and draws docs/overhead.svg, from the committed results.
+
+    python3 tools/figures            writes them
+    python3 tools/figures --check    writes nothing, and ends with 1 if one of them is not what it would write
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+# Nothing is left beside the sources.
+sys.dont_write_bytecode = True
+
+import chart
+import documents
+import form
+import readme
+import report
+from results import Missing, Results
+
+DOCUMENTS = ["README.md", "docs/results.md"]
+PICTURE = "docs/overhead.svg"
+
+
+def wanted(root):
+    """Yields each file's path below `root` and the text it has to have."""
+    results = Results(root / "bench/results")
+    made = form.tables(readme, results) | form.tables(report, results)
+    for name in DOCUMENTS:
+        yield name, documents.filled((root / name).read_text(), made)
+    yield PICTURE, chart.drawn(results)
+
+
+def faults(root):
+    """Yields what is wrong, each with its remedy."""
+    for name, text in wanted(root):
+        path = root / name
+        old = path.read_text() if path.exists() else ""
+        if differs := documents.differences(old, text):
+            number, before, after = differs
+            yield (f"{name}:{number} is not what the committed results say:\n"
+                   f"  is      {before}\n  must be {after}\n  run: make figures")
+        if name in DOCUMENTS:
+            for number, line in documents.strays(text):
+                yield (f"{name}:{number} has a figure that no result stands behind:\n  {line}\n"
+                       "  move it to a block, whose text is made in tools/figures/readme.py or report.py")
+
+
+def main():
+    form_of_help = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="tools/figures", description=__doc__, formatter_class=form_of_help)
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if something is out of date")
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2], help="another checkout")
+    arguments = parser.parse_args()
+    try:
+        if not arguments.check:
+            for name, text in wanted(arguments.root):
+                (arguments.root / name).write_text(text)
+        found = list(faults(arguments.root))
+    except (Missing, KeyError, ValueError, OSError) as error:
+        found = [str(error)]
+    for fault in found:
+        print(f"figures: {fault}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Numbers as the documents show them, and tables of them."""
+
+from textwrap import fill
+
+INPUTS = [("source", "Linux source tree"), ("system", "system files"), ("heap", "CPython heap")]
+STEPS = [
+    "untar", "-drivers", "-arch", "-fs", "-sound", "-include", "-net", "-Documentation", "-kernel", "-tools",
+]
+
+
+def tables(module, results):
+    """Returns the text of every block that a module makes, by name: `table_two_words` makes `two-words`."""
+    made = {name: value for name, value in vars(module).items() if name.startswith("table_")}
+    return {name.removeprefix("table_").replace("_", "-"): value(results) for name, value in made.items()}
+
+
+def prose(text, indent=""):
+    """Returns a paragraph in lines as long as those around it."""
+    return fill(text, 118, subsequent_indent=indent)
+
+
+def table(head, rows):
+    """Returns a table; the first line of a column tells what is in it."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def percent(number):
+    """Returns a percentage: two decimals below ten, three digits above."""
+    return f"{number:.2f}%" if number < 10 else f"{number:.1f}%" if number < 100 else f"{number:.0f}%"
+
+
+def ratio(number):
+    """Returns a ratio of two decimals; three where two would say that nothing differs."""
+    return f"{number:.3f}" if 0.985 <= number < 1.02 else f"{number:.2f}"
+
+
+def thousands(number):
+    """Returns a rate in whole thousands, or in hundreds below ten thousand."""
+    return f"{round(number, -3 if number >= 10_000 else -2):,.0f}"
+
+
+def of_inputs(results, file, what, form=ratio):
+    """Returns the cells of a figure for each input."""
+    return [form(results.value(file, f"{name}/{what}")) for name, _ in INPUTS]
+
+
+def span(low, high):
+    """Returns a range, with two decimals."""
+    return f"{low:.2f} to {high:.2f}"
+
+
+def over_kernel(results, what):
+    """Returns the range of a ratio to the kernel's zram over the inputs, for each processor."""
+    whole = f"{what}, ours over kernel zram"
+    return [span(*results.ends(run, whole)) for run in results.runs("throughput")]

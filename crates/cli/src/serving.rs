@@ -8,6 +8,7 @@ mod room;
 mod saving;
 mod signals;
 mod target;
+mod turn;
 
 use crate::args::ServeArgs;
 use crate::error::Error;
@@ -29,10 +30,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 use target::Target;
+use turn::Turn;
 use zram::{Damage, Open, Zram};
 
 /// Clients have so long to notice that the server ends. It ends then, whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
+
+/// Who asked for something while the disk was being saved has so long to take the answer.
+const ANSWERED: Duration = Duration::from_secs(2);
 
 /// Standard output has so long to take what is told; nothing waits for it longer.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +61,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
-    let mut serving = Serving::start(args, &zram, target.clone())?;
+    let turn = Arc::new(Turn::default());
+    let mut serving = Serving::start(args, &zram, (target.clone(), turn.clone()))?;
     let started = serving.mount(args, zram).and_then(|()| room::check());
     let started = started.and_then(|()| told(serving.announcement.clone(), &signals));
     if started.is_ok() {
@@ -74,12 +80,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         Some(target) if started.is_ok() || serving.was_used() => {
             // While it can be seen what lies on the disk.
             let places = places::all(target);
-            let disk = serving.stop();
-            saving::save(&disk, target.path(), &places, &signals)
+            let (disk, control) = serving.stop(Instant::now() + GOODBYE);
+            let saved = saving::save(&disk, target.path(), &places, (&signals, &turn));
+            control.stop(ANSWERED);
+            saved
         }
         _ => {
             signals.end_at_once();
-            serving.stop();
+            let until = Instant::now() + GOODBYE;
+            let (_, control) = serving.stop(until);
+            control.stop(until.saturating_duration_since(Instant::now()));
             Ok(())
         }
     };
@@ -126,7 +136,7 @@ impl Serving {
     fn start(
         args: &ServeArgs,
         zram: &Arc<Zram>,
-        target: Option<Arc<Target>>,
+        (target, turn): (Option<Arc<Target>>, Arc<Turn>),
     ) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if target.is_some() {
@@ -153,7 +163,7 @@ impl Serving {
         let exports = Exports::new([export]);
         let nbd = Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?;
         let nbd = Arc::new(nbd);
-        let steered = steered(served, zram.clone(), nbd.clone(), disk.clone(), target);
+        let steered = steered(served, zram.clone(), nbd.clone(), disk.clone(), (target, turn));
         let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
 
         Ok(Serving { disk, nbd, control, log, mounted: None, announcement })
@@ -177,18 +187,18 @@ impl Serving {
     }
 
     /// Ends all who use it, and the job that is under way; the disk, of which no one is told any more that something is
-    /// stored.
-    fn stop(self) -> Arc<Open> {
-        let until = Instant::now() + GOODBYE;
+    /// stored, and who still tells how it is, and saves it.
+    fn stop(self, until: Instant) -> (Arc<Open>, Control) {
         let left = || until.saturating_duration_since(Instant::now());
+        self.control.only_save();
         self.disk.cancel_job();
-        let have_left = self.nbd.stop(left()) & self.control.stop(left());
+        let have_left = self.nbd.stop(left());
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // What is left of them ends with the process.
             say!("some who use it did not leave in time; they get errors from now on");
         }
-        self.disk
+        (self.disk, self.control)
     }
 }
 
@@ -198,7 +208,7 @@ fn steered(
     zram: Arc<Zram>,
     nbd: Arc<Server>,
     disk: Arc<Open>,
-    target: Option<Arc<Target>>,
+    (target, turn): (Option<Arc<Target>>, Arc<Turn>),
 ) -> Steered {
     let is_mounted = served.is_mounted();
     let stat = {
@@ -208,22 +218,21 @@ fn steered(
     let save = {
         let (nbd, disk) = (nbd.clone(), disk.clone());
         Box::new(move |path: &Path| {
-            let refused = |errno: Errno, message| Refusal { errno: errno.raw_os_error(), message };
             if !path.is_absolute() {
-                let message = "the server runs elsewhere: give an absolute path".to_owned();
-                return Err(refused(Errno::INVAL, message));
+                let message = "the server runs elsewhere: give an absolute path";
+                return Err(Refusal::new(Errno::INVAL, message));
             }
             let clients = if nbd.connections() > 0 { Clients::Some } else { Clients::None };
             if let Some(why) = own::lies_on_disk(path, clients) {
-                return Err(refused(Errno::DEADLK, why));
+                return Err(Refusal::new(Errno::DEADLK, why));
             }
-            let saved = disk.save(path)?;
+            let saved = turn.save(path, || Ok(disk.save(path)?))?;
             target.iter().for_each(|target| target.note_saved(path));
             Ok(saved)
         })
     };
     let restore = Box::new(move |path: &Path| {
-        let in_use = |message: String| Refusal { errno: Errno::BUSY.raw_os_error(), message };
+        let in_use = |message: String| Refusal::new(Errno::BUSY, message);
         if is_mounted {
             let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
             return Err(in_use(format!("the disk is mounted, and would change; {remedy}")));

@@ -255,6 +255,50 @@ fn where_there_is_no_place_it_stays_and_says_so() {
     }
 }
 
+/// What a user does who reads that.
+#[test]
+fn where_there_is_no_place_it_can_be_saved_elsewhere() {
+    for (to, code) in [("away/rescued", 1), ("to/saved", 0)] {
+        let places = Places::new();
+        fs::write(places.at("state"), "no directory").unwrap();
+        let mut server = places.server("exec \"$@\"");
+        fs::rename(places.at("to"), places.at("away")).unwrap();
+        server.signal("TERM");
+        let mut lines = lines(&mut server);
+        let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
+        assert!(stays.contains("'uzram save'"), "{stays}");
+        let stat = server.ask("stat", &["--json"]);
+        assert!(stat.code == Some(0) && stat.json()["orig_data_size"] == MIB, "{stat:?}");
+        // What would change it is not done any more.
+        for (what, args) in [("attr", &["mem_limit", "1M"][..]), ("recompress", &[]), ("idle", &[])]
+        {
+            let refused = server.ask(what, args);
+            assert!(refused.code == Some(1) && refused.err.contains("is ending"), "{refused:?}");
+        }
+        let nowhere = server.ask("save", &["/nowhere/at/all"]);
+        assert!(nowhere.code == Some(1) && nowhere.err.contains("No such file"), "{nowhere:?}");
+        assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
+        if code == 0 {
+            fs::rename(places.at("away"), places.at("to")).unwrap();
+        }
+        let rescued = places.at(to);
+        let mut saved = server.ask("save", &[rescued.to_str().unwrap()]);
+        // It may be trying itself at that moment.
+        while saved.err.contains("is being saved already")
+            && server.child.try_wait().unwrap().is_none()
+        {
+            thread::sleep(Duration::from_millis(50));
+            saved = server.ask("save", &[rescued.to_str().unwrap()]);
+        }
+        let told = lines.collect::<Vec<_>>().join("\n");
+        assert_eq!(server.ended().0, Some(code), "{saved:?} {told}");
+        // There the server may have been faster.
+        assert!(code == 0 || saved.code == Some(0), "{saved:?} {told}");
+        assert!(code == 0 || told.contains(&format!("saved to '{}'", rescued.display())), "{told}");
+        assert!(places.is_saved(to), "{told}");
+    }
+}
+
 /// The system would end the process for a file that is longer than it may be.
 #[test]
 fn a_limit_of_files_is_an_error_like_others() {

@@ -187,6 +187,14 @@ impl Crowd {
         Ok(Closed(self))
     }
 
+    /// Ends the connections of those who have not said what they want, and lets none in any more.
+    pub(crate) fn hang_up_on_silent(&self) {
+        let mut members = self.members.lock();
+        members.has_ended = true;
+        let silent = members.all.values().filter(|member| member.standing != Standing::Settled);
+        silent.for_each(|member| member.socket.hang_up());
+    }
+
     /// Ends all connections, and lets none in any more.
     pub(crate) fn hang_up(&self) {
         let mut members = self.members.lock();

@@ -48,12 +48,6 @@ impl Socket {
     }
 }
 
-impl io::Read for &Socket {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.receive(buf)
-    }
-}
-
 impl io::Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send(bytes)

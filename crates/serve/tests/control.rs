@@ -87,18 +87,35 @@ impl Drop for Unstuck<'_> {
     }
 }
 
-fn write_back() -> Request {
-    Request::Job(JobKind::WriteBack, "idle".to_owned())
+/// Has a job stuck while `work` is done, and then go on to its end.
+fn beside_a_stuck_job(steering: &Steering, work: impl FnOnce()) {
+    steering.zram.store("idle", "all").unwrap();
+    thread::scope(|scope| {
+        let _unstuck = Unstuck(&steering.store);
+        let write_back = Request::Job(JobKind::WriteBack, "idle".to_owned());
+        let job = scope.spawn(move || steering.ask(&write_back));
+        steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
+        work();
+        steering.store.stick(false);
+        let told = job.join().unwrap().unwrap();
+        assert!(told.starts_with("pages 20\nbytes "), "{told}");
+    });
+}
+
+/// What is answered to bytes that a client sends, who then sends no more.
+fn sent(steering: &Steering, bytes: &[u8]) -> String {
+    let mut client = UnixStream::connect(&steering.path).unwrap();
+    client.write_all(bytes).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
 fn others_are_answered_while_a_job_takes_long() {
     let steering = Steering::new();
-    steering.zram.store("idle", "all").unwrap();
-    thread::scope(|scope| {
-        let _unstuck = Unstuck(&steering.store);
-        let job = scope.spawn(|| steering.ask(&write_back()));
-        steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
+    beside_a_stuck_job(&steering, || {
         let begun = Instant::now();
         assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
         assert_eq!(steering.ask(&Request::Show("disksize".to_owned())).unwrap(), "1048576\n");
@@ -106,9 +123,6 @@ fn others_are_answered_while_a_job_takes_long() {
         let Err(AskError::Refused(refusal)) = steering.ask(&busy) else { panic!("two at a time") };
         assert_eq!(refusal.errno, 11, "{refusal:?}");
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
-        steering.store.stick(false);
-        let told = job.join().unwrap().unwrap();
-        assert!(told.starts_with("pages 20\nbytes "), "{told}");
     });
     assert!(steering.log.lock().unwrap().is_empty());
     assert!(steering.control.stop(SOON));
@@ -120,8 +134,7 @@ fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
         let steering = Steering::new();
         steering.zram.store("idle", "all").unwrap();
         let mut client = UnixStream::connect(&steering.path).unwrap();
-        client.write_all(b"writeback\nidle").unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
+        client.write_all(b"writeback\nidle\0").unwrap();
         steering.until("it does not begin", || steering.job().is_some());
         drop(client);
         steering.store.fail_every(u64::from(fails));
@@ -174,16 +187,57 @@ fn silent_clients_make_room_and_nothing_is_done_for_them() {
 #[test]
 fn who_has_asked_makes_room_for_no_one() {
     let steering = Steering::new();
-    steering.zram.store("idle", "all").unwrap();
-    thread::scope(|scope| {
-        let _unstuck = Unstuck(&steering.store);
-        let job = scope.spawn(|| steering.ask(&write_back()));
-        steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
+    beside_a_stuck_job(&steering, || {
         let silent = [silent(&steering), silent(&steering)];
         assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
         drop(silent);
-        steering.store.stick(false);
-        let told = job.join().unwrap().unwrap();
-        assert!(told.starts_with("pages 20\nbytes "), "{told}");
     });
+}
+
+/// Its client may have died amid it: of what it meant to send that is another request.
+#[test]
+fn a_request_that_is_cut_off_is_not_done() {
+    let steering = Steering::new();
+    let limit =
+        || steering.zram.show("mm_stat").unwrap().split_whitespace().nth(3).map(str::to_owned);
+    for cut in [&b"store mem_limit\n1048"[..], b"store mem_limit\n", b"store", b"stat", b""] {
+        let answer = sent(&steering, cut);
+        assert!(answer.starts_with("error 22 the request was cut off"), "{answer}");
+        assert_eq!(limit().as_deref(), Some("0"), "{cut:?}");
+    }
+    let two = sent(&steering, b"store mem_limit\n1048\0stat\0");
+    assert!(two.starts_with("error 22 ") && limit().as_deref() == Some("0"), "{two}");
+    assert_eq!(sent(&steering, b"store mem_limit\n1048576\0"), "ok\n");
+    assert_eq!(limit().as_deref(), Some("1048576"));
+}
+
+#[test]
+fn what_is_no_text_is_refused_with_words() {
+    let steering = Steering::new();
+    let answer = sent(&steering, b"save\n/tmp/\xff\0");
+    assert!(answer.starts_with("error 22 ") && answer.contains("UTF-8"), "{answer}");
+    let zero = steering.ask(&Request::Job(JobKind::Save, "/tmp/\0".to_owned()));
+    assert!(matches!(zero, Err(AskError::Refused(_))), "{zero:?}");
+}
+
+#[test]
+fn at_the_end_it_tells_and_saves_and_changes_nothing() {
+    let steering = Steering::new();
+    steering.control.only_save();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("saved").to_str().unwrap().to_owned();
+    let refused = [
+        Request::Store("mem_limit".to_owned(), "1M".to_owned()),
+        Request::Store("restore".to_owned(), file.clone()),
+        Request::Job(JobKind::Restore, file.clone()),
+        Request::Job(JobKind::WriteBack, "idle".to_owned()),
+    ];
+    for request in refused {
+        let Err(AskError::Refused(refusal)) = steering.ask(&request) else { panic!("{request:?}") };
+        assert_eq!(refusal.errno, 108, "{refusal:?}");
+    }
+    assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
+    assert_eq!(steering.ask(&Request::Show("disksize".to_owned())).unwrap(), "1048576\n");
+    let told = steering.ask(&Request::Job(JobKind::Save, file)).unwrap();
+    assert!(told.starts_with("pages 20\n"), "{told}");
 }

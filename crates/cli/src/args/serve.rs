@@ -50,7 +50,8 @@ pub(super) struct ServeLine {
     /// Save the disk to FILE when SIGTERM, SIGINT, SIGQUIT or SIGHUP comes and all clients are gone; a file that is there
     /// is replaced when the new one is whole; takes as long as it takes to write that, and a second SIGTERM, SIGINT or
     /// SIGQUIT gives it up. Where FILE can't be written, or came or was changed since the start: FILE.1, then
-    /// $XDG_STATE_HOME/uzram (or ~/.local/state/uzram); where that can't be either, it stays and tries again. Only one
+    /// $XDG_STATE_HOME/uzram (or ~/.local/state/uzram); where that can't be either, it stays, tries again, and
+    /// ends when 'uzram save' has saved it elsewhere, with exit code 1 as it is not in FILE. Only one
     /// server may have FILE: .FILE.save-on-exit lies beside it meanwhile
     #[arg(long, value_name = "FILE")]
     save_on_exit: Option<PathBuf>,

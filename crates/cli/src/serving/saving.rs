@@ -3,17 +3,20 @@
 use super::places::Place;
 use super::room::STACK;
 use super::signals::Signals;
+use super::turn::Turn;
 use crate::error::{Error, escaped};
 use crate::restore::lost_lines;
 use crate::say::say;
 use crate::units::{counted, human};
 use rustix::io::Errno;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use zram::{JobKind, Open, Saved};
+use zram::{JobKind, JobStat, Open, Saved};
 
 /// How often it is looked for signals, and told how far it is.
 const TICK: Duration = Duration::from_millis(20);
@@ -48,8 +51,9 @@ pub(super) fn save(
     device: &Arc<Open>,
     file: &Path,
     places: &[Place],
-    signals: &Signals,
+    (signals, turn): (&Signals, &Turn),
 ) -> Result<(), Error> {
+    turn.take(false);
     say!("saving to '{}'; SIGTERM, SIGINT or SIGQUIT gives it up", escaped(file));
     let mut pause = AGAIN_AFTER;
     loop {
@@ -70,16 +74,69 @@ pub(super) fn save(
         }
         say!(
             "the disk could not be saved to '{}', nor elsewhere: {}; it is kept in memory, and it is tried again in {} s, \
-             until another signal gives it up; make room, or see to the directory",
+             until another signal gives it up; make room, see to the directory, or have it saved elsewhere by 'uzram save'",
             escaped(file),
             failures.join("; "),
             pause.as_secs()
         );
         extend_timeout(pause + TOLD_EVERY);
-        if signals.give_up_within(pause) {
-            return Err(Error::SaveGivenUp { path: file.to_owned() });
+        match wait(device, signals, turn, pause) {
+            Wait::Over => {}
+            Wait::Saved(to, saved) => return end(file, &saved, to, &failures),
+            Wait::GivenUp => return Err(Error::SaveGivenUp { path: file.to_owned() }),
         }
         pause = (2 * pause).min(AGAIN_AFTER_MAX);
+    }
+}
+
+/// What ends the wait for another try.
+enum Wait {
+    Over,
+    /// Someone had it saved there, whole.
+    Saved(PathBuf, Saved),
+    GivenUp,
+}
+
+/// Waits for so long, and, while the disk is saved for who asks for that, until it is.
+fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait {
+    let (begun, mut told, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
+    turn.leave();
+    loop {
+        let gives_up = signals.give_up_within(TICK);
+        if let Some((to, saved)) = turn.saved() {
+            return Wait::Saved(to, saved);
+        }
+        if gives_up {
+            return Wait::GivenUp;
+        }
+        let is_stuck = watch.is_stuck(device);
+        if begun.elapsed() > pause && turn.take(is_stuck) {
+            return Wait::Over;
+        }
+        if device.job().is_some() {
+            tell_progress(device, &mut told);
+        }
+    }
+}
+
+/// How far the job under way is, and since when.
+struct Watch {
+    reached: Option<JobStat>,
+    since: Instant,
+}
+
+impl Watch {
+    fn new(device: &Open) -> Self {
+        Watch { reached: device.job(), since: Instant::now() }
+    }
+
+    /// Whether it came no further for long.
+    fn is_stuck(&mut self, device: &Open) -> bool {
+        let now = device.job();
+        if now != self.reached {
+            (self.reached, self.since) = (now, Instant::now());
+        }
+        self.since.elapsed() > STUCK_AFTER
     }
 }
 
@@ -93,11 +150,17 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
     }
     let lacks = (!saved.is_whole())
         .then(|| Error::SavedInPart { pages: saved.lost_slots, file: escaped(&to) });
-    if to == file {
+    if to == file || is_same(&to, file) {
         return lacks.map_or(Ok(()), Err);
     }
     lacks.inspect(|lacks| say!("{lacks}"));
     Err(Error::SavedElsewhere { path: file.to_owned(), to, why: failures.join("; ") })
+}
+
+/// Whether two paths lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
+    number(one).is_some() && number(one) == number(other)
 }
 
 /// Saves to a file.
@@ -113,7 +176,7 @@ fn save_to(device: &Arc<Open>, path: &Path, signals: &Signals) -> Result<Saved, 
         return done(save_alone(device, path));
     }
     let (mut told, mut given_up) = (Instant::now(), None);
-    let (mut reached, mut since) = (device.job(), Instant::now());
+    let mut watch = Watch::new(device);
     loop {
         match ended.recv_timeout(TICK) {
             Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => break,
@@ -124,10 +187,7 @@ fn save_to(device: &Arc<Open>, path: &Path, signals: &Signals) -> Result<Saved, 
                 return Err(NotSaved::Failed { why, is_of_all: false });
             }
         }
-        if device.job() != reached {
-            (reached, since) = (device.job(), Instant::now());
-        }
-        if since.elapsed() > STUCK_AFTER {
+        if watch.is_stuck(device) {
             device.give_up_job(GIVEN_UP_WITHIN);
             let why = format!("'{}': nothing more is taken there", escaped(path));
             return Err(NotSaved::Failed { why, is_of_all: true });

@@ -1,7 +1,7 @@
 //! The control socket: attributes of a device that is served are read and written here.
 //!
-//! A request is a line, and what follows it up to the end of what the client sends; the answer a line `ok` and text
-//! behind it, or a line `error NUMBER MESSAGE`, with Linux's errno.
+//! A request is a line, and what follows it up to a byte of zero: one that was cut off before is not done. It is text in
+//! UTF-8. The answer is a line `ok` and text behind it, or a line `error NUMBER MESSAGE`, with Linux's errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Each request has a thread, so others are answered while a job is under way. It goes on when its client leaves; what came
-//! of it is logged then.
+//! of it is logged then. A server that is ending tells how it is, and saves, until it has saved its disk itself.
 
 mod request;
 
@@ -24,17 +24,20 @@ use crate::accept::{Acceptor, Crowd, Place};
 use crate::address::{Address, Listening};
 use crate::log::Log;
 use crate::socket::Socket;
+use request::END;
 use rustix::io::Errno;
 use std::fmt;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use zram::{JobKind, Restored, Saved, Zram, room};
 
-/// Most bytes of a request.
-const REQUEST_MAX: u64 = 64 << 10;
+/// Most bytes of a request, and of those that are received at a time.
+const REQUEST_MAX: usize = 64 << 10;
+const RECEIVED: usize = 4 << 10;
 
 /// A client has to go on within this time.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -48,8 +51,14 @@ const STACK: usize = 256 << 10;
 /// Bytes of address space that all clients take, with what guards the stacks.
 pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
 
+/// Most bytes that a client has in use at a time of what is small: its request, which grows to 64 KiB (32 KiB are live
+/// beside that), its answer's buffer (8 KiB), a path or an attribute's text.
+pub const RESERVE: usize = 128 << 10;
+
 /// Bytes of a request that needs no room asked for.
 const SHORT: usize = 8 << 10;
+
+const SHORT_OF_MEMORY: &str = "memory runs short; ask for less at a time";
 
 /// Saves to a file.
 pub type Save = Box<dyn Fn(&Path) -> Result<Saved, Refusal> + Send + Sync>;
@@ -73,6 +82,7 @@ pub struct Steered {
 pub struct Control {
     acceptor: Acceptor,
     clients: Arc<Crowd>,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Control {
@@ -82,10 +92,11 @@ impl Control {
     /// No thread can be had.
     pub fn start(listening: Listening, steered: Steered, log: Log) -> io::Result<Self> {
         let (steered, clients) = (Arc::new(steered), Arc::new(Crowd::new(CLIENTS)));
-        let crowd = clients.clone();
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let (crowd, ends) = (clients.clone(), is_ending.clone());
         let told = log.clone();
         let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
-            let (socket, steered) = (Arc::new(socket), steered.clone());
+            let (socket, steered, ends) = (Arc::new(socket), steered.clone(), ends.clone());
             // There is always room for so few.
             let Some((place, _)) = crowd.press_in(&socket, |_| true) else {
                 return told.line("control: a client was refused: as many are answered as may be");
@@ -94,45 +105,50 @@ impl Control {
             let named = named.stack_size(STACK);
             let started = named.spawn(move || {
                 // Who sends no request wants no answer.
-                let _ = answer(&socket, &place, &steered, &log);
+                let _ = answer(&socket, &place, (&steered, &ends), &log);
                 drop(place);
             });
             if let Err(error) = started {
                 told.line(format_args!("control: a client was refused: no thread for it: {error}"));
             }
         })?;
-        Ok(Control { acceptor, clients })
+        Ok(Control { acceptor, clients, is_ending })
     }
 
-    /// Ends all connections; whether they ended in time.
+    /// Has nothing be done any more but what tells how the disk is, and saves it.
+    pub fn only_save(&self) {
+        self.is_ending.store(true, SeqCst);
+    }
+
+    /// Ends all connections, those that asked for something when they have their answer; whether they ended in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
+        self.clients.hang_up_on_silent();
+        let is_gone = self.clients.is_gone_by(Instant::now() + within);
         self.clients.hang_up();
-        self.clients.is_gone_by(Instant::now() + within)
+        is_gone
     }
 }
 
-fn answer(socket: &Socket, place: &Place, steered: &Steered, log: &Log) -> io::Result<()> {
+fn answer(
+    socket: &Socket,
+    place: &Place,
+    (steered, is_ending): (&Steered, &AtomicBool),
+    log: &Log,
+) -> io::Result<()> {
+    let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
     if !socket.peer().is_some_and(request::is_trusted) {
-        let message = "only who runs the server may ask".to_owned();
-        let answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
-        return answer.finish(&Err(Refusal { errno: Errno::PERM.raw_os_error(), message }));
+        let message = "only who runs the server may ask";
+        return answer.finish(&Err(Refusal::new(Errno::PERM, message)));
     }
-    let mut text = String::new();
-    (&mut &*socket).take(REQUEST_MAX).read_to_string(&mut text)?;
+    let text = receive(socket)?;
     if !place.settle() {
         // What ended is not the request, but the connection.
         return Ok(());
     }
-    let has_room = text.len() <= SHORT || room::is_left(8 * text.len());
-    let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
-    if !has_room {
-        let message = "memory runs short; ask for less at a time".to_owned();
-        return answer.finish(&Err(Refusal { errno: Errno::NOMEM.raw_os_error(), message }));
-    }
-    let Some(request) = Request::parse(&text) else {
-        let message = "no such request; expected show, store, stat, or a job".to_owned();
-        return answer.finish(&Err(Refusal { errno: Errno::INVAL.raw_os_error(), message }));
+    let request = match text.and_then(|text| admit(&text, is_ending.load(SeqCst))) {
+        Ok(request) => request,
+        Err(refusal) => return answer.finish(&Err(refusal)),
     };
     let done = steered.answer(&request, &mut answer);
     let told = answer.finish(&done);
@@ -143,6 +159,60 @@ fn answer(socket: &Socket, place: &Place, steered: &Steered, log: &Log) -> io::R
         log_unheard(log, &kind.to_string(), &done);
     }
     told
+}
+
+/// The text of a request, when it is here whole.
+fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
+    let (mut text, mut some) = (Vec::new(), [0; RECEIVED]);
+    let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
+    loop {
+        let len = match socket.receive(&mut some) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            received => received?,
+        };
+        let (received, end) = (&some[..len], some[..len].iter().position(|byte| *byte == END));
+        if received.is_empty() {
+            return refused(
+                Errno::INVAL,
+                "the request was cut off, and is not done: it ends with a byte of zero",
+            );
+        }
+        if text.len() + len > REQUEST_MAX {
+            return refused(Errno::INVAL, "a request has at most 65536 bytes");
+        }
+        if text.try_reserve(len).is_err() {
+            return refused(Errno::NOMEM, SHORT_OF_MEMORY);
+        }
+        text.extend_from_slice(&received[..end.unwrap_or(len)]);
+        match end {
+            None => {}
+            Some(end) if end + 1 == len => break,
+            Some(_) => return refused(Errno::INVAL, "there is something behind the request's end"),
+        }
+    }
+    let text = String::from_utf8(text).map_err(|_| {
+        Refusal::new(
+            Errno::INVAL,
+            "a request is text in UTF-8, and this is none: give another path or value",
+        )
+    });
+    Ok(text)
+}
+
+/// What is asked for, if it is done now.
+fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
+    if text.len() > SHORT && !room::is_left(8 * text.len()) {
+        return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
+    }
+    let request = Request::parse(text).ok_or_else(|| {
+        Refusal::new(Errno::INVAL, "no such request; expected show, store, stat, or a job")
+    })?;
+    if is_ending && !request.is_for_the_end() {
+        let message =
+            "the server is ending, and changes nothing any more; 'uzram save' still saves the disk";
+        return Err(Refusal::new(Errno::SHUTDOWN, message));
+    }
+    Ok(request)
 }
 
 /// Who asked did not wait for it.

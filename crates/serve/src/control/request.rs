@@ -13,6 +13,9 @@ use zram::JobKind;
 const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
+/// What a request ends with. One without it is not whole, and is not done: its client may have died.
+pub(super) const END: u8 = 0;
+
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -94,6 +97,15 @@ impl Request {
         }
     }
 
+    /// Whether a server that is ending still does it: nothing of the disk is changed by it.
+    pub(super) fn is_for_the_end(&self) -> bool {
+        match self {
+            Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,
+            Request::Store(name, _) => ["save", "cancel_job"].contains(&name.as_str()),
+            Request::Job(..) => false,
+        }
+    }
+
     /// Asks the server at `path`, and writes its answer to `out`.
     ///
     /// # Errors
@@ -115,7 +127,14 @@ impl Request {
             Request::Stat => "stat\n".to_owned(),
             Request::Job(kind, text) => format!("{kind}\n{text}"),
         };
-        stream.write_all(request.as_bytes()).map_err(AskError::Broken)?;
+        if request.as_bytes().contains(&END) {
+            return Err(AskError::Refused(Refusal::new(
+                Errno::INVAL,
+                "a request holds no byte of zero",
+            )));
+        }
+        let request = [request.as_bytes(), &[END]].concat();
+        stream.write_all(&request).map_err(AskError::Broken)?;
         stream.shutdown(Shutdown::Write).map_err(AskError::Broken)?;
         let mut answer = io::BufReader::new(stream);
         let mut line = String::new();
@@ -136,6 +155,11 @@ pub(super) fn is_trusted(uid: Uid) -> bool {
 }
 
 impl Refusal {
+    /// One with an errno of Linux's, and its reason on one line.
+    pub fn new(errno: Errno, message: impl Into<String>) -> Self {
+        Refusal { errno: errno.raw_os_error(), message: message.into() }
+    }
+
     fn parse(text: &str) -> Self {
         let (errno, message) = text.split_once(' ').unwrap_or(("", text));
         let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());

@@ -10,7 +10,7 @@ mod support;
 
 use reserve::Reserved;
 use serve::control::{self, Control, Request, Steered};
-use serve::nbd::{Export, Exports, Mode, Options, Server};
+use serve::nbd::{self, Export, Exports, Mode, Options, Server};
 use serve::{Address, Log};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::nbd::Client;
@@ -29,6 +29,8 @@ use zram::{BackingFile, Config, Damage, Device, Selection, Zram};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const DISK: u64 = 8 << 20;
+const PAGE: u64 = 4096;
+const WORKERS: usize = 2;
 
 /// The system's allocator, which refuses other threads than those of the test.
 struct Faulty;
@@ -40,6 +42,25 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Bytes that those other threads have in use, and the most they had. What is taken anew and copied counts
+/// twice for a while, as it does in the reserve.
+static LIVE: AtomicIsize = AtomicIsize::new(0);
+static MOST: AtomicIsize = AtomicIsize::new(0);
+
+fn count(bytes: isize) {
+    if !IS_OF_THE_TEST.get() {
+        MOST.fetch_max(LIVE.fetch_add(bytes, SeqCst) + bytes, SeqCst);
+    }
+}
+
+/// What `work` takes at most beyond what there is, of what other threads take.
+fn most_of(work: impl FnOnce()) -> usize {
+    let before = LIVE.load(SeqCst);
+    MOST.store(before, SeqCst);
+    work();
+    (MOST.load(SeqCst) - before) as usize
 }
 
 #[global_allocator]
@@ -58,21 +79,26 @@ fn is_refused() -> bool {
 // SAFETY: it gives what the system's allocator gives, or nothing.
 unsafe impl GlobalAlloc for Faulty {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
         // SAFETY: the caller's promises are passed on, as below.
         if is_refused() { null_mut() } else { unsafe { System.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
         // SAFETY: as above.
         if is_refused() { null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
         // SAFETY: as above.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as isize);
+        count(-(layout.size() as isize));
         // SAFETY: as above.
         if is_refused() { null_mut() } else { unsafe { System.realloc(at, layout, size) } }
     }
@@ -108,8 +134,17 @@ struct Served {
 
 impl Served {
     fn new() -> Self {
+        Served::of_blocks(PAGE as usize)
+    }
+
+    fn of_blocks(block: usize) -> Self {
         let (dir, zram) = (tempfile::tempdir().unwrap(), Arc::new(Zram::new()));
         zram.store("track_access", "1").unwrap();
+        let set = |settings: &mut Config| {
+            settings.block = block;
+            Ok(())
+        };
+        zram.configure("block", set).unwrap();
         zram.set_disksize(DISK).unwrap();
         let export = Export {
             name: "disk".to_owned(),
@@ -119,7 +154,7 @@ impl Served {
         };
         let log = Log::new(|line| assert!(!line.is_empty()));
         let at = |name: &str| Address::Unix(dir.path().join(name));
-        let options = Options { workers: 2, connections: 2 };
+        let options = Options { workers: WORKERS, connections: 2 };
         let listening = at("nbd.sock").listen().unwrap();
         let nbd = Server::start(listening, Exports::new([export]), options, log.clone()).unwrap();
         let stat = {
@@ -209,8 +244,29 @@ fn assert_in_time(error: &std::io::Error) {
 
 /// One after the other: there is one allocator. So it is a program of its own, without a harness and its threads.
 fn main() {
+    takes_no_more_than_is_kept();
     for_each_nth(serves());
     for_each_nth(saves());
+}
+
+/// What the reserve is reckoned for (`serving/room.rs`), with blocks of any size.
+fn takes_no_more_than_is_kept() {
+    IS_OF_THE_TEST.set(true);
+    for block in [4 << 10, 64 << 10] {
+        let served = Served::of_blocks(block);
+        let mut client = served.client().unwrap();
+        // Every other page, so that there are as many extents as are told.
+        (0..DISK / PAGE).step_by(2).for_each(|page| client.write(page * PAGE, &[7; PAGE as usize]));
+        drop(client);
+        served.is_alone();
+        let looks = most_of(|| served.look());
+        served.is_alone();
+        let most = nbd::HALF_OPEN_RESERVE + WORKERS * nbd::WORKER_RESERVE;
+        println!("{looks} of {most} bytes for a connection, blocks of {block}");
+        assert!(looks <= nbd::WORKER_RESERVE, "{looks} bytes for block status, blocks of {block}");
+        let asks = most_of(|| assert_eq!(served.ask(), 2));
+        assert!(asks <= control::RESERVE, "{asks} bytes for who asks, blocks of {block}");
+    }
 }
 
 /// Serves clients of all kinds.

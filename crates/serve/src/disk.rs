@@ -31,9 +31,9 @@ pub trait Disk: Send + Sync {
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Has everything be stored that was written before.
     fn flush(&self) -> Result<(), Errno>;
-    /// The extents of a range that is not empty, `count` at most, from its start on and without gaps; at least one. They
-    /// end where the range does, or before.
-    fn extents(&self, range: Range<u64>, count: usize) -> Vec<Extent>;
+    /// Tells `each` the extents of a range that is not empty, one at least, from its start on and without gaps, until it
+    /// takes no more. They end where the range does, or before.
+    fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 
 /// Stored blocks looked at for one call of `extents`: a gigabyte's.
@@ -73,55 +73,63 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
         self.deref().flush().map_err(errno)
     }
 
-    fn extents(&self, range: Range<u64>, count: usize) -> Vec<Extent> {
+    fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool) {
         let block = BLOCK as u64;
         let slots = range.start / block..range.end.div_ceil(block);
-        let mut map = Map { extents: Vec::new(), next: slots.start, count };
+        let mut map = Map::new(range, slots.start, each);
         let stored = self.block_state_from(slots.start).map(|state| state.index);
         for (nth, slot) in stored.take_while(|slot| *slot < slots.end).enumerate() {
             if nth == LOOKED_AT || !(map.add(slot, false) && map.add(slot + 1, true)) {
-                return map.cut(range);
+                return map.tell_last();
             }
         }
-        map.add(slots.end, false);
-        map.cut(range)
+        if map.add(slots.end, false) {
+            map.tell_last();
+        }
     }
 }
 
-/// Extents in slots, as they are found.
-struct Map {
-    extents: Vec<Extent>,
-    /// The slot behind them.
-    next: u64,
-    count: usize,
+/// Extents as they are found: each is told when the next one begins, so none is kept.
+struct Map<'e> {
+    range: Range<u64>,
+    each: &'e mut dyn FnMut(Extent) -> bool,
+    /// Slots of the last one, which is not told yet, and what they are.
+    last: Range<u64>,
+    is_stored: bool,
 }
 
-impl Map {
-    /// Goes on to slot `end`; whether there was room to.
+impl<'e> Map<'e> {
+    /// Of bytes of which the first lies in slot `first`.
+    fn new(range: Range<u64>, first: u64, each: &'e mut dyn FnMut(Extent) -> bool) -> Self {
+        Map { range, each, last: first..first, is_stored: false }
+    }
+
+    /// Goes on to slot `end`; whether more are wanted.
     fn add(&mut self, end: u64, is_stored: bool) -> bool {
-        let len = end - self.next;
-        // Fewer are an answer, too.
-        let has_room = self.extents.len() < self.count && self.extents.try_reserve(1).is_ok();
-        match self.extents.last_mut() {
-            _ if len == 0 => return true,
-            Some(last) if last.is_stored == is_stored => last.len += len,
-            _ if !has_room => return false,
-            _ => self.extents.push(Extent { len, is_stored }),
+        if end == self.last.end {
+            return true;
         }
-        self.next = end;
+        if !self.last.is_empty() && self.is_stored != is_stored && !self.tell() {
+            return false;
+        }
+        (self.last.end, self.is_stored) = (end, is_stored);
         true
     }
 
-    /// The extents in bytes, within `range`, which begins in their first slot.
-    fn cut(mut self, range: Range<u64>) -> Vec<Extent> {
+    /// Tells the last one in bytes, as far as it lies in the range; whether more are wanted.
+    fn tell(&mut self) -> bool {
         let block = BLOCK as u64;
-        let mut at = range.start / block * block;
-        for extent in &mut self.extents {
-            let end = at + extent.len * block;
-            extent.len = end.min(range.end) - at.max(range.start);
-            at = end;
+        let start = (self.last.start * block).max(self.range.start);
+        let end = (self.last.end * block).min(self.range.end);
+        self.last.start = self.last.end;
+        (self.each)(Extent { len: end - start, is_stored: self.is_stored })
+    }
+
+    /// Tells the last one, if it was not.
+    fn tell_last(mut self) {
+        if !self.last.is_empty() {
+            self.tell();
         }
-        self.extents
     }
 }
 

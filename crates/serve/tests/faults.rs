@@ -69,8 +69,8 @@ impl Disk for Faulty {
         Err(Errno::NODEV)
     }
 
-    fn extents(&self, range: Range<u64>, _count: usize) -> Vec<Extent> {
-        vec![Extent { len: range.end - range.start, is_stored: true }]
+    fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool) {
+        each(Extent { len: range.end - range.start, is_stored: true });
     }
 }
 

@@ -12,8 +12,9 @@ use std::fmt;
 use std::vec;
 use zsmalloc::{BesideSlot, Content, Old};
 
-/// Blocks that are looked at together.
+/// Slots that are looked at together: a block has 16 at most.
 const STATES: usize = 64;
+const _: () = assert!(STATES >= 1 << zsmalloc::ORDER_MAX);
 
 /// A slot that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,7 @@ impl Iterator for BlockState<'_> {
             if let Some(state) = self.some.next() {
                 return Some(state);
             }
-            let mut some = Vec::new();
+            let mut some = Vec::with_capacity(STATES);
             self.next = self.table.states_of_some(self.next?, &mut some);
             self.some = some.into_iter();
         }
@@ -107,7 +108,7 @@ impl<E: BesideSlot> Table<E> {
     pub(crate) fn states_from(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
         let layout = self.shared.layout;
         let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
-        for block in blocks.by_ref().take(STATES) {
+        for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
             let before = some.len();
             while !self.states_of(block, from, some) {
                 some.truncate(before);

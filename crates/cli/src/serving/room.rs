@@ -11,7 +11,7 @@ use crate::MEMORY;
 use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::reserve::SHARE;
-use serve::control;
+use serve::{control, nbd};
 use zram::room;
 
 /// Bytes of the stacks of those who end it.
@@ -30,12 +30,7 @@ const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
 /// Connections for which the pool leaves room.
 const CONNECTIONS: usize = 2;
 
-/// Bytes of the reserve that one of them may have in use at a time: a client of the control socket (its request, answer,
-/// buffer and path), one that has not chosen yet (an answer that grows, its thread), a worker (extents, words of a
-/// block), and all that there is once (lines that are said, a save's paths, jobs).
-const OF_CONTROL: usize = 128 << 10;
-const OF_HALF_OPEN: usize = 32 << 10;
-const OF_WORKER: usize = 20 << 10;
+/// Bytes of the reserve that all that there is once may have in use at a time: lines that are said, a save's paths, jobs.
 const OF_SERVER: usize = 512 << 10;
 
 /// Keeps all that, before the device is made.
@@ -50,9 +45,9 @@ pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
 fn reserve(args: &ServeArgs) -> usize {
     let workers = args.options.connections.saturating_mul(args.options.workers);
     let worst = OF_SERVER
-        + control::CLIENTS * OF_CONTROL
-        + serve::nbd::HALF_OPEN_MAX * OF_HALF_OPEN
-        + workers.saturating_mul(OF_WORKER);
+        + control::CLIENTS * control::RESERVE
+        + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
+        + workers.saturating_mul(nbd::WORKER_RESERVE);
     // A share may be in use, for good, when work is let in.
     worst.saturating_add(worst / (SHARE - 1))
 }

@@ -145,11 +145,14 @@ impl Files {
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
         while at < size {
-            for extent in self.disk.extents(at..size, 64) {
-                if extent.is_stored == stored {
-                    return Ok(at as i64);
-                }
-                at += extent.len;
+            let mut is_found = false;
+            self.disk.extents(at..size, &mut |extent| {
+                is_found = extent.is_stored == stored;
+                at += if is_found { 0 } else { extent.len };
+                !is_found
+            });
+            if is_found {
+                return Ok(at as i64);
             }
         }
         if stored || at > size { Err(Errno::ENXIO) } else { Ok(size as i64) }

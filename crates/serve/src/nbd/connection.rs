@@ -35,6 +35,11 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of a worker's stack.
 pub(crate) const STACK: usize = 512 << 10;
 
+/// Most bytes that a worker has in use at a time of what is small, so is not asked for in a way that can fail: its list of
+/// tasks (4 KiB), the states that are looked at together for the extents of a disk (1.5 KiB), its thread, and words of a block.
+/// Extents take none: they are told where they are sent from.
+pub const WORKER_RESERVE: usize = 20 << 10;
+
 /// Bytes of address space that a worker takes, with what guards its stack.
 pub(crate) const WORKER_BYTES: usize = STACK + batch::BUFFER + (64 << 10);
 

@@ -38,8 +38,8 @@ impl Executor<'_> {
                 Command::Read if len > 0 => return self.read(request, replies),
                 Command::Read => Ok(()),
                 Command::BlockStatus { extents } => {
-                    let found = disk.extents(offset..offset + len, extents);
-                    replies.block_status(request, &found);
+                    let range = offset..offset + len;
+                    replies.block_status(request, extents, |each| disk.extents(range, each));
                     return Ok(());
                 }
                 Command::Write => self.write(offset, payload),

@@ -23,6 +23,7 @@ mod server;
 mod stream;
 mod wire;
 
+pub use connection::WORKER_RESERVE;
 pub use export::{Export, Exports, Mode};
 pub use script::converse;
-pub use server::{HALF_OPEN_MAX, Options, Server};
+pub use server::{HALF_OPEN_MAX, HALF_OPEN_RESERVE, Options, Server};

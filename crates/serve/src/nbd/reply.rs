@@ -105,15 +105,27 @@ impl<'b> Replies<'b> {
         self.len += part.len;
     }
 
-    pub(crate) fn block_status(&mut self, request: &Request, extents: &[Extent]) {
-        let len = 4 + extents.len() * 8;
-        self.chunk_header(request, REPLY_FLAG_DONE, REPLY_TYPE_BLOCK_STATUS, len);
-        self.put(&BASE_ALLOCATION_ID.to_be_bytes());
-        for extent in extents {
+    /// The extents that `find` tells, `most` at most: they go where they are sent from.
+    pub(crate) fn block_status(
+        &mut self,
+        request: &Request,
+        most: usize,
+        find: impl FnOnce(&mut dyn FnMut(Extent) -> bool),
+    ) {
+        let (mut rooms, mut count) =
+            (self.room[self.len + CHUNK_HEADER + 4..].chunks_exact_mut(8).take(most), 0);
+        find(&mut |extent| {
+            let Some(room) = rooms.next() else { return false };
             let state = if extent.is_stored { 0 } else { STATE_HOLE | STATE_ZERO };
-            self.put(&(extent.len as u32).to_be_bytes());
-            self.put(&u32::to_be_bytes(state));
-        }
+            let fields = [(extent.len as u32).to_be_bytes(), u32::to_be_bytes(state)];
+            room.copy_from_slice(fields.as_flattened());
+            count += 1;
+            count < most
+        });
+        let len = 8 * count;
+        self.chunk_header(request, REPLY_FLAG_DONE, REPLY_TYPE_BLOCK_STATUS, 4 + len);
+        self.put(&BASE_ALLOCATION_ID.to_be_bytes());
+        self.len += len;
     }
 }
 

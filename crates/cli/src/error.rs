@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zsmalloc::GeometryError;
 
-/// Stored not everything, or it did not come back.
+/// Stored not everything, it did not come back, or what is there is not as it must be: a file, a place, room.
 const FAILED: u8 = 1;
-/// Wrong use.
+/// Wrong use: no machine and no file could make it right.
 pub(crate) const USAGE: u8 = 2;
 /// As a shell reports a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
@@ -170,6 +170,19 @@ pub(crate) enum Error {
         /// What refused.
         source: zsmalloc::Error,
     },
+    /// What is saved takes more than it may.
+    #[error(
+        "'{}' can't be restored: it takes more than the limit of {} for compressed pages, or than a quarter as much beside \
+         them; raise --mem-limit, or free memory",
+        escaped(path),
+        crate::units::human(i64::try_from(*limit).unwrap_or(i64::MAX))
+    )]
+    RestoreLimit {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the limit.
+        limit: u64,
+    },
     /// Not even the intact of a saved file can be had.
     #[error(
         "nothing of '{}' can be restored, also by --salvage: at offset {offset}: {reason}; take an earlier one",
@@ -310,6 +323,15 @@ pub(crate) enum Error {
         /// Its path.
         path: PathBuf,
     },
+    /// A server can't be told of it.
+    #[error(
+        "'{}' is not in UTF-8, and a server takes no other paths; give another one",
+        escaped(path)
+    )]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
     /// Two sockets would be one.
     #[error("--nbd and --control are both at '{}'; give each a path of its own", escaped(path))]
     OneSocket {
@@ -407,10 +429,10 @@ impl Error {
     /// What the process ends with.
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Error::Path { .. } | Error::NoFile { .. } | Error::TooLarge { .. } => USAGE,
-            Error::OutPath { .. } | Error::LongName { .. } | Error::TooFewBlocks { .. } => USAGE,
+            Error::LongName { .. } | Error::NotText { .. } => USAGE,
             Error::Level(_) | Error::Geometry { .. } | Error::KernelOnly { .. } => USAGE,
-            Error::Setting(_) | Error::Backing { .. } => USAGE,
+            Error::Setting(zram::Error::File { .. }) => FAILED,
+            Error::Setting(_) => USAGE,
             Error::InMount { .. } | Error::OneSocket { .. } => USAGE,
             Error::Size(zram::Error::Disksize { .. }) | Error::SizeOfSaved { .. } => USAGE,
             Error::Interrupted => INTERRUPTED,

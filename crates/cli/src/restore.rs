@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use zram::{BLOCK, Config, Damage, Device, SavedHeader};
+use zram::{BLOCK, Config, Damage, Device, SavedHeader, room};
 
 /// Bytes that are written out at a time.
 const PIECE: usize = 1 << 20;
@@ -40,9 +40,12 @@ struct Report {
 pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> {
     // Better now than after the work.
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
-    let failed = |error| not_restored(error, &args.file, args.damage);
-    let header = SavedHeader::read(&args.file).map_err(failed)?;
-    let device = Device::new(config(&header, args.mem_limit)).map_err(failed)?;
+    let not_restored = |error, limit| not_restored(error, &args.file, args.damage, limit);
+    let header = SavedHeader::read(&args.file).map_err(|error| not_restored(error, None))?;
+    let config = config(&header, args.mem_limit);
+    let limit = config.mem_limit;
+    let failed = |error| not_restored(error, limit);
+    let device = Device::new(config).map_err(failed)?;
     let restored = device.restore(&args.file, args.damage).map_err(failed)?;
     if let Some(image) = image {
         image.write(&device, &Interrupt::install()?)?;
@@ -66,9 +69,27 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     Ok((text, failure))
 }
 
-/// Why a file was not restored, with a remedy for who gave the command.
-pub(crate) fn not_restored(error: zram::Error, file: &Path, damage: Damage) -> Error {
+/// Why a file was not restored, with a remedy for who gave the command; the pool's pages are limited to `limit` bytes.
+pub(crate) fn not_restored(
+    error: zram::Error,
+    file: &Path,
+    damage: Damage,
+    limit: Option<u64>,
+) -> Error {
     let path = file.to_owned();
+    // The limit of all memory, which comes with it, also refuses address space, as the system does where that is limited.
+    let is_limit = |source: &zsmalloc::Error| {
+        source.is_limit() || source.is_refused() || room::left().is_none()
+    };
+    match (error, limit) {
+        (zram::Error::OutOfMemory { source, .. }, Some(limit)) if is_limit(&source) => {
+            Error::RestoreLimit { path, limit }
+        }
+        (error, _) => not_restored_unlimited(error, path, damage),
+    }
+}
+
+fn not_restored_unlimited(error: zram::Error, path: PathBuf, damage: Damage) -> Error {
     match error {
         zram::Error::OutOfMemory { source, total_limit: None, .. } => {
             Error::RestoreRoom { path, source }

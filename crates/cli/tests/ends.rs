@@ -538,7 +538,7 @@ fn nothing_waits_for_a_pipe() {
     let dict = format!("algorithm_params=algo=lz4 dict={}", places.at("to/fifo").display());
     dictionary.args(["--nbd", "unix:n.sock", "--set", &dict]);
     let dictionary = within(dictionary.spawn().unwrap());
-    assert!(dictionary.code == Some(2) && dictionary.err.contains("fifo"), "{dictionary:?}");
+    assert!(dictionary.code == Some(1) && dictionary.err.contains("fifo"), "{dictionary:?}");
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(0));
 }

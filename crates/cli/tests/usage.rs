@@ -4,21 +4,17 @@
 
 mod support;
 
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 use support::{UZRAM, end, fill, write_all};
 
 #[test]
 fn wrong_use_is_told_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
-    write_all(dir.path(), &[("file", vec![1; 5000]), ("none/sub/.keep", Vec::new())]);
-    std::fs::remove_file(dir.path().join("none/sub/.keep")).unwrap();
+    write_all(dir.path(), &[("file", vec![1; 5000])]);
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (file, missing, empty) = (path("file"), path("no\nsuch"), path("none"));
-    let cases: [(&[&str], &[&str]); 33] = [
-        (&[&missing], &["no\\nsuch", "give a file"]),
-        (&[&file, &missing], &["no\\nsuch"]),
-        (&[&empty], &["none", "regular file"]),
-        (&["/dev/null"], &["/dev/null", "regular file"]),
+    let file = path("file");
+    let cases: [(&[&str], &[&str]); 29] = [
         (&[""], &["<PATH>"]),
         (&[], &["<PATH>"]),
         (&["--algorithm", "nosuch", &file], &["nosuch", "lz4", "zstd"]),
@@ -58,6 +54,56 @@ fn wrong_use_is_told_in_one_line() {
         assert_eq!(ended.err.lines().count(), 1, "{args:?}: {ended:?}");
         assert!(ended.err.starts_with("uzram: "), "{args:?}: {ended:?}");
         assert!(parts.iter().all(|part| ended.err.contains(part)), "{args:?}: {ended:?}");
+    }
+}
+
+/// The command line is right, and what it names is not there, or not as it must be: 1, whatever is to be done with it.
+#[test]
+fn what_is_not_there_is_no_wrong_use() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path(), &[("file", vec![1; 5000]), ("none/sub/.keep", Vec::new())]);
+    std::fs::remove_file(dir.path().join("none/sub/.keep")).unwrap();
+    let served = |rest: &'static [&'static str]| {
+        [&["serve", "--nbd", "unix:n", "--control", "c"][..], rest].concat()
+    };
+    let cases: [(Vec<&str>, &[&str]); 18] = [
+        (vec!["fill", "no\nsuch"], &["no\\nsuch", "give a file"]),
+        (vec!["fill", "file", "no\nsuch"], &["no\\nsuch"]),
+        (vec!["fill", "none"], &["none", "regular file"]),
+        (vec!["fill", "/dev/null"], &["/dev/null", "regular file"]),
+        (vec!["fill", "--save", "no/x", "file"], &["no/x", "No such file"]),
+        (vec!["fill", "--backing", "no/x", "file"], &["no/x", "No such file"]),
+        (vec!["fill", "--set", "algorithm_params=dict=no/x", "file"], &["no/x", "No such file"]),
+        (vec!["train-dictionary", "nosuch", "-o", "x"], &["nosuch", "give a file"]),
+        (vec!["train-dictionary", "file", "-o", "no/x"], &["no/x", "No such file"]),
+        (vec!["train-dictionary", "file", "-o", "x"], &["too few"]),
+        (vec!["restore", "nosuch"], &["nosuch", "No such file"]),
+        (vec!["restore", "file", "-o", "no/x"], &["no/x", "No such file"]),
+        (vec!["restore", "--served", "--control", "c", "nosuch"], &["'c'", "No such file"]),
+        (vec!["save", "--control", "c", "x"], &["'c'", "No such file"]),
+        (served(&["--size", "1M", "--save-on-exit", "no/x"]), &["no/x", "No such file"]),
+        (served(&["--size", "1M", "--backing", "no/x"]), &["no/x", "No such file"]),
+        (
+            served(&["--size", "1M", "--set", "algorithm_params=dict=no/x"]),
+            &["no/x", "No such file"],
+        ),
+        (served(&["--restore", "nosuch"]), &["nosuch", "No such file"]),
+    ];
+    for (args, parts) in cases {
+        let ended = end(Command::new(UZRAM).args(&args).current_dir(dir.path()));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{args:?}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{args:?}: {ended:?}");
+        assert!(parts.iter().all(|part| ended.err.contains(part)), "{args:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_text_is_refused_with_words() {
+    let path = std::ffi::OsStr::from_bytes(b"/tmp/\xff");
+    for line in [&["save"][..], &["restore", "--served"]] {
+        let ended = end(Command::new(UZRAM).args(line).arg(path));
+        assert!(ended.code == Some(2) && ended.err.contains("not in UTF-8"), "{ended:?}");
+        assert!(!ended.err.contains("no file can be made"), "{ended:?}");
     }
 }
 

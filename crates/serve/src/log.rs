@@ -1,12 +1,14 @@
-//! Lines for people, not more than they can read: a client can have as many written as it likes else.
+//! Lines for people, not more than they can read: a client can have as many written as it likes else. One that was said a
+//! moment ago is not said again, so who floods the log with one kind leaves room for others.
 
 use rustix_futex_sync::Mutex;
 use std::fmt::{self, Display};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Lines of each period at most.
-const LINES: u32 = 20;
+const LINES: usize = 20;
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Where lines go.
@@ -16,11 +18,22 @@ pub struct Log(Arc<Inner>);
 struct Inner {
     write: Box<dyn Fn(&str) + Send + Sync>,
     period: Mutex<Period>,
+    hashes: RandomState,
 }
 
 struct Period {
     begun: Instant,
-    lines: u32,
+    /// Hashes of the lines that were written, each of which is another.
+    said: [u64; LINES],
+    lines: usize,
+    /// Lines that were not.
+    left_out: u32,
+}
+
+impl Period {
+    fn new() -> Self {
+        Period { begun: Instant::now(), said: [0; LINES], lines: 0, left_out: 0 }
+    }
 }
 
 impl fmt::Debug for Log {
@@ -32,33 +45,42 @@ impl fmt::Debug for Log {
 impl Log {
     /// Lines go to `write`, which must not fail.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let period = Mutex::new(Period { begun: Instant::now(), lines: 0 });
-        Log(Arc::new(Inner { write: Box::new(write), period }))
+        let (period, hashes) = (Mutex::new(Period::new()), RandomState::new());
+        Log(Arc::new(Inner { write: Box::new(write), period, hashes }))
     }
 
-    /// Writes a line, unless too many were written already; then how many were not is told later.
+    /// Writes a line, unless it was written already or too many were; then how many were not is told later.
     pub fn line(&self, line: impl Display) {
-        let (omitted, is_told) = self.0.count();
-        if omitted > 0 {
-            (self.0.write)(&format!("{omitted} lines were left out"));
+        let line = line.to_string();
+        let (left_out, is_told) = self.0.count(&line);
+        if left_out > 0 {
+            (self.0.write)(&format!("{left_out} lines were left out"));
         }
         if is_told {
-            (self.0.write)(&line.to_string());
+            (self.0.write)(&line);
         }
     }
 }
 
 impl Inner {
-    /// How many lines were left out in the period that ended, and whether one may be written now.
-    fn count(&self) -> (u32, bool) {
+    /// How many lines were left out in the period that ended, and whether this one may be written now.
+    fn count(&self, line: &str) -> (u32, bool) {
+        let hash = self.hashes.hash_one(line);
         let mut period = self.period.lock();
-        let mut omitted = 0;
+        let mut left_out = 0;
         if period.begun.elapsed() > PERIOD {
-            omitted = period.lines.saturating_sub(LINES);
-            *period = Period { begun: Instant::now(), lines: 0 };
+            left_out = period.left_out;
+            *period = Period::new();
         }
-        period.lines = period.lines.saturating_add(1);
-        (omitted, period.lines <= LINES)
+        let lines = period.lines;
+        let is_told = lines < LINES && !period.said[..lines].contains(&hash);
+        if is_told {
+            period.said[lines] = hash;
+            period.lines += 1;
+        } else {
+            period.left_out = period.left_out.saturating_add(1);
+        }
+        (left_out, is_told)
     }
 }
 
@@ -72,9 +94,23 @@ mod tests {
         let lines = written.clone();
         let log = Log::new(move |line| lines.lock().push(line.to_owned()));
         (0..100).for_each(|nth| log.line(format_args!("line {nth}")));
-        assert_eq!(written.lock().len(), LINES as usize);
+        assert_eq!(written.lock().len(), LINES);
         log.0.period.lock().begun -= 2 * PERIOD;
         log.line("later");
-        assert_eq!(written.lock()[LINES as usize..], ["80 lines were left out", "later"]);
+        assert_eq!(written.lock()[LINES..], ["80 lines were left out", "later"]);
+    }
+
+    #[test]
+    fn a_flood_of_one_line_leaves_room_for_others() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let lines = written.clone();
+        let log = Log::new(move |line| lines.lock().push(line.to_owned()));
+        (0..1000).for_each(|_| log.line("a client made room"));
+        log.line("another thing");
+        assert_eq!(*written.lock(), ["a client made room", "another thing"]);
+        log.0.period.lock().begun -= 2 * PERIOD;
+        log.line("a client made room");
+        let later = ["999 lines were left out", "a client made room"];
+        assert_eq!(written.lock()[2..], later);
     }
 }

@@ -252,3 +252,23 @@ fn the_server_ends_in_time_whatever_clients_do() {
     assert!(begun.elapsed() < ENDS_WITHIN, "{:?}", begun.elapsed());
     assert!(!served.path.exists());
 }
+
+/// Whoever floods a server with connections does not hide what others do wrong.
+#[test]
+fn clients_that_make_room_take_one_line_of_the_log() {
+    let served = Served::new(exports());
+    let silent: Vec<_> = (0..HALF_OPEN_MAX + 60).map(|_| served.connect()).collect();
+    served.logged("made room for another");
+    let mut client = served.greeted();
+    client.send(&[b'x'; 16]);
+    assert!(client.is_closed());
+    served.logged("an option does not begin as one");
+    drop(silent);
+    let lines = served.lines();
+    let displaced = lines.iter().filter(|line| line.contains("made room for another")).count();
+    // A slow machine may take more than one period for it.
+    assert!(
+        displaced <= 1 + lines.iter().filter(|line| line.contains("left out")).count(),
+        "{lines:?}"
+    );
+}

@@ -161,7 +161,16 @@ impl Device {
     /// # Errors
     /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what could not be read.
     pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
-        self.table.save(path, options)
+        self.table.save(path, options, &|| true)
+    }
+
+    /// The same as [`save`](Self::save); but when all is durable, right before the file takes its place, `is_free` says whether
+    /// it may. If not, what is there stays.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save); EEXIST where it may not.
+    pub fn save_if(&self, path: &Path, is_free: &dyn Fn() -> bool) -> Result<Saved, Error> {
+        self.table.save(path, &SaveOptions::default(), is_free)
     }
 
     /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved device.

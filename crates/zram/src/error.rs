@@ -338,6 +338,7 @@ fn remedy(errno: i32) -> &'static str {
             "name a regular file, in a directory that is there"
         }
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => "make room, or name another file",
+        Errno::EXIST => "what came there meanwhile is left; name another file",
         Errno::BUSY => "wait until it is no longer in use",
         Errno::PERM | Errno::LOOP => "remove what another put beside it, '.NAME.saving'",
         Errno::ACCESS | Errno::ROFS => "see to its permissions, or name another file",

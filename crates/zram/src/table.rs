@@ -193,7 +193,12 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
     fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error>;
     fn may_wait(&self, offset: u64, len: u64) -> bool;
-    fn save(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error>;
+    fn save(
+        &self,
+        path: &Path,
+        options: &SaveOptions,
+        is_free: &dyn Fn() -> bool,
+    ) -> Result<Saved, Error>;
     fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error>;
     fn restore(
         &self,
@@ -267,9 +272,14 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         words.any(|word| is_away(word) == Some(true))
     }
 
-    fn save(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
+    fn save(
+        &self,
+        path: &Path,
+        options: &SaveOptions,
+        is_free: &dyn Fn() -> bool,
+    ) -> Result<Saved, Error> {
         self.shared.is_here()?;
-        save::save_file(self, path, options)
+        save::save_file(self, path, options, is_free)
     }
 
     fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {

@@ -415,3 +415,25 @@ fn a_killed_saver_leaves_a_whole_file() {
     assert!(fs::read_dir(path.parent().unwrap()).unwrap().count() <= 2);
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
+
+/// Whoever put it there: all was durable by then, and right before the file would have taken its place it was asked.
+#[test]
+fn what_comes_to_the_place_while_it_is_saved_may_stay() {
+    let file = place("free");
+    let dir = file.parent().unwrap();
+    let device = Device::new(Config::new(1 << 20).unwrap()).unwrap();
+    device.write(0, &[7; 4096]).unwrap();
+    let comes = || {
+        let aside = fs::metadata(file.with_file_name(".saved.saving")).unwrap();
+        assert!(aside.len() > 0, "it is not written yet");
+        fs::write(&file, "precious").unwrap();
+        false
+    };
+    let refused = device.save_if(&file, &comes).unwrap_err();
+    assert_eq!(refused.errno(), 17, "{refused}");
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "something was left");
+    assert_eq!(device.save_if(&file, &|| true).unwrap().slots, 1);
+    assert_ne!(fs::read(&file).unwrap(), b"precious");
+    fs::remove_dir_all(dir).unwrap();
+}

@@ -4,7 +4,6 @@ use super::Form;
 use crate::error::Error;
 use crate::runtime;
 use clap::Args;
-use std::io;
 use std::path::{Path, PathBuf};
 use zram::JobKind;
 
@@ -205,8 +204,7 @@ impl AskArgs {
     ) -> Result<Self, Error> {
         let unknown = |source| Error::OutPath { path: file.to_owned(), source };
         let path = std::path::absolute(file).map_err(unknown)?;
-        let not_text = || unknown(io::Error::other("it is not in UTF-8"));
-        let text = path.to_str().ok_or_else(not_text)?.to_owned();
+        let text = path.to_str().map(str::to_owned).ok_or(Error::NotText { path })?;
         Ok(AskArgs { control: server.path(), ask: Ask::Job(kind, text, Form::new(json)) })
     }
 }

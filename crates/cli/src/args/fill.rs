@@ -26,7 +26,7 @@ Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 40
 
 Exit codes:
   0    all is stored, and read back the same (files that can't be read are skipped)
-  1    the memory limit was reached, or something did not read back the same
+  1    a path is not there or not as it must be, the memory limit was reached, or something did not read back the same
   2    wrong use
   130  interrupted
 
@@ -50,7 +50,8 @@ pub(super) struct FillLine {
     /// short]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<u16>,
-    /// Most bytes of compressed pages; 0 is no limit [default: 85% of the memory there is, or of the
+    /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them included; tables, and
+    /// what this command itself takes, are not counted (--set total_limit=SIZE counts tables too). 0 is no limit [default: 85% of the memory there is, or of the
     /// memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,

@@ -35,7 +35,8 @@ pub(super) struct RestoreLine {
     /// a block device is written to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Most bytes of compressed pages that the device may take here; 0 is no limit [default: 85% of the memory there is, or
+    /// Most bytes of compressed pages that the device may take here: all pages that hold compressed data, the free parts in
+    /// them included; tables may take a quarter as much beside them. 0 is no limit [default: 85% of the memory there is, or
     /// of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,

@@ -26,7 +26,7 @@ Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 40
 
 Exit codes:
   0    ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP, and saved if that was asked for
-  1    it could not go on; or it is saved elsewhere or not whole, as is said; or a second signal gave that up
+  1    it could not start or go on; or it is saved elsewhere or not whole, as is said; or a second signal gave that up
   2    wrong use
 
 Examples:
@@ -69,8 +69,10 @@ pub(super) struct ServeLine {
     /// what is restored]
     #[arg(long, value_name = "SIZE", value_parser = block)]
     block: Option<usize>,
-    /// Most bytes of compressed pages; past it writes get 'no space left', and so they do when tables take a quarter as much
-    /// beside them (--set total_limit=SIZE to limit all otherwise); 0 is no limit [default: 85% of the memory there is, or
+    /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them included; what was
+    /// written back or is one repeated word is not in them. Past it writes get 'no space left', and so they do when tables
+    /// take a quarter as much beside them (--set total_limit=SIZE bounds pages, tables and codecs' buffers together instead).
+    /// What connections take is not counted. 0 is no limit [default: 85% of the memory there is, or
     /// of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,

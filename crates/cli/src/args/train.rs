@@ -23,8 +23,8 @@ Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.
 
 Exit codes:
   0    the dictionary is written, whether it pays or not
-  1    it could not be trained or written
-  2    wrong use, or too little input
+  1    it could not be trained or written: a path is not there, or there is too little input
+  2    wrong use
   130  interrupted
 
 Examples:

@@ -7,7 +7,6 @@ use crate::memory;
 use crate::restore::{lost_lines, not_restored};
 use crate::say::say;
 use crate::units::counted;
-use std::path::Path;
 use zram::{Config, SavedHeader, Zram};
 
 /// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
@@ -16,8 +15,9 @@ const BUFFERS: u64 = 64 << 20;
 
 /// Makes it. What is restored is on it then.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
-    let failed = |error, path: &Path| not_restored(error, path, args.damage);
-    let header = |path| SavedHeader::read(path).map_err(|error| failed(error, path));
+    let header = |path| {
+        SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage, None))
+    };
     let saved = args.restore.as_deref().map(header).transpose()?;
     let size = size(args, saved.as_ref())?;
     let settings = settings(args, saved.as_ref(), size)?;
@@ -30,7 +30,10 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     zram.set_disksize(size).map_err(Error::Size)?;
     if let Some(path) = &args.restore {
         let restored = zram.open()?.restore(path, args.damage);
-        let restored = restored.map_err(|error| failed(error, path))?;
+        let settings = zram.settings();
+        // One of all memory that was asked for names itself.
+        let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
+        let restored = restored.map_err(|error| not_restored(error, path, args.damage, limit))?;
         lost_lines(&restored.lost).lines().for_each(|line| say!("{line}; it reads as zeros"));
         say!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }

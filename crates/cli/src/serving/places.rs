@@ -82,16 +82,32 @@ impl Place {
             }
             PathBuf::from(name)
         };
-        let is_free = |path: &PathBuf| {
-            fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-        };
         let taken = |path: PathBuf| match Lock::beside(&path) {
             Err(NoLock::Taken) => None,
             // Where no lock can be, it is seen to what was there at the start.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
-        let free = (first..=NAMES).map(name).filter(is_free).find_map(taken);
+        let free = (first..=NAMES).map(name).filter(|path| is_free(path)).find_map(taken);
         free.ok_or_else(|| format!("'{}': no name is free there", escaped(&self.path)))
     }
+
+    /// Whether a file that [`file`](Self::file) named may still be put there: to be asked right before.
+    pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
+        let path = path.to_owned();
+        // A save that hangs does not hold the target's lock.
+        let target = match &self.kind {
+            Kind::File(target) => Some(Arc::downgrade(target)),
+            Kind::Beside | Kind::State => None,
+        };
+        move || match &target {
+            Some(target) => target.upgrade().is_some_and(|target| !target.was_changed()),
+            None => is_free(&path),
+        }
+    }
+}
+
+/// Whether nothing is there.
+fn is_free(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

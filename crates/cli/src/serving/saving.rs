@@ -63,7 +63,9 @@ pub(super) fn save(
                 continue;
             }
             let saved = place.file().map_err(|why| NotSaved::Failed { why, is_of_all: false });
-            match saved.and_then(|(to, _lock)| Ok((save_to(device, &to, signals)?, to))) {
+            match saved.and_then(|(to, _lock)| {
+                Ok((save_to(device, &to, place.is_free(&to), signals)?, to))
+            }) {
                 Ok((saved, to)) => return end(file, &saved, to, &failures),
                 Err(NotSaved::GivenUp) => return Err(Error::SaveGivenUp { path: file.to_owned() }),
                 Err(NotSaved::Failed { why, is_of_all }) => {
@@ -164,16 +166,23 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// Saves to a file.
-fn save_to(device: &Arc<Open>, path: &Path, signals: &Signals) -> Result<Saved, NotSaved> {
+fn save_to(
+    device: &Arc<Open>,
+    path: &Path,
+    is_free: impl Fn() -> bool + Send + Sync + 'static,
+    signals: &Signals,
+) -> Result<Saved, NotSaved> {
+    let is_free = Arc::new(is_free);
     let (tell, ended) = mpsc::channel();
     let saves = {
         let (device, path, tell) = (device.clone(), path.to_owned(), tell.clone());
-        move || tell.send(save_alone(&device, &path))
+        let is_free = is_free.clone();
+        move || tell.send(save_alone(&device, &path, &*is_free))
     };
     let named = thread::Builder::new().name("save".to_owned()).stack_size(STACK);
     if named.spawn(saves).is_err() {
         // Nobody is there to give it up then.
-        return done(save_alone(device, path));
+        return done(save_alone(device, path, &*is_free));
     }
     let (mut told, mut given_up) = (Instant::now(), None);
     let mut watch = Watch::new(device);
@@ -215,12 +224,16 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
 }
 
 /// Saves when no other job is under way any more, or it is given up: there will be none that begins.
-fn save_alone(device: &Open, path: &Path) -> Result<Saved, zram::Error> {
+fn save_alone(
+    device: &Open,
+    path: &Path,
+    is_free: &dyn Fn() -> bool,
+) -> Result<Saved, zram::Error> {
     loop {
         if !device.give_up_job(JOB_WITHIN) {
             say!("a job that was under way hangs, and is given up");
         }
-        match device.save(path) {
+        match device.save_if(path, is_free) {
             Err(zram::Error::Busy) => {}
             done => return done,
         }

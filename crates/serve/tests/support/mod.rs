@@ -129,6 +129,11 @@ impl Served {
         assert!(comes(is_there), "{part:?} was not logged: {:?}", self.log.lock().unwrap());
     }
 
+    /// All lines of the log.
+    pub fn lines(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
     /// Waits until so many clients have an export.
     pub fn settled(&self, connections: usize) {
         let are_so_many = || self.server.connections() == connections;

@@ -17,6 +17,7 @@ use crate::stat::Held;
 use crate::stop::Stop;
 use crate::table::Table;
 use crate::{BLOCK, Error};
+use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,11 +26,12 @@ use zsmalloc::{BesideSlot, Content, ORDER_MAX};
 /// Room that there must be for a block and all its slots.
 const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
 
-/// Saves to a file, which takes its place when it is whole.
+/// Saves to a file, which takes its place when it is whole, if that `is_free` then.
 pub(crate) fn save_file<E: BesideSlot>(
     table: &Table<E>,
     path: &Path,
     options: &SaveOptions,
+    is_free: &dyn Fn() -> bool,
 ) -> Result<Saved, Error> {
     // It lasts until the file is in its place: what begins then finds it there.
     let job = begin(table)?;
@@ -39,6 +41,9 @@ pub(crate) fn save_file<E: BesideSlot>(
     let placed = saved.and_then(|mut saved| {
         aside.sync()?;
         job.go_on()?;
+        if !is_free() {
+            return Err(io::Error::from(Errno::EXIST).into());
+        }
         saved.before = aside.put_in_place(saved.is_whole())?;
         Ok(saved)
     });

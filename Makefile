@@ -1,5 +1,6 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make setup test       install what tests need, then pass every test
+# make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
 #                       (LOOM_SECONDS a model at most), clients that were not written here, and a soak
 # make setup-long       install what make long needs besides
@@ -22,7 +23,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run setup setup-long test lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures bench
+.PHONY: run setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures bench
 
 run:
 	cargo build --release --locked -p cli
@@ -43,6 +44,9 @@ setup-long: setup
 test: lint check-aarch64
 	cargo test --workspace --locked
 	$(MAKE) loom
+
+ratchet:
+	UZRAM_RATCHET=lower cargo test -p style --locked
 
 lint:
 	cargo fmt --all --check

@@ -1,0 +1,144 @@
+//! A document in Markdown: what is text, what a table, what a link.
+
+use std::collections::{BTreeSet, HashMap};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// A paragraph, an item, a heading, or a cell.
+#[derive(Default)]
+pub struct Block {
+    pub is_heading: bool,
+    /// Of a cell: the first cell of its row, and its column's head.
+    pub labels: Vec<String>,
+    /// Written by `make figures`, which a test of `bench` compares with the results.
+    pub is_written: bool,
+    /// Text without code: line, and what stands there.
+    pub text: Vec<(usize, String)>,
+    /// Code in the text: line, and what stands there.
+    pub code: Vec<(usize, String)>,
+}
+
+/// What a document is made of.
+#[derive(Default)]
+pub struct Document {
+    pub blocks: Vec<Block>,
+    /// Targets of links and images, and the line.
+    pub links: Vec<(usize, String)>,
+    /// What links may name behind `#`.
+    pub anchors: BTreeSet<String>,
+    /// Lines of tables.
+    pub tables: BTreeSet<usize>,
+}
+
+/// What a heading is called in links: as GitHub does it.
+fn slug(heading: &str) -> String {
+    let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+    heading
+        .to_lowercase()
+        .chars()
+        .filter(kept)
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .collect()
+}
+
+impl Block {
+    /// Returns the text and the code of the block, without marks.
+    fn whole(&self) -> String {
+        let mut parts: Vec<_> = self.text.iter().chain(&self.code).collect();
+        parts.sort_by_key(|(line, _)| *line);
+        parts.iter().map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+impl Document {
+    pub fn new(text: &str) -> Self {
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let line_of = |at: usize| ends.partition_point(|end| *end < at) + 1;
+        let (mut document, mut seen) = (Self::default(), HashMap::new());
+        let (mut is_written, mut heads, mut row, mut in_head, mut in_code) =
+            (false, Vec::new(), Vec::new(), false, false);
+        let mut heading = String::new();
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            let line = line_of(range.start);
+            match event {
+                Event::Start(Tag::CodeBlock(_)) => in_code = true,
+                Event::End(TagEnd::CodeBlock) => in_code = false,
+                Event::Start(Tag::Table(_)) => {
+                    document.tables.extend(line..=line_of(range.end.saturating_sub(1)));
+                }
+                Event::Start(Tag::TableHead) => {
+                    (heads, row, in_head) = (Vec::new(), Vec::new(), true)
+                }
+                Event::Start(Tag::TableRow) => (row, in_head) = (Vec::new(), false),
+                Event::Start(Tag::TableCell) => {
+                    let head: Option<&String> = heads.get(row.len());
+                    let labels = row.first().into_iter().chain(head).cloned().collect();
+                    document.blocks.push(Block { labels, is_written, ..Block::default() });
+                }
+                Event::End(TagEnd::TableCell) => {
+                    let said = document.blocks.last().unwrap().whole();
+                    if in_head {
+                        heads.push(said.clone());
+                    }
+                    row.push(said);
+                }
+                Event::Start(Tag::Heading { .. }) => {
+                    heading.clear();
+                    document.blocks.push(Block { is_heading: true, ..Block::default() });
+                }
+                Event::End(TagEnd::Heading(_)) => {
+                    let name = slug(&heading);
+                    let again =
+                        seen.entry(name.clone()).and_modify(|times| *times += 1).or_insert(0);
+                    document.anchors.insert(if *again == 0 {
+                        name
+                    } else {
+                        format!("{name}-{again}")
+                    });
+                }
+                Event::Start(Tag::Paragraph | Tag::Item) => {
+                    document.blocks.push(Block { is_written, ..Block::default() });
+                }
+                Event::Html(said) | Event::InlineHtml(said) => {
+                    is_written = (is_written || said.contains("<!-- figures:"))
+                        && !said.contains("<!-- end -->");
+                }
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    document.links.push((line, dest_url.into_string()));
+                }
+                Event::Text(said) if !in_code => {
+                    heading.push_str(&said);
+                    let Some(block) = document.blocks.last_mut() else { continue };
+                    block.text.push((line, said.into_string()));
+                }
+                Event::Code(said) => {
+                    heading.push_str(&said);
+                    let Some(block) = document.blocks.last_mut() else { continue };
+                    block.code.push((line, said.into_string()));
+                }
+                _ => {}
+            }
+        }
+        document
+    }
+}
+
+#[test]
+fn parts_are_told_apart() {
+    let document = Document::new(
+        "# One `x`, and two\n\nText `code` and\nmore [a](b.md#c).\n\n| k | v |\n|---|---|\n| r | \
+            1.5 |\n\n    drawn 7\n\n# Two\n# Two\n",
+    );
+    let anchors: Vec<_> = document.anchors.iter().map(String::as_str).collect();
+    assert_eq!(anchors, ["one-x-and-two", "two", "two-1"]);
+    assert_eq!(document.links, [(4, "b.md#c".to_owned())]);
+    assert_eq!(document.tables.iter().copied().collect::<Vec<_>>(), [6, 7, 8]);
+    let cell = document
+        .blocks
+        .iter()
+        .find(|block| block.text.iter().any(|(_, text)| text == "1.5"))
+        .unwrap();
+    assert_eq!((cell.labels.join(" "), cell.text[0].0), ("r v".to_owned(), 8));
+    assert!(document.blocks.iter().all(|block| !block.whole().contains('7')));
+    assert_eq!(document.blocks[1].code, [(3, "code".to_owned())]);
+}

@@ -1,0 +1,85 @@
+//! What documents point to is there: links to files and headings, and paths between backquotes.
+//! Nothing is asked over a network.
+
+use crate::document::Document;
+use crate::ratchet::{self, Counts, add};
+use crate::tree::{Tree, folder, joined};
+
+const REMEDY: &str = "Correct the link, or take it out.";
+/// Code that ends so, and has a folder before it, is taken for a path.
+const PATHS: [&str; 7] = [".jsonl", ".md", ".py", ".rs", ".sh", ".svg", ".toml"];
+
+/// What stands for a name that is to be filled in.
+const BLANKS: [&str; 4] = ["DIR", "FILE", "NAME", "PATH"];
+
+/// Whether code in a text is a path of the repository, with nothing to be filled in.
+fn is_path(code: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
+    code.contains('/')
+        && code.bytes().all(is_plain)
+        && PATHS.iter().any(|end| code.ends_with(end))
+        && !code.split(['/', '-', '.']).any(|word| BLANKS.contains(&word))
+}
+
+/// What is wrong with a link, in the document `path`.
+fn fault(tree: &Tree, path: &str, link: &str) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (file, anchor) =
+        link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+    let target = if file.is_empty() { Some(path.to_owned()) } else { joined(folder(path), file) };
+    let Some(target) = target.filter(|target| tree.has(target)) else {
+        return Some(format!("there is no {file}"));
+    };
+    let anchor = anchor?;
+    let has = |text| Document::new(text).anchors.contains(anchor);
+    (!tree.text(&target).is_some_and(has)).then(|| format!("{target} has no heading #{anchor}"))
+}
+
+fn counts(tree: &Tree) -> Counts {
+    let mut counts = Counts::new();
+    for (path, text) in tree.files("md") {
+        let document = Document::new(text);
+        for (line, link) in &document.links {
+            if let Some(fault) = fault(tree, path, link) {
+                add(&mut counts, path, format!("{path}:{line}: {fault}"));
+            }
+        }
+        for (line, code) in document.blocks.iter().flat_map(|block| &block.code) {
+            // From the root, or the document's folder; or the end of one that can only be that.
+            let from_here = || joined(folder(path), code).is_some_and(|path| tree.has(&path));
+            let is_there = || tree.has(code) || from_here() || tree.has_end(code);
+            if is_path(code) && !is_there() {
+                add(&mut counts, path, format!("{path}:{line}: there is no {code}"));
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn links_resolve() {
+    ratchet::hold(&[("broken-links", REMEDY, &counts(Tree::disk()))]);
+}
+
+#[test]
+fn broken_links_are_found() {
+    let text = "# Head\n[a](b.md) [b](../README.md#top-2) [c](#head) <https://x.y/z> `docs/b.md` \
+        `b.md` `DIR/x.rs` `x/NAME-A.md` `docs/*.md` `m/x.rs`\n\
+        [d](c.md)\n[e](b.md#no)\n[f](../../x)\n![g](#none)\n`docs/c.md`\n";
+    let tree = Tree::of(&[
+        ("docs/a.md", text),
+        ("docs/b.md", "# Yes"),
+        ("README.md", "# Top\n# Top: 2\n"),
+        ("a/src/m/x.rs", ""),
+    ]);
+    let expected = [
+        "docs/a.md:3: there is no c.md",
+        "docs/a.md:4: docs/b.md has no heading #no",
+        "docs/a.md:5: there is no ../../x",
+        "docs/a.md:6: docs/a.md has no heading #none",
+        "docs/a.md:7: there is no docs/c.md",
+    ];
+    assert_eq!(counts(&tree)["docs/a.md"].faults, expected);
+}

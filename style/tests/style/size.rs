@@ -1,0 +1,59 @@
+//! How much there is to read: lines of the product with code on them, without tests and models. In
+//! hundreds, rounded up.
+
+use crate::ratchet::{self, Count, Counts};
+use crate::tree::Tree;
+
+const REMEDY: &str = "What is new has to replace something: the product is to become smaller, \
+    20,000 lines at most in the end.";
+
+/// Lines of code by crate.
+fn lines(tree: &Tree) -> Counts {
+    let mut counts = Counts::new();
+    let files = tree.files("rs").map(|(path, _)| path);
+    for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
+        let facts = tree.facts(path);
+        let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
+        counts.entry(tree.crate_of(path).to_owned()).or_default().number += number;
+    }
+    counts
+}
+
+/// The sum of the crates, which are the product, and what stands beside them.
+fn counts(tree: &Tree) -> Counts {
+    let mut counts = Counts::new();
+    for (dir, count) in lines(tree) {
+        let place = if dir.starts_with("crates/") { "product" } else { &dir };
+        let sum = counts.entry(place.to_owned()).or_default();
+        sum.number += count.number;
+        sum.faults.push(format!("{dir}: {}", count.number));
+    }
+    counts.values_mut().for_each(|sum| sum.number = sum.number.next_multiple_of(100));
+    counts
+}
+
+#[test]
+fn the_product_grows_no_larger() {
+    let counts = counts(Tree::disk());
+    counts.values().for_each(|count| println!("{}", count.faults.join("\n")));
+    ratchet::hold(&[("code-lines", REMEDY, &counts)]);
+}
+
+#[test]
+fn lines_of_code_are_counted() {
+    let text = "//! Doc.\n\n/// More.\nfn f() -> u8 { // why\n    /* no\n    */ 1\n}\n\
+        #[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
+    let many = "fn f() {}\n".repeat(98);
+    let tree = Tree::of(&[
+        ("crates/a/Cargo.toml", ""),
+        ("crates/a/src/lib.rs", text),
+        ("crates/a/tests/t.rs", "fn t() {}"),
+        ("crates/b/Cargo.toml", ""),
+        ("crates/b/src/main.rs", &many),
+        ("bench/Cargo.toml", ""),
+        ("bench/src/lib.rs", "fn f() {}\n"),
+    ]);
+    let counts = counts(&tree);
+    let faults = vec!["crates/a: 3".to_owned(), "crates/b: 98".to_owned()];
+    assert_eq!((&counts["product"], counts["bench"].number), (&Count { number: 200, faults }, 100));
+}

@@ -1,0 +1,160 @@
+//! The files of the repository, or of a small one that a test plants faults in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::modules;
+use crate::source::Facts;
+
+/// What is no source: outputs, inputs that programs find, and what lies in a checkout without
+/// belonging to it.
+const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "shared"];
+/// Files that rules read; of others only the names matter.
+const TEXTS: [&str; 6] = ["jsonl", "md", "rs", "sh", "toml", "txt"];
+
+/// Files by their path from the root, with `/`; in order.
+pub struct Tree {
+    files: BTreeMap<String, String>,
+    facts: OnceLock<BTreeMap<String, Facts>>,
+    tests: OnceLock<BTreeSet<String>>,
+}
+
+/// The repository's folder.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// Adds what lies in a folder; links are not followed.
+fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if name.starts_with('.') || LEFT_OUT.contains(&&*name) {
+            continue;
+        }
+        let (path, kind) = (format!("{prefix}{name}"), entry.file_type().unwrap());
+        if kind.is_dir() {
+            read(&entry.path(), &format!("{path}/"), files);
+        } else if kind.is_file() {
+            let is_text = name.rsplit_once('.').is_some_and(|(_, kind)| TEXTS.contains(&kind));
+            let text =
+                if is_text { fs::read_to_string(entry.path()).unwrap() } else { String::new() };
+            files.insert(path, text);
+        }
+    }
+}
+
+/// `path` with its `.` and `..` resolved; None where it leads out of the repository.
+pub fn normal(path: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => _ = parts.pop()?,
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The folder of a file, "" for the root.
+pub fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// `path`, seen from the folder `from`.
+pub fn joined(from: &str, path: &str) -> Option<String> {
+    normal(&format!("{from}/{path}"))
+}
+
+impl Tree {
+    fn new(files: BTreeMap<String, String>) -> Self {
+        Self { files, facts: OnceLock::new(), tests: OnceLock::new() }
+    }
+
+    /// Returns the repository, read once.
+    pub fn disk() -> &'static Self {
+        static TREE: OnceLock<Tree> = OnceLock::new();
+        TREE.get_or_init(|| {
+            let mut files = BTreeMap::new();
+            read(root(), "", &mut files);
+            Self::new(files)
+        })
+    }
+
+    /// Returns a tree of the given files.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        Self::new(files.iter().map(|&(path, text)| (path.into(), text.into())).collect())
+    }
+
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// Returns whether there is such a file or folder.
+    pub fn has(&self, path: &str) -> bool {
+        let inside = format!("{path}/");
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self
+                .files
+                .range(inside.clone()..)
+                .next()
+                .is_some_and(|(path, _)| path.starts_with(&inside))
+    }
+
+    /// Returns whether there is a file whose path ends so.
+    pub fn has_end(&self, end: &str) -> bool {
+        let end = format!("/{end}");
+        self.files.keys().any(|path| path.ends_with(&end))
+    }
+
+    /// Returns the files whose names end with `.kind`.
+    pub fn files(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
+        let end = format!(".{kind}");
+        let texts = self.files.iter().filter(move |(path, _)| path.ends_with(&end));
+        texts.map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// Returns what the lines of a Rust file are.
+    pub fn facts(&self, path: &str) -> &Facts {
+        let all = self.facts.get_or_init(|| {
+            self.files("rs").map(|(path, text)| (path.to_owned(), Facts::new(path, text))).collect()
+        });
+        &all[path]
+    }
+
+    /// Returns whether a file is compiled into tests only, or is a fuzz target.
+    pub fn is_test_file(&self, path: &str) -> bool {
+        self.tests.get_or_init(|| modules::test_files(self)).contains(path)
+    }
+
+    /// Returns whether a line is in tests or models only.
+    pub fn is_test(&self, path: &str, line: usize) -> bool {
+        self.is_test_file(path) || self.facts(path).is_test(line)
+    }
+
+    /// Returns the folders of packages.
+    pub fn crates(&self) -> impl Iterator<Item = &str> {
+        let manifests = self.files.keys().filter_map(|path| path.strip_suffix("/Cargo.toml"));
+        manifests.filter(|dir| !dir.is_empty())
+    }
+
+    /// Returns the folder of the package that a file belongs to, "" for none.
+    pub fn crate_of(&self, path: &str) -> &str {
+        let holds = |dir: &&str| path.strip_prefix(*dir).is_some_and(|rest| rest.starts_with('/'));
+        self.crates().filter(holds).max_by_key(|dir| dir.len()).unwrap_or("")
+    }
+}
+
+#[test]
+fn paths_are_resolved() {
+    assert_eq!(joined("crates/a/src", "../../b/x.rs").unwrap(), "crates/b/x.rs");
+    assert_eq!(joined("", "./a//b").unwrap(), "a/b");
+    assert_eq!(joined("a", "../../b"), None);
+    let tree = Tree::of(&[("a/Cargo.toml", ""), ("a/src/lib.rs", ""), ("ab/x", "")]);
+    assert_eq!((tree.crate_of("a/src/lib.rs"), tree.crate_of("ab/x")), ("a", ""));
+    assert!(tree.has("a/src") && tree.has("ab/x") && !tree.has("a/sr") && !tree.has("b"));
+}

@@ -111,22 +111,30 @@ fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// As a terminal and a program that forwards its signals do, and `timeout`.
+/// As a terminal and a program that forwards its signals do, and `timeout`; and a program that ends what it started when it
+/// is interrupted itself.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
-    for pause in [0, 1, 20] {
+    for (signals, pause) in [
+        ([Signal::TERM; 2], 0),
+        ([Signal::TERM; 2], 1),
+        ([Signal::TERM; 2], 20),
+        ([Signal::INT, Signal::TERM], 0),
+        ([Signal::INT, Signal::TERM], 20),
+        ([Signal::TERM, Signal::QUIT], 1),
+    ] {
         // Two that are further apart, as this thread had to wait, show nothing.
         let shows = (0..20).any(|_| {
             let places = Places::new();
-            let mut server = places.server("exec \"$@\"");
+            let mut server = places.server("exec env --default-signal=INT,QUIT \"$@\"");
             server.client().write(MIB as u64, &noise(1, 40 * MIB));
-            let at_once = server.signal_at_once(&[Signal::TERM; 2], Duration::from_millis(pause));
+            let at_once = server.signal_at_once(&signals, Duration::from_millis(pause));
             let (code, said) = (server.ended().0, server.said());
-            assert!(!at_once || code == Some(0), "{said}");
+            assert!(!at_once || code == Some(0), "{signals:?}: {said}");
             assert!(code != Some(0) || places.is_saved("to/saved"));
             at_once
         });
-        assert!(shows, "{pause} ms");
+        assert!(shows, "{signals:?} {pause} ms");
     }
 }
 

@@ -31,10 +31,10 @@ const CAME: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 const PASSED_OVER: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// What comes within so many looks after the first signal is of the same end, but for another of those that are asked
-/// with: a terminal and who forwards its signals send it each, and so does `timeout` to a process and to its group; and
-/// of SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while this process did not run is found by the
-/// next look, however late that is.
+/// What comes within so many looks after the first signal is of the same end, whichever it is: a terminal and who forwards
+/// its signals send it each, and so does `timeout` to a process and to its group; who is interrupted by the terminal's
+/// SIGINT sends SIGTERM to what it started; and of SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while
+/// this process did not run is found by the next look, however late that is.
 const LOOKS: u32 = 15;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -61,14 +61,10 @@ impl Signals {
         let (tell, told) = mpsc::channel();
         let forward = move || {
             let Some(first) = signals.forever().next() else { return };
-            let mut asked = Some(first).filter(|first| ASKED.contains(first));
-            let mut told = tell.send(first);
+            let told = tell.send(first);
             for _ in 0..LOOKS {
                 thread::sleep(LOOK_EVERY);
-                let another =
-                    |came: &c_int| ASKED.contains(came) && *asked.get_or_insert(*came) != *came;
-                told = told
-                    .and(signals.pending().filter(another).try_for_each(|came| tell.send(came)));
+                signals.pending().for_each(drop);
             }
             let _ = told.and_then(|()| signals.forever().try_for_each(|came| tell.send(came)));
         };
@@ -98,8 +94,9 @@ impl Signals {
         self.first.get().is_some()
     }
 
-    /// Forgets those that came by now.
+    /// Forgets those that came by now, but that one did.
     pub(super) fn forget(&self) {
+        self.is_end();
         self.came.try_iter().for_each(drop);
     }
 
@@ -118,7 +115,12 @@ impl Signals {
 
     /// Whether one came that gives a save up.
     pub(super) fn give_up(&self) -> bool {
-        self.came.try_iter().any(|came| ASKED.contains(&came))
+        self.came.try_iter().any(|came| self.gives_up(came))
+    }
+
+    /// The first never does, also where the server ends without one: who sent it may not have known.
+    fn gives_up(&self, came: c_int) -> bool {
+        self.first.set(came).is_err() && ASKED.contains(&came)
     }
 
     /// Waits for so long, unless one gives a save up.
@@ -127,7 +129,7 @@ impl Signals {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.came.recv_timeout(left) {
-                Ok(came) if ASKED.contains(&came) => return true,
+                Ok(came) if self.gives_up(came) => return true,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => {
@@ -150,4 +152,27 @@ fn ignored() -> u64 {
 
 fn name(signal: c_int) -> &'static str {
     low_level::signal_name(signal).unwrap_or("a signal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_one_gives_nothing_up() {
+        let now = Duration::ZERO;
+        let (tell, came) = mpsc::channel();
+        let signals = Signals { came, first: OnceCell::new() };
+        let sends = |signal| tell.send(signal).unwrap();
+        // As of a server that could not start.
+        signals.forget();
+        sends(SIGTERM);
+        assert!(!signals.give_up() && !signals.give_up_within(now));
+        sends(SIGHUP);
+        assert!(!signals.give_up() && !signals.give_up_within(now));
+        sends(SIGINT);
+        assert!(signals.give_up());
+        sends(SIGTERM);
+        assert!(signals.give_up_within(now));
+    }
 }

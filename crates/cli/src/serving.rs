@@ -76,19 +76,23 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         signals.forget();
     }
     let ended = match &target {
-        // Where it was not started, clients may have come before that was known.
-        Some(target) if started.is_ok() || serving.was_used() => {
+        Some(target) => {
             // While it can be seen what lies on the disk.
             let places = places::all(target);
-            let (disk, control) = serving.stop(Instant::now() + GOODBYE);
-            let saved = saving::save(&disk, target.path(), &places, (&signals, &turn));
+            turn.take(false);
+            let Stopped { disk, control, was_used } = serving.stop(Instant::now() + GOODBYE);
+            let saved = if started.is_ok() || was_used {
+                saving::save(&disk, target, &places, (&signals, &turn))
+            } else {
+                Ok(())
+            };
             control.stop(ANSWERED);
             saved
         }
-        _ => {
+        None => {
             signals.end_at_once();
             let until = Instant::now() + GOODBYE;
-            let (_, control) = serving.stop(until);
+            let control = serving.stop(until).control;
             control.stop(until.saturating_duration_since(Instant::now()));
             Ok(())
         }
@@ -130,6 +134,14 @@ struct Serving {
     log: Log,
     mounted: Option<Mounted>,
     announcement: String,
+}
+
+/// What is left when all who use it have ended: the disk, and who still tells how it is, and saves it.
+struct Stopped {
+    disk: Arc<Open>,
+    control: Control,
+    /// Whether someone may have been told that something is stored, also where it could not be started.
+    was_used: bool,
 }
 
 impl Serving {
@@ -181,24 +193,20 @@ impl Serving {
         Ok(())
     }
 
-    /// Whether someone may have been told that something is stored.
-    fn was_used(&self) -> bool {
-        self.mounted.is_some() || self.nbd.was_used()
-    }
-
-    /// Ends all who use it, and the job that is under way; the disk, of which no one is told any more that something is
-    /// stored, and who still tells how it is, and saves it.
-    fn stop(self, until: Instant) -> (Arc<Open>, Control) {
+    /// Ends all who use it, and the job that is under way. No one is told any more that something is stored.
+    fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
         self.disk.cancel_job();
         let have_left = self.nbd.stop(left());
+        // Not before: until then one may come.
+        let was_used = self.mounted.is_some() || self.nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // What is left of them ends with the process.
             say!("some who use it did not leave in time; they get errors from now on");
         }
-        (self.disk, self.control)
+        Stopped { disk: self.disk, control: self.control, was_used }
     }
 }
 
@@ -216,7 +224,7 @@ fn steered(
         Box::new(move || served.stat(&zram, nbd.connections()))
     };
     let save = {
-        let (nbd, disk) = (nbd.clone(), disk.clone());
+        let (nbd, disk, turn) = (nbd.clone(), disk.clone(), turn.clone());
         Box::new(move |path: &Path| {
             if !path.is_absolute() {
                 let message = "the server runs elsewhere: give an absolute path";
@@ -226,9 +234,11 @@ fn steered(
             if let Some(why) = own::lies_on_disk(path, clients) {
                 return Err(Refusal::new(Errno::DEADLK, why));
             }
-            let saved = turn.save(path, || Ok(disk.save(path)?))?;
-            target.iter().for_each(|target| target.note_saved(path));
-            Ok(saved)
+            turn.save(path, || {
+                let saved = disk.save(path)?;
+                target.iter().for_each(|target| target.note_saved(path));
+                Ok(saved)
+            })
         })
     };
     let restore = Box::new(move |path: &Path| {
@@ -237,11 +247,11 @@ fn steered(
             let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
             return Err(in_use(format!("the disk is mounted, and would change; {remedy}")));
         }
-        let restored = nbd.alone(|| disk.restore(path, Damage::Refuse)).map_err(|clients| {
+        let restored = || turn.restore(|| Ok(disk.restore(path, Damage::Refuse)?));
+        nbd.alone(restored).map_err(|clients| {
             let clients = counted(clients as u64, "client");
             in_use(format!("the disk is in use by {clients}, and would change; disconnect first"))
-        })?;
-        Ok(restored?)
+        })?
     });
     Steered { zram, stat, save, restore }
 }

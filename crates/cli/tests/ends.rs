@@ -411,6 +411,65 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
+/// As a timer has it that saves now and then: what it put there is no one else's, however late it comes to that.
+#[test]
+fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
+    for round in 0..30 {
+        let places = Places::new();
+        let mut server = places.server("exec \"$@\"");
+        let mut save = Command::new(support::UZRAM);
+        save.args(["save", "--control", &server.control()]).arg(places.at("to/saved"));
+        let mut save = save.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        if round % 3 > 0 {
+            let begun = Instant::now();
+            let is_there =
+                || places.at("to/saved").exists() || places.at("to/.saved.saving").exists();
+            while !is_there() && begun.elapsed() < PATIENCE {}
+        }
+        thread::sleep(Duration::from_micros(250 * round));
+        server.signal("TERM");
+        save.wait().unwrap();
+        let (code, said) = (server.ended().0, server.said());
+        assert_eq!(code, Some(0), "round {round}: {said}");
+        assert!(places.is_saved("to/saved"), "round {round}: {said}");
+    }
+}
+
+/// What is on the disk then is less than what the file has.
+#[test]
+fn a_restore_that_the_end_cuts_off_costs_no_file() {
+    let shows = (0..30).any(|round| {
+        let places = Places::new();
+        let mut first = places.server("exec \"$@\"");
+        first.client().write(MIB as u64, &noise(1, 60 * MIB));
+        first.signal("TERM");
+        assert_eq!(first.ended().0, Some(0), "{}", first.said());
+        let saved = places.at("to/saved");
+        let saved = saved.to_str().unwrap();
+        let mut server = Server::new(&["--save-on-exit", saved]);
+        let control = server.control();
+        let restore = thread::spawn({
+            let saved = saved.to_owned();
+            move || {
+                let mut restore = Command::new(support::UZRAM);
+                end(restore.args(["restore", "--served", "--control", &control, &saved]))
+            }
+        });
+        thread::sleep(Duration::from_millis(5 * round));
+        server.signal("TERM");
+        let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
+        // Which it may not have begun with.
+        let is_cut_off = restored.err.contains("cancelled");
+        if is_cut_off || restored.code == Some(0) {
+            assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
+            assert_eq!(code, Some(i32::from(is_cut_off)), "{restored:?}: {said}");
+            assert_eq!(is_cut_off, said.contains("cut off"), "{restored:?}: {said}");
+        }
+        is_cut_off
+    });
+    assert!(shows);
+}
+
 #[test]
 fn the_file_of_another_server_is_no_place_to_fall_back_to() {
     let places = Places::new();

@@ -65,7 +65,7 @@ impl Place {
         }
         if let Kind::File(target) = &self.kind {
             if target.was_changed() {
-                let why = "what is there came or was changed since this server began, and is left";
+                let why = "what is there came or was changed since this server began, or was to be restored, and is left";
                 return Err(format!("'{}': {why}", escaped(&self.path)));
             }
             return Ok((self.path.clone(), None));

@@ -3,6 +3,7 @@
 use super::places::Place;
 use super::room::STACK;
 use super::signals::Signals;
+use super::target::Target;
 use super::turn::Turn;
 use crate::error::{Error, escaped};
 use crate::restore::lost_lines;
@@ -45,16 +46,25 @@ enum NotSaved {
     },
 }
 
-/// Saves, when no client can be told any more that something is stored: to `file`, the first of `places`, if that can be.
-/// One of `signals` gives it up; until then it is tried.
+/// Saves, when no client can be told any more that something is stored, and it is the server's turn: to `target`, the first
+/// of `places`, if that can be. One of `signals` gives it up; until then it is tried.
 pub(super) fn save(
     device: &Arc<Open>,
-    file: &Path,
+    target: &Target,
     places: &[Place],
     (signals, turn): (&Signals, &Turn),
 ) -> Result<(), Error> {
-    turn.take(false);
+    let file = target.path();
     say!("saving to '{}'; SIGTERM, SIGINT or SIGQUIT gives it up", escaped(file));
+    if !end_others(device, signals, turn) {
+        return Err(Error::SaveGivenUp { path: file.to_owned() });
+    }
+    if turn.cuts_a_restore_off() && target.leave() {
+        say!(
+            "a restore was cut off, and the disk lacks it; what is at '{}' is left",
+            escaped(file)
+        );
+    }
     let mut pause = AGAIN_AFTER;
     loop {
         let (mut failures, mut full) = (Vec::new(), Vec::new());
@@ -88,6 +98,28 @@ pub(super) fn save(
             Wait::GivenUp => return Err(Error::SaveGivenUp { path: file.to_owned() }),
         }
         pause = (2 * pause).min(AGAIN_AFTER_MAX);
+    }
+}
+
+/// Ends what was asked for while the disk was served, or gives it up; false if that is given up itself.
+fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
+    let begun = Instant::now();
+    while turn.has_others() {
+        device.cancel_job();
+        if signals.give_up_within(TICK) {
+            return false;
+        }
+        if begun.elapsed() > JOB_WITHIN {
+            give_up_job(device, Duration::ZERO);
+            break;
+        }
+    }
+    true
+}
+
+fn give_up_job(device: &Open, within: Duration) {
+    if !device.give_up_job(within) {
+        say!("a job that was under way hangs, and is given up");
     }
 }
 
@@ -175,7 +207,7 @@ fn save_to(
     let is_free = Arc::new(is_free);
     let (tell, ended) = mpsc::channel();
     let saves = {
-        let (device, path, tell) = (device.clone(), path.to_owned(), tell.clone());
+        let (device, path) = (device.clone(), path.to_owned());
         let is_free = is_free.clone();
         move || tell.send(save_alone(&device, &path, &*is_free))
     };
@@ -230,9 +262,7 @@ fn save_alone(
     is_free: &dyn Fn() -> bool,
 ) -> Result<Saved, zram::Error> {
     loop {
-        if !device.give_up_job(JOB_WITHIN) {
-            say!("a job that was under way hangs, and is given up");
-        }
+        give_up_job(device, JOB_WITHIN);
         match device.save_if(path, is_free) {
             Err(zram::Error::Busy) => {}
             done => return done,

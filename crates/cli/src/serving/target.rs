@@ -74,6 +74,12 @@ impl Target {
         there(&self.path).is_some_and(|there| *self.found() != Some(there))
     }
 
+    /// Has what is there be left from now on; whether there is something.
+    pub(super) fn leave(&self) -> bool {
+        *self.found() = None;
+        self.was_changed()
+    }
+
     /// Takes note that this process saved to a path, which may be this.
     pub(super) fn note_saved(&self, path: &Path) {
         let saved = fs::metadata(path).ok().map(Stamp::from);

@@ -438,36 +438,35 @@ fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
 /// What is on the disk then is less than what the file has.
 #[test]
 fn a_restore_that_the_end_cuts_off_costs_no_file() {
-    let shows = (0..30).any(|round| {
-        let places = Places::new();
-        let mut first = places.server("exec \"$@\"");
-        first.client().write(MIB as u64, &noise(1, 60 * MIB));
-        first.signal("TERM");
-        assert_eq!(first.ended().0, Some(0), "{}", first.said());
-        let saved = places.at("to/saved");
-        let saved = saved.to_str().unwrap();
-        let mut server = Server::new(&["--save-on-exit", saved]);
-        let control = server.control();
-        let restore = thread::spawn({
-            let saved = saved.to_owned();
-            move || {
+    for name in ["to/saved", "to/new"] {
+        let shows = (0..30).any(|round| {
+            let places = Places::new();
+            let mut first = places.server("exec \"$@\"");
+            first.client().write(MIB as u64, &noise(1, 60 * MIB));
+            first.signal("TERM");
+            assert_eq!(first.ended().0, Some(0), "{}", first.said());
+            let [saved, file] = ["to/saved", name].map(|name| places.at(name));
+            let mut server = Server::new(&["--save-on-exit", file.to_str().unwrap()]);
+            let control = server.control();
+            let restore = thread::spawn(move || {
                 let mut restore = Command::new(support::UZRAM);
-                end(restore.args(["restore", "--served", "--control", &control, &saved]))
+                end(restore.args(["restore", "--served", "--control", &control]).arg(saved))
+            });
+            thread::sleep(Duration::from_millis(5 * round));
+            server.signal("TERM");
+            let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
+            // Which it may not have begun with.
+            let is_cut_off = restored.err.contains("cancelled");
+            if is_cut_off || restored.code == Some(0) {
+                assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
+                assert_eq!(code, Some(i32::from(is_cut_off)), "{restored:?}: {said}");
+                let lacks_it = is_cut_off && name != "to/saved";
+                assert!(!(lacks_it && file.exists()), "{said}");
             }
+            is_cut_off
         });
-        thread::sleep(Duration::from_millis(5 * round));
-        server.signal("TERM");
-        let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
-        // Which it may not have begun with.
-        let is_cut_off = restored.err.contains("cancelled");
-        if is_cut_off || restored.code == Some(0) {
-            assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
-            assert_eq!(code, Some(i32::from(is_cut_off)), "{restored:?}: {said}");
-            assert_eq!(is_cut_off, said.contains("cut off"), "{restored:?}: {said}");
-        }
-        is_cut_off
-    });
-    assert!(shows);
+        assert!(shows);
+    }
 }
 
 #[test]

@@ -64,8 +64,8 @@ impl Place {
             return Err(refusal.clone());
         }
         if let Kind::File(target) = &self.kind {
-            if target.was_changed() {
-                let why = "what is there came or was changed since this server began, or was to be restored, and is left";
+            if target.is_left() {
+                let why = "what is there came or was changed since this server began, or a restore was cut off, and it is left";
                 return Err(format!("'{}': {why}", escaped(&self.path)));
             }
             return Ok((self.path.clone(), None));
@@ -101,7 +101,7 @@ impl Place {
             Kind::Beside | Kind::State => None,
         };
         move || match &target {
-            Some(target) => target.upgrade().is_some_and(|target| !target.was_changed()),
+            Some(target) => target.upgrade().is_some_and(|target| !target.is_left()),
             None => is_free(&path),
         }
     }

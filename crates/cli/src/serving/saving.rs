@@ -59,11 +59,9 @@ pub(super) fn save(
     if !end_others(device, signals, turn) {
         return Err(Error::SaveGivenUp { path: file.to_owned() });
     }
-    if turn.cuts_a_restore_off() && target.leave() {
-        say!(
-            "a restore was cut off, and the disk lacks it; what is at '{}' is left",
-            escaped(file)
-        );
+    if turn.cuts_a_restore_off() {
+        target.leave();
+        say!("a restore was cut off, and the disk lacks it; '{}' is left as it is", escaped(file));
     }
     let mut pause = AGAIN_AFTER;
     loop {

@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Links one behind the other, at most.
@@ -21,6 +22,7 @@ const LINKS: usize = 40;
 pub(super) struct Target {
     path: PathBuf,
     found: Mutex<Option<Stamp>>,
+    is_left: AtomicBool,
     _lock: Option<Lock>,
 }
 
@@ -61,7 +63,7 @@ impl Target {
             }
         };
         let found = Mutex::new(there(&path));
-        Ok(Target { path, found, _lock: lock })
+        Ok(Target { path, found, is_left: AtomicBool::new(false), _lock: lock })
     }
 
     /// Where links led at the start.
@@ -69,15 +71,15 @@ impl Target {
         &self.path
     }
 
-    /// Whether what is there is not what was found, and would be lost.
-    pub(super) fn was_changed(&self) -> bool {
-        there(&self.path).is_some_and(|there| *self.found() != Some(there))
+    /// Whether it is left as it is: what is there is not what was found, and would be lost.
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left.load(SeqCst)
+            || there(&self.path).is_some_and(|there| *self.found() != Some(there))
     }
 
-    /// Has what is there be left from now on; whether there is something.
-    pub(super) fn leave(&self) -> bool {
-        *self.found() = None;
-        self.was_changed()
+    /// Has it be left from now on, whatever is there.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, SeqCst);
     }
 
     /// Takes note that this process saved to a path, which may be this.

@@ -136,11 +136,13 @@ struct Serving {
     announcement: String,
 }
 
-/// What is left when all who use it have ended: the disk, and who still tells how it is, and saves it.
+/// What is left when all who use it have ended: the disk, and who still tells how it is, and saves
+/// it.
 struct Stopped {
     disk: Arc<Open>,
     control: Control,
-    /// Whether someone may have been told that something is stored, also where it could not be started.
+    /// Whether someone may have been told that something is stored, also where it could not be
+    /// started.
     was_used: bool,
 }
 
@@ -193,7 +195,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Ends all who use it, and the job that is under way. No one is told any more that something is stored.
+    /// Ends all who use it, and the job that is under way. No one is told any more that something
+    /// is stored.
     fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();

@@ -111,8 +111,8 @@ fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// As a terminal and a program that forwards its signals do, and `timeout`; and a program that ends what it started when it
-/// is interrupted itself.
+/// As a terminal and a program that forwards its signals do, and `timeout`; and a program that ends
+/// what it started when it is interrupted itself.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
     for (signals, pause) in [
@@ -411,7 +411,8 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// As a timer has it that saves now and then: what it put there is no one else's, however late it comes to that.
+/// As a timer has it that saves now and then: what it put there is no one else's, however late it
+/// comes to that.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {

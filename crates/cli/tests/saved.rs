@@ -116,7 +116,8 @@ fn another_signal_gives_the_save_up() {
         let mut server = Server::new(&args);
         // So much that it takes a while.
         server.client().write(0, &noise(1, 200 * MIB));
-        // What comes at once is of the same end: until it has looked for that it saves little, as it hardly runs.
+        // What comes at once is of the same end: until it has looked for that it saves little, as
+        // it hardly runs.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
         let begun = Instant::now();
         while server.child.try_wait().unwrap().is_none() {

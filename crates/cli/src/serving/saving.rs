@@ -46,8 +46,9 @@ enum NotSaved {
     },
 }
 
-/// Saves, when no client can be told any more that something is stored, and it is the server's turn: to `target`, the first
-/// of `places`, if that can be. One of `signals` gives it up; until then it is tried.
+/// Saves, when no client can be told any more that something is stored, and it is the server's
+/// turn: to `target`, the first of `places`, if that can be. One of `signals` gives it up; until
+/// then it is tried.
 pub(super) fn save(
     device: &Arc<Open>,
     target: &Target,
@@ -99,7 +100,8 @@ pub(super) fn save(
     }
 }
 
-/// Ends what was asked for while the disk was served, or gives it up; false if that is given up itself.
+/// Ends what was asked for while the disk was served, or gives it up; false if that is given up
+/// itself.
 fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     let begun = Instant::now();
     while turn.has_others() {

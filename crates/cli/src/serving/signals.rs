@@ -31,10 +31,11 @@ const CAME: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 const PASSED_OVER: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// What comes within so many looks after the first signal is of the same end, whichever it is: a terminal and who forwards
-/// its signals send it each, and so does `timeout` to a process and to its group; who is interrupted by the terminal's
-/// SIGINT sends SIGTERM to what it started; and of SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while
-/// this process did not run is found by the next look, however late that is.
+/// What comes within so many looks after the first signal is of the same end, whichever it is: a
+/// terminal and who forwards its signals send it each, and so does `timeout` to a process and to
+/// its group; who is interrupted by the terminal's SIGINT sends SIGTERM to what it started; and of
+/// SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while this process did not
+/// run is found by the next look, however late that is.
 const LOOKS: u32 = 15;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -118,7 +119,8 @@ impl Signals {
         self.came.try_iter().any(|came| self.gives_up(came))
     }
 
-    /// The first never does, also where the server ends without one: who sent it may not have known.
+    /// The first never does, also where the server ends without one: who sent it may not have
+    /// known.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && ASKED.contains(&came)
     }

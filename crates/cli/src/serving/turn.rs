@@ -1,5 +1,5 @@
-//! Who saves the disk when its server ends: the server itself, or, while that waits to try again, whoever asks for it. Who
-//! began before that is waited for, so that it is known what became of it.
+//! Who saves the disk when its server ends: the server itself, or, while that waits to try again,
+//! whoever asks for it. Who began before that is waited for, so that it is known what became of it.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -60,7 +60,8 @@ impl Turn {
         })?;
         let saved = save();
         let mut now = self.now();
-        // The server may have taken its turn back, as it came no further, and someone else may have asked since.
+        // The server may have taken its turn back, as it came no further, and someone else may have
+        // asked since.
         if matches!(now.state, State::Asked(asked) if asked == number) {
             now.state = match &saved {
                 Ok(saved) if saved.is_whole() => State::Saved(path.to_owned(), saved.clone()),
@@ -119,7 +120,8 @@ impl Turn {
         })
     }
 
-    /// Makes it the server's, who ends, or has waited, unless someone saves, or has saved; also then, if that `hangs`. Whether it is.
+    /// Makes it the server's, who ends, or has waited, unless someone saves, or has saved; also
+    /// then, if that `hangs`. Whether it is.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {

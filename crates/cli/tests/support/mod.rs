@@ -69,9 +69,10 @@ pub fn end(command: &mut Command) -> Ended {
     command.output().unwrap().into()
 }
 
-/// `bytes` random bytes.
-pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed;
+/// `bytes` random bytes; others for each `nth`, and with each `UZRAM_SEED`.
+pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
+    let seed: Option<u64> = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut state = seed.unwrap_or(0).rotate_left(32) ^ nth;
     let mut words = Vec::with_capacity(bytes + 8);
     while words.len() < bytes {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -85,9 +86,9 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// `bytes` of something like text, that shrinks to a third or so.
-pub fn text(seed: u64, bytes: usize) -> Vec<u8> {
+pub fn text(nth: u64, bytes: usize) -> Vec<u8> {
     let words = ["page ", "slot ", "zspage ", "compressed ", "object ", "handle\n", "in ", "the "];
-    let noise = noise(seed, bytes / 2);
+    let noise = noise(nth, bytes / 2);
     let picked = noise.iter().map(|byte| words[usize::from(byte % 8)]);
     let mut text: Vec<u8> = picked.flat_map(str::bytes).take(bytes).collect();
     text.resize(bytes, b'.');

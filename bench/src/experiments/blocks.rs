@@ -1,4 +1,4 @@
-//! Blocks of several pages compressed as one (S2): what they gain in memory and time, and what it costs to read and write
+//! Blocks of several pages compressed as one (the multi-page series of 2024): what they gain in memory and time, and what it costs to read and write
 //! parts of them, beside blocks of a page and beside the raw codec.
 
 mod bed;
@@ -33,7 +33,7 @@ struct Method {
     level: Option<i32>,
 }
 
-/// What S2 was measured with.
+/// What the multi-page series was measured with.
 const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
 const LZ4: Method = Method { codec: "lz4", level: None };
 

@@ -6,9 +6,10 @@
 //! A unit never straddles a window (segments are aligned to their size, or to 64 MiB). Small segments
 //! may share one, so a window may have several entries; probing goes on to the first empty one.
 //!
-//! W1: the table in use has an entry for each unit, made before anyone knows an address in the unit, and which stays
-//! as long as the unit has address space. No entry becomes empty again, so probing comes by all of them. A table that
-//! is no longer in use stays as it was: who still looks there knows of no unit that came later.
+//! pg-W1: the table in use has an entry for each unit, made before anyone knows an address in the
+//! unit, and which stays as long as the unit has address space. No entry becomes empty again, so
+//! probing comes by all of them. A table that is no longer in use stays as it was: who still looks
+//! there knows of no unit that came later.
 
 use crate::Error;
 use crate::supply::{Request, Supply};
@@ -206,7 +207,8 @@ mod tests {
     }
 }
 
-/// Models of W1: one changes the table, as under the space's lock, while another looks addresses up.
+/// Models of pg-W1: one changes the table, as under the space's lock, while another looks addresses
+/// up.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

@@ -6,12 +6,13 @@
 //!   owner:  thread's number; 0 none
 //! ```
 //! A thread that frees an object of another's slab sets its remote bit. The slab's thread collects them when it has no
-//! other object left, or gives the slab up. B1: who gives up a slab makes it no one's first and collects then; who frees
-//! sets the bit first and looks for the owner then. So one of the two sees the other, and no bit is forgotten. B2: an
-//! object with its remote bit set is live still, and freeing it again, by any thread, finds the bit. B3: who
-//! collects makes it free first and clears the bit then, so a second free finds one or the other; unless it looks before
-//! both and sets the bit after. Then it is not told so, but the bit is *stray*: an object that has one is not given out
-//! before it is cleared.
+//! other object left, or gives the slab up. sl-B1: who gives up a slab makes it no one's first and
+//! collects then; who frees sets the bit first and looks for the owner then. So one of the two sees
+//! the other, and no bit is forgotten. sl-B2: an object with its remote bit set is live still, and
+//! freeing it again, by any thread, finds the bit. sl-B3: who collects makes it free first and
+//! clears the bit then, so a second free finds one or the other; unless it looks before both and
+//! sets the bit after. Then it is not told so, but the bit is *stray*: an object that has one is
+//! not given out before it is cleared.
 
 use crate::sync::{Relaxed, fence_in_models};
 use std::sync::atomic::Ordering::SeqCst;
@@ -51,7 +52,7 @@ fn bit(index: usize) -> u64 {
 }
 
 /// For the slab's thread: the first free object of these 64 becomes live: its number among them. None that has a stray
-/// bit (B3).
+/// bit (sl-B3).
 #[inline]
 pub(crate) fn take(live: &Word, remote: &Word) -> Option<usize> {
     let before = live.load(Relaxed);
@@ -64,7 +65,7 @@ pub(crate) fn take(live: &Word, remote: &Word) -> Option<usize> {
     Some(index)
 }
 
-/// For the slab's thread: one of 64 objects becomes free; false where it was (B2).
+/// For the slab's thread: one of 64 objects becomes free; false where it was (sl-B2).
 #[inline]
 pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
     let before = live.load(Relaxed);
@@ -99,7 +100,7 @@ impl Bits<'_> {
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);
         let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
-        // Of free objects: stray ones (B3).
+        // Of free objects: stray ones (sl-B3).
         self.clear_remote(word, !self.live[word].load(Relaxed));
         Some(word)
     }
@@ -119,7 +120,7 @@ impl Bits<'_> {
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
-        // No one was told of it yet, so whoever has freed it did so before (B3).
+        // No one was told of it yet, so whoever has freed it did so before (sl-B3).
         self.clear_remote(index / 64, bit(index));
     }
 
@@ -130,7 +131,7 @@ impl Bits<'_> {
         }
     }
 
-    /// For the slab's thread: an object becomes free; false where it was (B2).
+    /// For the slab's thread: an object becomes free; false where it was (sl-B2).
     pub(crate) fn free(&self, index: usize) -> bool {
         free(&self.live[index / 64], &self.remote[index / 64], index)
     }
@@ -146,7 +147,7 @@ impl Bits<'_> {
         if !self.is_live(index) {
             return Freed::Twice;
         }
-        // Release: what the user did with the object comes before; SeqCst: B1.
+        // Release: what the user did with the object comes before; SeqCst: sl-B1.
         let remote = &self.remote[index / 64];
         if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
             return Freed::Twice;
@@ -156,7 +157,7 @@ impl Bits<'_> {
         if self.owner.load(SeqCst) == NO_ONE { Freed::Alone } else { Freed::Left }
     }
 
-    /// For the slab's thread: it is no one's from now on. `collect` comes next (B1).
+    /// For the slab's thread: it is no one's from now on. `collect` comes next (sl-B1).
     pub(crate) fn give_up(&self) {
         self.owner.store(NO_ONE, SeqCst);
         fence_in_models();

@@ -1,10 +1,10 @@
 //! Typed caches, and boxes that free themselves.
 //!
 //! # Safety
-//! - T1: a `CacheBox` alone owns its object, from `alloc` to its drop, and holds the cache, so the object's memory
-//!   outlives it. There is a T in it.
-//! - T2: in a constructed cache there is one in every object, from the slab's beginning to its end, as no one else
-//!   gets at the cache.
+//! - sl-T1: a `CacheBox` alone owns its object, from `alloc` to its drop, and holds the cache, so
+//!   the object's memory outlives it. There is a T in it.
+//! - sl-T2: in a constructed cache there is one in every object, from the slab's beginning to its
+//!   end, as no one else gets at the cache.
 #![allow(unsafe_code)]
 
 use crate::{Arena, CacheStat, Error, Leak, Options, RawCache, SlabInfo};
@@ -98,7 +98,7 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
             unsafe { object.cast::<T>().write(T::construct()) }
         };
         let destructor = |object: NonNull<u8>| {
-            // SAFETY: there is a T, which no one has, and the object is gone after this (T2).
+            // SAFETY: there is a T, which no one has, and the object is gone after this (sl-T2).
             unsafe { object.cast::<T>().drop_in_place() }
         };
         let (constructor, destructor) = (Some(constructor as _), Some(destructor as _));
@@ -168,7 +168,7 @@ impl<T> Deref for CacheBox<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: T1; this box lends it with itself.
+        // SAFETY: sl-T1; this box lends it with itself.
         unsafe { self.object.as_ref() }
     }
 }
@@ -176,7 +176,7 @@ impl<T> Deref for CacheBox<T> {
 impl<T> DerefMut for CacheBox<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: T1; `&mut self` excludes every other borrow.
+        // SAFETY: sl-T1; `&mut self` excludes every other borrow.
         unsafe { self.object.as_mut() }
     }
 }
@@ -189,7 +189,7 @@ impl<T: fmt::Debug> fmt::Debug for CacheBox<T> {
 
 impl<T> Drop for CacheBox<T> {
     fn drop(&mut self) {
-        // SAFETY: T1, and the box is gone after this; no one uses the object again.
+        // SAFETY: sl-T1, and the box is gone after this; no one uses the object again.
         let freed = unsafe {
             if self.drops {
                 self.object.drop_in_place();

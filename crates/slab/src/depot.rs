@@ -8,16 +8,19 @@
 //! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and reclaimed, and
 //! constructors called, with no lock held.
 //!
-//! Invariants. C1: a slab that is no one's is in the list that its count says. C2: a slab's count is that of its live
-//! objects; each of those is a user's, or lost. C3: slabs of the reserve are no one else's, and what is freed there
-//! stays there.
+//! Invariants. sl-C1: a slab that is no one's is in the list that its count says. sl-C2: a slab's
+//! count is that of its live objects; each of those is a user's, or lost. sl-C3: slabs of the
+//! reserve are no one else's, and what is freed there stays there.
 //!
 //! # Safety
-//! - K1: pages of a slab are committed from before it is found until it is reclaimed, and it is only when no object is
-//!   live. With `Memory::Stable` no guard that was pinned before is left by then either.
-//! - K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from the first.
-//! - K3: a slab that is settled in the cache (H2 in `home`) is worked in by the thread that owns it, or, where no thread does, under the lock; `owner` becomes a
-//!   thread under the lock only, and no one's by that thread only, under the lock.
+//! - sl-K1: pages of a slab are committed from before it is found until it is reclaimed, and it is
+//!   only when no object is live. With `Memory::Stable` no guard that was pinned before is left by
+//!   then either.
+//! - sl-K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from
+//!   the first.
+//! - sl-K3: a slab that is settled in the cache (sl-H2 in `home`) is worked in by the thread that
+//!   owns it, or, where no thread does, under the lock; `owner` becomes a thread under the lock
+//!   only, and no one's by that thread only, under the lock.
 #![allow(unsafe_code)]
 
 use crate::bits::{Freed, NO_ONE, RESERVE};
@@ -128,7 +131,7 @@ impl Depot {
     /// A slab that the caller may work in.
     #[inline]
     pub(crate) fn held(&self, id: ExtentId) -> Held<'_> {
-        // SAFETY: each caller, here and in the other files of this type, says why he may (K3).
+        // SAFETY: each caller, here and in the other files of this type, says why he may (sl-K3).
         unsafe { Held::new(&self.arena.space.extent(id).data, &self.shape) }
     }
 
@@ -219,7 +222,8 @@ impl Depot {
                 NO_ONE | RESERVE => {
                     let state = self.state();
                     if matches!(slab.owner.load(Relaxed), NO_ONE | RESERVE) {
-                        // Of a second free: the slab may have gone, and be another cache's. The lock tells (H2).
+                        // Of a second free: the slab may have gone, and be another cache's. The
+                        // lock tells (sl-H2).
                         if self.index_in(extent, object) != Some(index) {
                             return Err(twice);
                         }
@@ -279,7 +283,8 @@ impl Depot {
     fn collect(&self, id: ExtentId) {
         let mut state = self.state();
         // It may have gone with all bits, and be another cache's or in the making: first of all it must be settled
-        // here (H2). Where it is in no list, a thread's or the reserve's, the bit is found when it comes into one (B1).
+        // here (sl-H2). Where it is in no list, a thread's or the reserve's, the bit is found when
+        // it comes into one (sl-B1).
         if self.is_settled(id) && List::of_slab(self.held(id).slab) != List::Apart {
             state.lists.active -= self.held(id).collect();
             self.relist(&mut state, id);
@@ -312,7 +317,7 @@ impl Depot {
     }
 
     /// The slabs that are settled here: all but those that are being made or given back, as threads that have ended
-    /// may still do. Those stay as long as the lock is held (H2).
+    /// may still do. Those stay as long as the lock is held (sl-H2).
     fn slabs<'d>(&'d self, _state: &'d State) -> impl Iterator<Item = Held<'d>> {
         // No thread is at work in those of threads, say all callers.
         self.arena.space.live().filter(|&id| self.is_settled(id)).map(|id| self.held(id))
@@ -329,7 +334,7 @@ impl Depot {
         live.filter(|object| !state.lost.contains(&object.addr().get())).collect()
     }
 
-    /// Asserts the whole state (C1, C2, C3); no thread is at work in the cache.
+    /// Asserts the whole state (sl-C1, sl-C2, sl-C3); no thread is at work in the cache.
     pub(crate) fn check(&self) {
         let state = self.state();
         state.lists.check(&self.shape, |id| self.held(id));

@@ -1,7 +1,8 @@
 //! A slab that someone may work in: its objects are taken and put back, as its layout notes them.
 //!
 //! # Safety
-//! The descriptor's addresses are of memory as its shape says, and the index no one else's meanwhile (D1 in `slab`).
+//! The descriptor's addresses are of memory as its shape says, and the index no one else's
+//! meanwhile (sl-D1 in `slab`).
 #![allow(unsafe_code)]
 
 use crate::layout::Layout;
@@ -80,8 +81,8 @@ impl<'s> Held<'s> {
     #[inline]
     fn management(self) -> &'s Management {
         match self.shape.layout {
-            // SAFETY: the index begins with the header (D1), whose bytes `reset` or its zeros made; a place in a slab or
-            // block that is a multiple of 8, as the shape says.
+            // SAFETY: the index begins with the header (sl-D1), whose bytes `reset` or its zeros
+            // made; a place in a slab or block that is a multiple of 8, as the shape says.
             Layout::LinkedBufctl => unsafe { &*self.slab.index.load(Relaxed).cast() },
             _ => &self.slab.own,
         }
@@ -94,12 +95,13 @@ impl<'s> Held<'s> {
     }
 
     fn get<T: Copy>(self, nth: usize) -> T {
-        // SAFETY: `nth` is below the number of objects (all callers count from the shape), and `reset` wrote it (D1).
+        // SAFETY: `nth` is below the number of objects (all callers count from the shape), and
+        // `reset` wrote it (sl-D1).
         unsafe { self.at::<T>(nth).read() }
     }
 
     fn set<T: Copy>(self, nth: usize, value: T) {
-        // SAFETY: as above; no one else looks meanwhile (D1).
+        // SAFETY: as above; no one else looks meanwhile (sl-D1).
         unsafe { self.at::<T>(nth).write(value) }
     }
 
@@ -161,7 +163,7 @@ impl<'s> Held<'s> {
     /// The address of an object.
     pub(crate) fn object(self, index: usize) -> NonNull<u8> {
         debug_assert!(index < self.shape.objects);
-        // SAFETY: the object lies in the slab (D1), so not at null either.
+        // SAFETY: the object lies in the slab (sl-D1), so not at null either.
         unsafe {
             NonNull::new_unchecked(
                 self.slab.first().wrapping_add(index.wrapping_mul(self.shape.stride)),

@@ -4,11 +4,13 @@
 //!   tag:  | number of the cache: 31 bits | settled: 1 |
 //!   extent made --> unsettled --first of a thread, in a list, or of the reserve--> settled --unlinked to go--> unsettled --> gone
 //! ```
-//! A slab is made, and goes, with no lock of the cache held, and its extent may be another cache's next. H2: a slab
-//! becomes settled in a cache, and unsettled again, under that cache's lock only. So who has the lock and reads that a
-//! slab is settled in the cache knows that all of it is the cache's, and stays so while he has it. (No later change of
-//! the tag can be hidden from him: it would have been made under the same lock, before.) Without the lock it may be believed of a
-//! slab with a live object, of which he was told: it was settled before, and stays so until that object is freed.
+//! A slab is made, and goes, with no lock of the cache held, and its extent may be another cache's
+//! next. sl-H2: a slab becomes settled in a cache, and unsettled again, under that cache's lock
+//! only. So who has the lock and reads that a slab is settled in the cache knows that all of it is
+//! the cache's, and stays so while he has it. (No later change of the tag can be hidden from him:
+//! it would have been made under the same lock, before.) Without the lock it may be believed of a
+//! slab with a live object, of which he was told: it was settled before, and stays so until that
+//! object is freed.
 
 use crate::depot::Depot;
 use crate::slab::Slab;
@@ -43,7 +45,7 @@ impl Home {
         extent.tag() & !SETTLED == self.0
     }
 
-    /// Whether the slab is settled in the cache (H2).
+    /// Whether the slab is settled in the cache (sl-H2).
     #[inline]
     pub(crate) fn is_settled(self, extent: &Extent<Slab>) -> bool {
         extent.tag() == self.settled_tag()
@@ -51,19 +53,19 @@ impl Home {
 }
 
 impl Depot {
-    /// Takes a slab that was just made up into the cache, as `owner`'s. The lock is held (H2).
+    /// Takes a slab that was just made up into the cache, as `owner`'s. The lock is held (sl-H2).
     pub(crate) fn settle(&self, id: ExtentId, owner: u32) {
         let extent = self.arena.space.extent(id);
         extent.data.owner.store(owner, Relaxed);
         extent.set_tag(self.home.settled_tag());
     }
 
-    /// Ends that: the slab, which is no one's and empty, is about to go. The lock is held (H2).
+    /// Ends that: the slab, which is no one's and empty, is about to go. The lock is held (sl-H2).
     pub(crate) fn unsettle(&self, id: ExtentId) {
         self.arena.space.extent(id).set_tag(self.home.tag());
     }
 
-    /// Whether the slab is the cache's. The lock is held (H2).
+    /// Whether the slab is the cache's. The lock is held (sl-H2).
     pub(crate) fn is_settled(&self, id: ExtentId) -> bool {
         self.home.is_settled(self.arena.space.extent(id))
     }

@@ -1,8 +1,8 @@
 //! Models of what threads do to one slab's bits: its thread takes, frees, gives up and collects, others free remotely;
 //! and of a slab that goes from cache to cache while one who freed in it comes late.
 //!
-//! The lock, the count and what the owner may do are played here as the depot has them (K3); the bits are the real ones,
-//! and the tags.
+//! The lock, the count and what the owner may do are played here as the depot has them (sl-K3); the
+//! bits are the real ones, and the tags.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
@@ -86,7 +86,7 @@ fn model(work: impl Fn() + Sync + Send + 'static) {
     builder.check(work);
 }
 
-/// B1: whatever is freed while the slab is given up is found by one side, and by one only.
+/// sl-B1: whatever is freed while the slab is given up is found by one side, and by one only.
 #[test]
 fn loom_no_remote_free_is_forgotten() {
     model(|| {
@@ -107,7 +107,8 @@ fn loom_no_remote_free_is_forgotten() {
     });
 }
 
-/// B2, B3: two free one object, while its thread collects and frees others: it is freed once, and not both are refused.
+/// sl-B2, sl-B3: two free one object, while its thread collects and frees others: it is freed once,
+/// and not both are refused.
 #[test]
 fn loom_two_frees_free_once() {
     model(|| {
@@ -131,7 +132,8 @@ fn loom_two_frees_free_once() {
     });
 }
 
-/// B3: a second free does nothing to who is given the object next, and the first is never refused.
+/// sl-B3: a second free does nothing to who is given the object next, and the first is never
+/// refused.
 #[test]
 fn loom_a_second_free_changes_nothing() {
     model(|| {
@@ -149,7 +151,8 @@ fn loom_a_second_free_changes_nothing() {
     });
 }
 
-/// B3: a second free that is over when the object is given out does nothing to it, wherever it came in between.
+/// sl-B3: a second free that is over when the object is given out does nothing to it, wherever it
+/// came in between.
 #[test]
 fn loom_a_stray_bit_is_never_given_out() {
     model(|| {
@@ -259,7 +262,8 @@ impl Place {
     }
 }
 
-/// H2: who collects late in a slab that went works in none that is another cache's, or in the making.
+/// sl-H2: who collects late in a slab that went works in none that is another cache's, or in the
+/// making.
 #[test]
 fn loom_a_late_collect_keeps_to_its_own_slabs() {
     model(|| {

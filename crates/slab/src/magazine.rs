@@ -9,10 +9,12 @@
 //! layouts that have an index are never near, and have no word.
 //!
 //! # Safety
-//! - M1: a thread's magazine is made and used by that thread alone: a [`Number`] can't leave its thread, and a number
-//!   goes to another one under a lock. Others may look at `kept`, and set `limit` to 0, which asks for all of it.
-//! - M2: the word, and what is near, are slabs' that the thread owns now: who makes a slab the thread's notes it, and
-//!   who makes it no one's forgets it first. So the words of bits stay, and the thread may change the live ones (K3).
+//! - sl-M1: a thread's magazine is made and used by that thread alone: a [`Number`] can't leave its
+//!   thread, and a number goes to another one under a lock. Others may look at `kept`, and set
+//!   `limit` to 0, which asks for all of it.
+//! - sl-M2: the word, and what is near, are slabs' that the thread owns now: who makes a slab the
+//!   thread's notes it, and who makes it no one's forgets it first. So the words of bits stay, and
+//!   the thread may change the live ones (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -140,7 +142,7 @@ impl Magazine {
     #[inline]
     pub(crate) fn take(&self) -> Option<NonNull<u8>> {
         let Current { live, remote, base } = self.word.get()?;
-        // SAFETY: M2.
+        // SAFETY: sl-M2.
         let index = unsafe { bits::take(live.as_ref(), remote.as_ref()) }?;
         self.set_kept(self.kept().wrapping_sub(1));
         // SAFETY: the word's bits beyond the last object are never free, so it lies in the slab.
@@ -153,8 +155,8 @@ impl Magazine {
         let address = object.addr().get();
         let Near { first, live } = self.near[place(address)].get();
         let Some(index) = self.grid.index(address.wrapping_sub(first)) else { return Put::Not };
-        // SAFETY: the address lies in the slab that begins at `first`, where it has an object of this number; M2. Behind
-        // the words of live bits lie as many of remote ones.
+        // SAFETY: the address lies in the slab that begins at `first`, where it has an object of
+        // this number; sl-M2. Behind the words of live bits lie as many of remote ones.
         let freed = unsafe {
             let live = live.add(index / 64);
             bits::free(&*live, &*live.add(self.words), index)
@@ -204,7 +206,8 @@ impl Magazine {
         places.for_each(|place| self.near[place].swap(&Near::none(place)));
     }
 
-    /// Asserts that what is near, and the word, are those of the thread's slabs (M2): `slabs`, of which `current` is one.
+    /// Asserts that what is near, and the word, are those of the thread's slabs (sl-M2): `slabs`,
+    /// of which `current` is one.
     pub(crate) fn check(
         &self,
         slabs: &[(usize, *const Word)],
@@ -227,7 +230,8 @@ impl Magazine {
     /// The thread's slabs, for the length of `work`, which does not come here again.
     #[inline]
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Own) -> R) -> R {
-        // SAFETY: M1: whoever has the magazine is its thread; or no other is left (`Magazines::all`).
+        // SAFETY: sl-M1: whoever has the magazine is its thread; or no other is left
+        // (`Magazines::all`).
         work(unsafe { &mut *self.own.get() })
     }
 
@@ -265,7 +269,7 @@ pub(crate) struct Magazines {
     slots: [AtomicPtr<Magazine>; NUMBERS],
 }
 
-// SAFETY: slabs may be any thread's; a magazine is its thread's alone (M1).
+// SAFETY: slabs may be any thread's; a magazine is its thread's alone (sl-M1).
 unsafe impl Send for Magazines {}
 // SAFETY: as above.
 unsafe impl Sync for Magazines {}
@@ -326,7 +330,8 @@ impl Magazines {
             if place != usize::from(number.place())
                 && let Some(magazine) = NonNull::new(slot.swap(null_mut(), Relaxed))
             {
-                // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone (M1).
+                // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone
+                // (sl-M1).
                 drop(unsafe {
                     Box::from_raw(std::ptr::slice_from_raw_parts_mut(magazine.as_ptr(), 1))
                 });

@@ -1,8 +1,9 @@
 //! Slabs are made and given back, with no lock of the cache held; those of the reserve too.
 //!
 //! # Safety
-//! - A1: a slab that is not settled (H2 in `home`) is known to its maker alone, or to who unlinked it: he may work in it,
-//!   and do with its memory what he likes, as no object of it is live (K1).
+//! - sl-A1: a slab that is not settled (sl-H2 in `home`) is known to its maker alone, or to who
+//!   unlinked it: he may work in it, and do with its memory what he likes, as no object of it is
+//!   live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -105,7 +106,8 @@ impl Depot {
 
     /// Gives back the pages of slabs that no one knows any more.
     fn reclaim(&self, head: ExtentId) {
-        // They were unlinked by the caller, who alone knows of them (A1). A fork amid a destructor leaves them to him.
+        // They were unlinked by the caller, who alone knows of them (sl-A1). A fork amid a
+        // destructor leaves them to him.
         let mine = thread::mark();
         let all = std::iter::successors(Some(head), |&id| self.held(id).next());
         all.for_each(|id| self.held(id).slab.owner.store(mine, Relaxed));
@@ -127,7 +129,7 @@ impl Depot {
         let block = slab.block();
         let all = u16::MAX >> (u16::BITS as usize - self.shape.pages);
         let pages = PageSet::from_low_bits((all & !slab.released()).into());
-        // SAFETY: no object is out, and no one looks any more (K1).
+        // SAFETY: no object is out, and no one looks any more (sl-K1).
         if unsafe { space.release(id, &pages) }.len() == pages.len() {
             slab.clear();
             space.free(id);
@@ -175,7 +177,7 @@ impl Depot {
         lost.into_iter().for_each(|id| self.give_back(id));
     }
 
-    /// Makes a slab no one's, and frees in it what others have freed. The lock is held (K3).
+    /// Makes a slab no one's, and frees in it what others have freed. The lock is held (sl-K3).
     fn take_back(&self, state: &mut State, id: ExtentId) {
         let held = self.held(id);
         held.slab.bits(&self.shape).give_up();

@@ -1,7 +1,8 @@
 //! The slabs that are a thread's own: how it takes and frees in them, comes by them and gives them up.
 //!
-//! Who is in a function with a magazine is its thread (M1), so he may work in its slabs (K3). A slab that the lock is
-//! held for, and that no thread owns, becomes the thread's in `claim` and `adopt`, and no one's in `release`.
+//! Who is in a function with a magazine is its thread (sl-M1), so he may work in its slabs (sl-K3).
+//! A slab that the lock is held for, and that no thread owns, becomes the thread's in `claim` and
+//! `adopt`, and no one's in `release`.
 
 use crate::Error;
 use crate::depot::{Depot, State};
@@ -34,7 +35,7 @@ impl Depot {
 
     /// Frees an object of a slab that is the calling thread's; false where it is free.
     pub(crate) fn free_own(&self, magazine: &Magazine, id: ExtentId, index: usize) -> bool {
-        // The slab is the calling thread's (K3).
+        // The slab is the calling thread's (sl-K3).
         let held = self.held(id);
         if !held.put(index) {
             return false;
@@ -70,7 +71,7 @@ impl Depot {
 
     /// An object of the thread's current slab.
     fn take_own(&self, magazine: &Magazine, id: ExtentId) -> Option<NonNull<u8>> {
-        // The slab is the calling thread's (K3).
+        // The slab is the calling thread's (sl-K3).
         let held = self.held(id);
         if self.shape.layout == Layout::Native {
             let bits = held.slab.bits(&self.shape);
@@ -86,7 +87,7 @@ impl Depot {
     /// Makes a slab with free objects the thread's current one.
     fn refill(&self, magazine: &Magazine, number: Number) -> Result<(), Error> {
         if let Some(id) = magazine.with(|own| own.current) {
-            // The thread's, so it may work there (K3).
+            // The thread's, so it may work there (sl-K3).
             let found = self.held(id).collect();
             if found > 0 {
                 magazine.set_kept(magazine.kept() + found as u32);
@@ -117,7 +118,7 @@ impl Depot {
         Ok(())
     }
 
-    /// Makes a slab that is in a list the thread's. The lock is held (K3).
+    /// Makes a slab that is in a list the thread's. The lock is held (sl-K3).
     pub(crate) fn claim(
         &self,
         state: &mut State,
@@ -170,7 +171,7 @@ impl Depot {
         let free = self.shape.objects - held.active();
         magazine.set_kept(magazine.kept() - free as u32);
         held.slab.bits(&self.shape).give_up();
-        // No one's, and the lock is held: K3 again.
+        // No one's, and the lock is held: sl-K3 again.
         held.collect();
         state.owned -= 1;
         state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! What is given out is memory of an object that is in no one else's hands: it was free, and is marked as live by the
-//! only one who may work in its slab (K3).
+//! only one who may work in its slab (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;

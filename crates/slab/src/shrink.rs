@@ -4,7 +4,8 @@
 //!   partial --apart, as the reserve's: nothing is taken there--> pages without live objects released --> partial
 //! ```
 //! # Safety
-//! - H1: while a slab is the reserve's no object of it is given out: so pages on which none is live stay so.
+//! - sl-H1: while a slab is the reserve's no object of it is given out: so pages on which none is
+//!   live stay so.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -46,11 +47,12 @@ impl Depot {
         }
         let mut state = self.state();
         while let Some(id) = chain {
-            // The lock is held, and no thread owns it (K3).
+            // The lock is held, and no thread owns it (sl-K3).
             let held = self.held(id);
             chain = held.next();
             held.slab.bits(&self.shape).give_up();
-            // Whoever freed remotely just before the slab was no one's, and looked for the owner just now (B1).
+            // Whoever freed remotely just before the slab was no one's, and looked for the owner
+            // just now (sl-B1).
             held.collect();
             let list = List::of(held, &self.shape);
             state.lists.link(id, list, |id| self.held(id));
@@ -64,7 +66,7 @@ impl Depot {
     fn set_apart(&self, next: Option<ExtentId>) -> Option<ExtentId> {
         let mut state = self.state();
         let id = state.lists.first(List::Partial)?;
-        // The lock is held, and no thread owns it (K3).
+        // The lock is held, and no thread owns it (sl-K3).
         state.lists.unlink(id, |id| self.held(id));
         let held = self.held(id);
         held.slab.owner.store(RESERVE, Relaxed);
@@ -73,12 +75,13 @@ impl Depot {
     }
 
     fn release_idle_pages_of(&self, id: ExtentId) {
-        // Only looked at; what is freed meanwhile makes more pages idle, not fewer (H1).
+        // Only looked at; what is freed meanwhile makes more pages idle, not fewer (sl-H1).
         let held = self.held(id);
         let before = held.slab.released();
         let pages = PageSet::from_low_bits((held.idle_pages() & !before).into());
         if !pages.is_empty() {
-            // SAFETY: nothing lives on these pages, nor will before the slab is no one's again (H1).
+            // SAFETY: nothing lives on these pages, nor will before the slab is no one's again
+            // (sl-H1).
             let released = unsafe { self.arena.space.release(id, &pages) };
             held.slab.set_released(before | released.low_bits() as u16);
         }

@@ -13,9 +13,10 @@
 //! belongs to the slab's thread, or, where it has none, to who has the cache's lock.
 //!
 //! # Safety
-//! - D1: `live`, `first` and `index` are set by `reset`, before anyone finds the slab, to memory that stays until it is
-//!   destroyed, of the bytes its shape says; `index` is used by the slab's thread or under the cache's lock only.
-//! - D2: a descriptor is good as zeros: integers and null pointers.
+//! - sl-D1: `live`, `first` and `index` are set by `reset`, before anyone finds the slab, to memory
+//!   that stays until it is destroyed, of the bytes its shape says; `index` is used by the slab's
+//!   thread or under the cache's lock only.
+//! - sl-D2: a descriptor is good as zeros: integers and null pointers.
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, NO_ONE, Owner, Word};
@@ -55,7 +56,7 @@ const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
 const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
 const _: () = assert!(size_of::<Management>() <= HEADER);
 
-// SAFETY: D2. (In a model there are no slabs.)
+// SAFETY: sl-D2. (In a model there are no slabs.)
 unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
@@ -91,7 +92,8 @@ impl Slab {
     pub(crate) fn bits(&self, shape: &Shape) -> Bits<'_> {
         let words = shape.bits_words;
         let live = self.live.load(Relaxed);
-        // SAFETY: the block begins with the words of both kinds (D1). Who asks found a slab that is not destroyed.
+        // SAFETY: the block begins with the words of both kinds (sl-D1). Who asks found a slab that
+        // is not destroyed.
         unsafe {
             Bits {
                 live: std::slice::from_raw_parts(live, words),

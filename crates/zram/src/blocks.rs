@@ -5,16 +5,18 @@
 //!   slots' words   | -      | -      | 7777... | - |   same-filled ones are not in it; the others' words are empty, or not there
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
-//! A slot's word says where its data are; an empty one, as one that was never made, says *as the block has it*. B2: while
-//! a block has an object, all its slots with empty words are in that; those that hold nothing are holes. While it has
-//! none, they hold nothing.
+//! A slot's word says where its data are; an empty one, as one that was never made, says *as the
+//! block has it*. While a block has an object, all its slots with empty words are in that; those
+//! that hold nothing are holes. While it has none, they hold nothing (zr-B2).
 //!
-//! B1: a slot's word becomes empty, or is empty no more, with its block's word locked exclusively; or with its own lock
-//! alone, if with that the block's word was seen to be vacant. Who locks a block to give it an object then locks the
-//! words of its slots that there are: so of the two, one sees the other. B3: the block's word is locked before those of
-//! its slots, and one who has a slot's locked waits for no block's. So who has a block's word pinned finds in its object
-//! what has an empty word. A reader who could not pin it, as there was none, asks [`Table::holds_nothing`] for empty
-//! words, and begins again if a block was made meanwhile.
+//! A slot's word becomes empty, or is empty no more, with its block's word locked exclusively; or
+//! with its own lock alone, if with that the block's word was seen to be vacant (zr-B1). A thread
+//! that locks a block to give it an object then locks the words of its slots that there are: so of
+//! the two, one sees the other. The block's word is locked before those of its slots, and a thread
+//! that has a slot's locked waits for no block's (zr-B3). So a thread that has a block's word
+//! pinned finds in its object what has an empty word. A reader that could not pin it, as there was
+//! none, asks [`Table::holds_nothing`] for empty words, and begins again if a block was made
+//! meanwhile.
 //!
 //! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew without them.
 
@@ -50,7 +52,7 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// Whether a slot's block has something to say of it, or someone is about to give it that: where the slot's word is
-    /// locked and this says no, it stays so until that is unlocked (B1).
+    /// locked and this says no, it stays so until that is unlocked (zr-B1).
     pub(crate) fn has_block(&self, slot: u32) -> bool {
         let layout = self.shared.layout;
         if !layout.has_blocks() {
@@ -67,8 +69,9 @@ impl<E: BesideSlot> Table<E> {
         let (layout, versions) = (self.shared.layout, &self.shared.versions);
         let block = layout.block_of(slot);
         let version = versions.now(block);
-        // Who emptied the slot's word to make a block has made and locked the block's, then raised the version (B4): the
-        // first is seen if the version was read after that, else the second.
+        // Who emptied the slot's word to make a block has made and locked the block's, then raised
+        // the version (zr-B4): the first is seen if the version was read after that, else the
+        // second.
         let has_word = self.pool.look_at(layout.block_word(block), |_, _| ()).is_some();
         !has_word && self.is_empty_word(slot) && versions.now(block) == version
     }

@@ -198,7 +198,7 @@ impl<E: BesideSlot> Table<E> {
         Ok(())
     }
 
-    /// Asserts that the counters equal the sums over the words (I4), and that slots in blocks are there (B2).
+    /// Asserts that counters equal the sums over words (I4), and slots in blocks are there (zr-B2).
     pub(crate) fn check_words(&self) {
         let layout = self.shared.layout;
         if layout.has_blocks() && self.shared.is_here().is_err() {

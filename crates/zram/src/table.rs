@@ -87,7 +87,8 @@ impl<E: BesideSlot> Table<E> {
         is_empty
     }
 
-    /// Makes a word hold an object, for which there is room, and notes its sum (X9); what it held.
+    /// Makes a word hold an object, for which there is room, and notes its sum (zr-X9); what it
+    /// held.
     pub(crate) fn commit<'t>(
         &self,
         word: Exclusive<'t, E>,

@@ -1,4 +1,5 @@
-//! What leaves memory is durable elsewhere (X4), whichever write fails, whoever is told of it, and whenever.
+//! What leaves memory is durable elsewhere (zr-X4), whichever write fails, whoever is told of it,
+//! and whenever.
 #![allow(clippy::unwrap_used)]
 
 mod support;

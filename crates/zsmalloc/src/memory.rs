@@ -2,13 +2,15 @@
 //!
 //! # Safety
 //! Everything here rests on three facts, which the rest of the crate establishes:
-//! - M1: a slot is given to one taker at a time (`Locked::take`, under the class's lock), and its pages
-//!   are committed before it is given out and until it is given back.
-//! - M2: bytes are written only by the taker of a slot before its owner's word names it (`Staged`, or a
-//!   move), or by the holder of that word's exclusive lock and its class's (`Exclusive`).
-//! - M3: bytes are read only under the word's shared or exclusive lock, and a slot is given back only
-//!   after the word was made to say something else, under its exclusive lock or, by a mover, in one step
-//!   from its unlocked state: when no one had it locked, and no one reads the old place after.
+//! - zs-M1: a slot is given to one taker at a time (`Locked::take`, under the class's lock), and
+//!   its pages are committed before it is given out and until it is given back.
+//! - zs-M2: bytes are written only by the taker of a slot before its owner's word names it
+//!   (`Staged`, or a move), or by the holder of that word's exclusive lock and its class's
+//!   (`Exclusive`).
+//! - zs-M3: bytes are read only under the word's shared or exclusive lock, and a slot is given back
+//!   only after the word was made to say something else, under its exclusive lock or, by a mover,
+//!   in one step from its unlocked state: when no one had it locked, and no one reads the old place
+//!   after.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -52,7 +54,8 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `pinned` made it of such a slice, and its holder has the word locked still (M3).
+        // SAFETY: `pinned` made it of such a slice, and its holder has the word locked still
+        // (zs-M3).
         unsafe { self.0.as_ref() }
     }
 
@@ -232,25 +235,26 @@ impl Memory {
     }
 
     /// Writes an object into a slot that its caller has taken and no word names yet, or whose word the
-    /// caller holds exclusively (M2).
+    /// caller holds exclusively (zs-M2).
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: by M1 the slot is committed and the caller's alone, by M2 and M3 no one reads it.
+        // SAFETY: by zs-M1 the slot is committed and the caller's alone, by zs-M2 and zs-M3 no one
+        // reads it.
         unsafe { self.space.write(offset, bytes) }
     }
 
     /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an object
     /// is written again only under its class's lock (`Exclusive`), and no word names the new place yet.
     pub(crate) fn copy(&self, _locked: &Locked<'_>, from: u64, to: u64, len: usize) {
-        // SAFETY: by M1 both slots are committed and stay so; `from` is whole, since a word names it
-        // (M2), and not written meanwhile, as said above; `to` is read by no one.
+        // SAFETY: by zs-M1 both slots are committed and stay so; `from` is whole, since a word
+        // names it (zs-M2), and not written meanwhile, as said above; `to` is read by no one.
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
     /// The object at `offset`. The caller holds the lock of the word that names it for as long as the
-    /// slice lives (M3).
+    /// slice lives (zs-M3).
     pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
-        // SAFETY: by M1 the slot is committed, by M2 it was written before the word named it, and by M3
-        // it is neither written nor given back while the word is locked.
+        // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the word named it,
+        // and by zs-M3 it is neither written nor given back while the word is locked.
         unsafe { self.space.bytes(offset, len) }
     }
 

@@ -7,10 +7,11 @@
 //! A reader counts itself in before it loads a pointer and out when it is done with what is behind it. Who
 //! retires memory first makes the pointer name something else and then waits until each count has been zero.
 //!
-//! Invariants. R1: a reader that the waiting did not see entered after a count was looked at, both by
-//! read-modify-write of that count; so it sees what was done before the waiting. R2: new readers enter in
-//! the phase that is not waited for, so a steady stream of them holds up no one; a reader that was late with
-//! its phase is waited for in it. R3: no one waits while inside, so the waiting is short.
+//! Invariants. zs-R1: a reader that the waiting did not see entered after a count was looked at,
+//! both by read-modify-write of that count; so it sees what was done before the waiting. zs-R2: new
+//! readers enter in the phase that is not waited for, so a steady stream of them holds up no one; a
+//! reader that was late with its phase is waited for in it. zs-R3: no one waits while inside, so
+//! the waiting is short.
 
 use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
 
@@ -66,7 +67,7 @@ impl Readers {
     fn wait_for(&self, phase: u64) {
         for stripe in &self.stripes {
             let mut backoff = Backoff::default();
-            // A write, though it changes nothing: R1.
+            // A write, though it changes nothing: zs-R1.
             while stripe.inside[phase as usize].fetch_add(0, Ordering::AcqRel) != 0 {
                 backoff.wait();
             }

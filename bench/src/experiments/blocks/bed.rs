@@ -202,7 +202,7 @@ impl Bed {
                 return Ok(fold(0, back));
             }
             (Side::Raw(_), Access::Write) if piece.count < held.pages => {
-                // As S2 has it: the whole block is written anew.
+                // As the multi-page series has it: the whole block is written anew.
                 held.decompress(page)?;
                 held.block[page % held.pages * PAGE_SIZE..][..bytes.len()].copy_from_slice(bytes);
                 held.codec.compress(&held.block)?;

@@ -19,7 +19,7 @@ const LIMIT: u64 = 256 * MIB;
 const WRITTEN: usize = 64 << 20;
 /// How often everything is written anew, where nothing else is asked for.
 const OVERWRITES: u64 = 10;
-/// Of a hundred requests so many ask for a page only, in S2's mix.
+/// Of a hundred requests so many ask for a page only, in the series' mix.
 const PERCENT_PARTIAL: u32 = 10;
 
 const IN_ORDER_MAX: f64 = 1.0;
@@ -28,7 +28,7 @@ const RANDOM_OVER_RAW_MAX: f64 = 1.1;
 const WRITE_MAX: f64 = 1.5;
 const MEMORY_MAX: f64 = 1.05;
 
-/// S2's codec is judged, the other told.
+/// The series' codec is judged, the other told.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap]) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;

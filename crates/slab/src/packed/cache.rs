@@ -10,9 +10,10 @@
 //! without objects, of which no page is committed, is destroyed under the lock.
 //!
 //! # Safety
-//! - S1: the pages of an object are committed before it is given out, and neither ready nor going, so they
-//!   are not given back, until it is freed.
-//! - S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its slab.
+//! - sl-S1: the pages of an object are committed before it is given out, and neither ready nor
+//!   going, so they are not given back, until it is freed.
+//! - sl-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
+//!   slab.
 #![allow(unsafe_code)]
 
 use super::descriptor::{COMMITTED, READY, ROOM, Slab};

@@ -1,7 +1,8 @@
 //! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another decompress once.
 //!
 //! Each is kept with the version of its block. Who changes a block's object raises the version first, with the block's
-//! word locked (B4); who reads looks at it with the word pinned. So what has the version of now is what the object holds.
+//! word locked (zr-B4); who reads looks at it with the word pinned. So what has the version of now
+//! is what the object holds.
 
 use super::object::Members;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};

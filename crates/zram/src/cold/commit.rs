@@ -177,7 +177,7 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         }
     }
 
-    /// Has an object leave memory, if it is still what was written (X1, X4).
+    /// Has an object leave memory, if it is still what was written (zr-X1, zr-X4).
     fn commit_object(&self, pending: &Pending, written: &[u8], done: &mut WrittenBack) {
         let Pending { word, mark, place } = *pending;
         let request = Request::begin(self.table);

@@ -1,4 +1,5 @@
-//! The one job that may be under way (X2): what it is, how far it came, and whether it is to go on.
+//! The one job that may be under way (zr-X2): what it is, how far it came, and whether it is to go
+//! on.
 
 use crate::Error;
 use page::fork::Mutex;

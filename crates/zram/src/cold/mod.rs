@@ -51,8 +51,8 @@ impl Seen {
     }
 }
 
-/// Whether what a word that is locked holds is still the object of `bytes` and `mark` (X1). One that was read since
-/// it was chosen as an idle one is no longer it.
+/// Whether what a word that is locked holds is still the object of `bytes` and `mark` (zr-X1). One
+/// that was read since it was chosen as an idle one is no longer it.
 pub(crate) fn is_untouched(now: Content<'_>, bytes: &[u8], mark: u8, which: Which) -> bool {
     let Content::Object { bytes: now, mark: mark_now } = now else { return false };
     let is_idle = !which.is_idle() || mark_now & IDLE != 0;

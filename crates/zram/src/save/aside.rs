@@ -1,4 +1,4 @@
-//! A file that is written whole or not at all (X8): beside its place first, then renamed there.
+//! A file that is written whole or not at all (zr-X8): beside its place first, then renamed there.
 
 use super::format::{ALIGN, CHUNK_HEAD, ChunkHead};
 use crate::opening;

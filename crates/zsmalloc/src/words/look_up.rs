@@ -169,7 +169,7 @@ impl<E: Beside> Words<E> {
         chain.give_up();
         let branch = chain.load(inside).and_then(Node::branch);
         branch.into_iter().for_each(|branch| branch.leaf(key as usize / LEAF).give_up());
-        // The word in force: it was frozen before, if at all (T3).
+        // The word in force: it was frozen before, if at all (zs-T3).
         self.find(inside, index).into_iter().for_each(|spot| spot.word.thaw());
     }
 }

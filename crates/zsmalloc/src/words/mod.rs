@@ -29,15 +29,16 @@
 //! branch's leaves are hidden until the link names the branch, so they are filled before it does; what the
 //! branch has already is used meanwhile.
 //!
-//! Invariants, beside those of [`node`] and [`readers`](crate::readers). T1: every word that is not empty is
-//! in its stem's nodes, once, and can be found; but for the copies that are made during a conversion. T2: the
-//! word found is the one in force, unless it is frozen: for a way to a word goes only when it is. T3: after a
-//! conversion was begun, no other that could freeze the same words is before all who were inside have left: so
-//! who thaws a word thaws it for the conversion that he saw given up. T4: one
-//! thread converts, up to having waited for the readers.
+//! Invariants, beside those of [`node`] and [`readers`](crate::readers). zs-T1: every word that is
+//! not empty is in its stem's nodes, once, and can be found; but for the copies that are made
+//! during a conversion. zs-T2: the word found is the one in force, unless it is frozen: for a way
+//! to a word goes only when it is. zs-T3: after a conversion was begun, no other that could freeze
+//! the same words is before all who were inside have left: so who thaws a word thaws it for the
+//! conversion that he saw given up. zs-T4: one thread converts, up to having waited for the
+//! readers.
 //!
 //! Locks: `making`, under which words are made and chains converted; under it the slab caches', the space's.
-//! Looking up and locking a word takes none, and no one waits while inside the readers (R3).
+//! Looking up and locking a word takes none, and no one waits while inside the readers (zs-R3).
 
 mod convert;
 mod held;

@@ -10,16 +10,18 @@
 //! A word behind nodes that have its key is *hidden*: no one finds it, and it is empty.
 //!
 //! # Safety
-//! - W1: a link names a node of its table that was whole before the link was stored: all words and what is
-//!   beside them, up to the count; keys below the count never change.
-//! - W2: a node is given back only when no link leads to it any more, and then either no link ever did
-//!   (`discard`), or all who were inside when the last link went have left (`free_retired`; who comes later
-//!   finds no way there). In a child no one was inside (`free_lost`).
-//! - W3: the last way to a node goes only when the node's words are frozen, all that can be found. A locked word
-//!   is not frozen, and none is locked again before its chain was given up, which keeps the link (T3 of
-//!   [`super`] sees to it that a late thaw is not one too many). So a node stays while a word of it is locked.
-//! - W4: links and heads of published nodes are changed by the holder of the table's lock only, but for a
-//!   reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
+//! - zs-W1: a link names a node of its table that was whole before the link was stored: all words
+//!   and what is beside them, up to the count; keys below the count never change.
+//! - zs-W2: a node is given back only when no link leads to it any more, and then either no link
+//!   ever did (`discard`), or all who were inside when the last link went have left
+//!   (`free_retired`; who comes later finds no way there). In a child no one was inside
+//!   (`free_lost`).
+//! - zs-W3: the last way to a node goes only when the node's words are frozen, all that can be
+//!   found. A locked word is not frozen, and none is locked again before its chain was given up,
+//!   which keeps the link (zs-T3 of [`super`] sees to it that a late thaw is not one too many). So
+//!   a node stays while a word of it is locked.
+//! - zs-W4: links and heads of published nodes are changed by the holder of the table's lock only,
+//!   but for a reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
 #![allow(unsafe_code)]
 
 use super::kind::{Kind, LEAF, LEAVES};
@@ -32,7 +34,7 @@ use crate::word::{Value, Word};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-// SAFETY: a link is a number; what is behind it is shared as W1 to W4 say.
+// SAFETY: a link is a number; what is behind it is shared as zs-W1 to zs-W4 say.
 unsafe impl Send for Link {}
 
 impl Link {
@@ -107,7 +109,8 @@ impl<'s, E> Node<'s, E> {
     }
 
     fn head(self) -> Option<&'s Head> {
-        // SAFETY: a packed node begins with its head (W1), and stays while its user is inside (W2).
+        // SAFETY: a packed node begins with its head (zs-W1), and stays while its user is inside
+        // (zs-W2).
         self.kind().is_packed().then(|| unsafe { self.link.head().as_ref() })
     }
 
@@ -115,7 +118,7 @@ impl<'s, E> Node<'s, E> {
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.head() else { return (&[], None) };
         let (count, behind) = head.load();
-        // SAFETY: keys below the count were written before it was, and do not change (W1).
+        // SAFETY: keys below the count were written before it was, and do not change (zs-W1).
         let keys = unsafe {
             let keys = self.link.address.add(self.kind().keys_at::<E>());
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
@@ -129,7 +132,7 @@ impl<'s, E> Node<'s, E> {
         let (kind, start) = (self.kind(), self.link.address);
         assert!(nth < kind.capacity());
         let (word_at, beside_at) = kind.places::<E>(nth);
-        // SAFETY: it was written before it could be found (W1), and stays (W2).
+        // SAFETY: it was written before it could be found (zs-W1), and stays (zs-W2).
         unsafe {
             Spot {
                 word: start.add(word_at).cast().as_ref(),
@@ -142,7 +145,7 @@ impl<'s, E> Node<'s, E> {
     #[inline]
     pub(super) fn leaf(self, leaf: usize) -> &'s Chain<E> {
         assert!(self.kind().is_branch() && leaf < LEAVES);
-        // SAFETY: a branch has so many (W1), and stays (W2).
+        // SAFETY: a branch has so many (zs-W1), and stays (zs-W2).
         unsafe { self.link.address.cast::<Chain<E>>().add(leaf).as_ref() }
     }
 
@@ -179,7 +182,7 @@ impl<'s, E> Node<'s, E> {
         if count == self.kind().capacity() {
             return false;
         }
-        // SAFETY: there is room, no one looks beyond the count, and no one else adds to it (W4).
+        // SAFETY: there is room, no one looks beyond the count, and no one else adds to it (zs-W4).
         unsafe { self.link.write(count, key, Value::EMPTY, beside) }
         head.store(count + 1, None);
         true

@@ -130,7 +130,7 @@ impl<E: Beside> Nodes<E> {
 
     /// Gives back a node that was not wanted after all, and names no others.
     pub(super) fn discard(&self, fresh: Fresh<E>) {
-        // No link has named it (W2).
+        // No link has named it (zs-W2).
         self.free(fresh.link);
     }
 
@@ -138,11 +138,11 @@ impl<E: Beside> Nodes<E> {
     pub(super) fn free_retired(&self, readers: &Readers, making: &Mutex<Making>) {
         let until = making.lock().retired.gone();
         readers.wait();
-        // All who could know of these have left (W2). One at a time: others wait to make words.
+        // All who could know of these have left (zs-W2). One at a time: others wait to make words.
         while self.free_first(&mut making.lock().retired, until) {}
     }
 
-    /// Gives back what lost threads had retired, in a child whose readers are forgotten (W2).
+    /// Gives back what lost threads had retired, in a child whose readers are forgotten (zs-W2).
     pub(super) fn free_lost(&self, retired: &mut Retired) {
         while self.free_first(retired, u64::MAX) {}
     }

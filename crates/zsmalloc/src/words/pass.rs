@@ -14,7 +14,7 @@ const STEPS: u64 = LEAVES as u64 + 1;
 /// What is known of the last pass.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    /// Whether a pass is under way (T4).
+    /// Whether a pass is under way (zs-T4).
     tidying: bool,
     /// The step at which the last was stopped.
     next: u64,
@@ -65,7 +65,7 @@ struct Tidying<'w, E: Beside>(&'w Words<E>);
 impl<E: Beside> Drop for Tidying<'_, E> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // As before any other conversion (T3).
+            // As before any other conversion (zs-T3).
             self.0.nodes.free_retired(&self.0.readers, &self.0.making);
             self.0.making.lock().pass.tidying = false;
         }
@@ -150,7 +150,7 @@ impl<E: Beside> Words<E> {
                 return begun;
             };
             if level == Level::Stem && leaves_begun {
-                // Its leaves may have been among them (T3).
+                // Its leaves may have been among them (zs-T3).
                 return begun;
             }
             if !go_on() {

@@ -19,8 +19,8 @@ impl<E: Beside> Spot<'_, E> {
     /// # Safety
     /// The word is locked by the caller, who uses neither reference after unlocking it.
     unsafe fn locked<'t>(&self, _table: &'t Words<E>) -> Spot<'t, E> {
-        // SAFETY: the node stays while its word is locked (W3 of `node`), in memory that stays as long as the
-        // table.
+        // SAFETY: the node stays while its word is locked (zs-W3 of `node`), in memory that stays
+        // as long as the table.
         unsafe {
             Spot {
                 word: NonNull::from(self.word).as_ref(),

@@ -64,7 +64,7 @@ aarch64:
 	tools/aarch64.sh fetch qemu
 	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p zcomp --tests -- \
 	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients \
-	  --skip a_killed_saver --skip child --skip fork --skip a_stuck_store_holds --skip every_refusal
+	  --skip a_killed_saver --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
 # The allocators that bench measures are built here only: it takes minutes.
 long: asan tsan fuzz aarch64
@@ -98,7 +98,7 @@ tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests -- \
-	  --skip a_child --skip a_forgotten --skip a_stuck_store --skip segments_are_in --skip every_refusal --skip metadata_is_counted --skip memory_of_bad_clients \
+	  --skip a_child --skip a_fork --skip handlers_that --skip a_forgotten --skip a_stuck_store --skip segments_are_in --skip every_refusal --skip metadata_is_counted --skip memory_of_bad_clients \
 	  --skip segments_that_are_not_taken_back
 
 # The corpus of earlier runs is kept and grown in fuzz/corpus.

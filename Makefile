@@ -88,6 +88,7 @@ loom:
 # gcc and rustc disagree about the C codecs: only the Rust side is instrumented. A sanitizer's own memory is no metadata,
 # and it needs mappings where the process may have no more.
 asan: export CFLAGS = -fno-sanitize=all
+asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p zcomp --tests -- \
@@ -103,6 +104,7 @@ tsan:
 
 # The corpus of earlier runs is kept and grown in fuzz/corpus.
 fuzz: export CFLAGS = -fno-sanitize=all
+fuzz: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 fuzz: export RUSTC_BOOTSTRAP = 1
 fuzz:
 	@command -v c++ >/dev/null || { echo "fuzz: the fuzzer's runtime is C++: install g++"; exit 1; }

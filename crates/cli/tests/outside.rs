@@ -192,6 +192,8 @@ fn qemu_of_many_sizes() {
             shell(&format!("{bench} -c {count} -s {size} {write} \"$U\" >/dev/null"), &server);
         }
     }
+    // Of another one, on which nothing lies beyond the image.
+    let server = self::server(&["--threads", "4"], None);
     fs::write(server.dir.path().join("image"), [text(1, 60 * MIB), noise(2, 9 * MIB)].concat())
         .unwrap();
     for how in ["-m 1", "-m 16 -W", "-m 16 -W -S 0"] {

@@ -120,8 +120,12 @@ fn each_read_of_a_save_may_fail() {
         backing.fail_nth(nth);
         let mut file = Vec::new();
         let saved = shadow.device.save_to(&mut file).unwrap();
+        // There may be fewer reads than that, of large blocks.
+        let has_failed = backing.operations() >= nth;
+        assert!(has_failed || nth >= 60, "only {} reads", backing.operations());
+        let lost = if has_failed { 1..=16 } else { 0..=0 };
+        assert!(lost.contains(&saved.lost_slots), "{nth}: {saved:?}");
         backing.fail_every(0);
-        assert!((1..=16).contains(&saved.lost_slots), "{nth}: {saved:?}");
         if nth % 10 == 0 {
             expect_all_but(&file, &shadow, &slots_of(&saved));
         }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 use support::host::Unmounted;
 use support::nbd::Client;
-use support::{Server, UZRAM, end, host, noise};
+use support::{Server, UZRAM, end, host, noise, random_seed};
 
 const MIB: usize = 1 << 20;
 
@@ -26,13 +26,6 @@ const DISK: u64 = 512 << 20;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(100);
-
-fn seed() -> u64 {
-    let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("UZRAM_SEED={seed}");
-    seed
-}
 
 /// What a part is to hold.
 fn part(seed: u64, nth: u64) -> Vec<u8> {
@@ -148,7 +141,7 @@ fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
 
 #[test]
 fn a_full_address_space_costs_no_acknowledged_write() {
-    let seed = seed();
+    let seed = random_seed();
     let is_long = std::env::var_os("UZRAM_LONG").is_some();
     let sizes: Vec<usize> = if is_long {
         (8..128).step_by(4).chain((128..512).step_by(32)).collect()
@@ -167,7 +160,7 @@ fn a_full_address_space_costs_no_acknowledged_write() {
 
 #[test]
 fn so_it_is_where_data_are_limited() {
-    let seed = seed();
+    let seed = random_seed();
     assert_eq!(live('d', 8, seed), None);
     for mib in [48, 70, 120] {
         assert!(live('d', mib, seed).is_some_and(|stored| stored > 0), "{mib} MiB");

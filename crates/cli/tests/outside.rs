@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::host::{Looped, Unmounted, has, run};
-use support::{Server, noise, serve_unsized, text};
+use support::{Server, noise, random_seed, serve_unsized, text};
 
 const MIB: usize = 1 << 20;
 
@@ -69,12 +69,9 @@ fn fio_of_many_sizes() {
     }
 }
 
-/// What chance begins with: `UZRAM_SEED`, or one that is printed.
-fn seed() -> String {
-    let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u32(..));
-    eprintln!("UZRAM_SEED={seed}");
-    seed.to_string()
+/// As other programs take it, which have 32 bits for it.
+fn seed_of_programs() -> String {
+    (random_seed() as u32).to_string()
 }
 
 /// The file system exerciser, which `make clients` installs.
@@ -92,7 +89,7 @@ fn exercise(fsx: &Path, file: &Path, config: &str, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("fsx.toml");
     fs::write(&settings, config).unwrap();
-    let seed = seed();
+    let seed = seed_of_programs();
     let mut command = Command::new("timeout");
     command.args(["-k", "9", "600"]).arg(fsx).args(["-S", &seed, "-N", &operations.to_string()]);
     run(command.arg("-P").arg(dir.path()).arg("-f").arg(settings).arg(file));
@@ -294,7 +291,7 @@ h.shutdown()
 ";
     for threads in ["1", "3", "8"] {
         let server = server(&["--threads", threads], None);
-        let seed = seed();
+        let seed = seed_of_programs();
         let seconds = (5 * times()).to_string();
         let mut command = Command::new("timeout");
         command.args([

@@ -1,0 +1,105 @@
+//! Files that devices were saved to once: they restore for ever, and are saved again as they were.
+//! `UZRAM_WRITE_GOLDEN=1` writes those that are not there.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+use zram::{Algorithm, BLOCK, Config, Damage, Device, Recompress};
+
+const SLOTS: usize = 48;
+
+/// A file's name, its device's block in slots, and the codec.
+const FILES: [(&str, usize, &str); 3] =
+    [("slots-lz4-zstd", 1, "lz4"), ("blocks-16k-lz4", 4, "lz4"), ("blocks-64k-zstd", 16, "zstd")];
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.saved"))
+}
+
+fn device(block: usize, codec: &str) -> Device {
+    let algorithm = |name| Algorithm::new(zcomp::by_name(name).unwrap());
+    Device::new(Config {
+        block: block * BLOCK,
+        algorithm: algorithm(codec).codec,
+        recompression: [None, Some(algorithm("zstd")), None],
+        ..Config::new((SLOTS * BLOCK) as u64).unwrap()
+    })
+    .unwrap()
+}
+
+/// A slot's bytes, by arithmetic alone; `None` is a slot that was never written, or discarded.
+fn contents(slot: usize) -> Option<Vec<u8>> {
+    let mut word = slot as u64 + 1;
+    let mut next = || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (word >> 33) as u8
+    };
+    let byte = next();
+    match slot % 8 {
+        0 | 5 => None,
+        1 => Some([byte, 1, 2, 3, 4, 5, 6, 7].repeat(BLOCK / 8)),
+        2 => Some(vec![byte; BLOCK]),
+        3 if slot < 16 => Some((0..BLOCK).map(|_| next()).collect()),
+        _ => Some(
+            (0..BLOCK).map(|at| if at % 5 == 0 { next() & 3 } else { at as u8 & 31 }).collect(),
+        ),
+    }
+}
+
+/// Writes what the files hold; some of it is recompressed where slots are blocks.
+fn fill(device: &Device) {
+    for slot in 0..SLOTS {
+        let bytes = contents(slot).unwrap_or_else(|| vec![7; BLOCK]);
+        device.write((slot * BLOCK) as u64, &bytes).unwrap();
+    }
+    for slot in (0..SLOTS).filter(|&slot| contents(slot).is_none()) {
+        device.discard((slot * BLOCK) as u64, BLOCK as u64).unwrap();
+    }
+    if device.block() == BLOCK {
+        let how = Recompress { priority: 2, max_pages: Some(9), ..Recompress::default() };
+        device.recompress(&how).unwrap();
+    }
+}
+
+fn compare(device: &Device) {
+    let mut bytes = vec![0; BLOCK];
+    for slot in 0..SLOTS {
+        device.read((slot * BLOCK) as u64, &mut bytes).unwrap();
+        assert!(bytes == contents(slot).unwrap_or_else(|| vec![0; BLOCK]), "slot {slot}");
+    }
+    device.check();
+}
+
+/// A file without the number that each save draws, and without the sums of heads, which cover it.
+fn without_id(file: &[u8]) -> Vec<u8> {
+    let (id, mut file) = (file[16..24].to_vec(), file.to_vec());
+    let heads = (0..=file.len() - id.len()).filter(|&at| file[at..].starts_with(&id));
+    for at in heads.collect::<Vec<_>>() {
+        let sum = if at == 16 { 116 } else { at + 32 };
+        file[at..at + id.len()].fill(0);
+        file[sum..sum + 4].fill(0);
+    }
+    file
+}
+
+#[test]
+fn files_saved_once_restore_for_ever() {
+    for (name, block, codec) in FILES {
+        if std::env::var_os("UZRAM_WRITE_GOLDEN").is_some() && !path(name).exists() {
+            let device = device(block, codec);
+            fill(&device);
+            device.save_to(&mut fs::File::create(path(name)).unwrap()).unwrap();
+        }
+        let file = fs::read(path(name)).unwrap();
+        for (to, other) in [(block, codec), (1, "zstd"), (4, "zstd"), (16, "lz4")] {
+            let device = device(to, other);
+            device.restore_from(&mut &file[..], Damage::Refuse).unwrap();
+            compare(&device);
+            if (to, other) == (block, codec) {
+                let mut again = Vec::new();
+                device.save_to(&mut again).unwrap();
+                assert!(without_id(&again) == without_id(&file), "{name} is saved as it was");
+            }
+        }
+    }
+}

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 /// The bits of a word, for who looks at what was done before [`publish`] set them.
 #[inline]
-pub(crate) fn seen(word: &AtomicU64) -> u64 {
+pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
 /// Sets or clears a bit, after what it says is so; whether it was set.
 #[inline]
-pub(crate) fn publish(word: &AtomicU64, nth: u32, set: bool) -> bool {
+pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;
     let before = if set { word.fetch_or(bit, Release) } else { word.fetch_and(!bit, Release) };
     before & bit != 0

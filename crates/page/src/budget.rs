@@ -4,30 +4,30 @@ use crate::Error;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Pages that were taken, and go back when it is dropped.
-pub(crate) struct Taken<'b> {
+/// Pages that were charged, and go back when it is dropped.
+pub(crate) struct Charge<'b> {
     budget: &'b Budget,
     pages: usize,
 }
 
-impl Taken<'_> {
-    /// They stay taken.
+impl Charge<'_> {
+    /// They stay charged.
     #[inline]
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Charge<'_> {
     fn drop(&mut self) {
-        self.budget.give(self.pages);
+        self.budget.uncharge(self.pages);
     }
 }
 
 /// Counts pages in use against a limit that may change at any time.
 ///
 /// A limit set below what is in use takes nothing away; it refuses more until enough was given back. What
-/// is being taken while the limit changes may still be held against the old one.
+/// is being charged while the limit changes may still be held against the old one.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -113,12 +113,12 @@ impl Budget {
     }
 
     /// Holds the lock of those who wait, over a fork.
-    pub(crate) fn hold(&self) {
-        self.waiters.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.waiters.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.waiters.let_go();
+    pub(crate) fn unlock_after_fork(&self) {
+        self.waiters.unlock_after_fork();
     }
 
     fn wake(&self) {
@@ -127,12 +127,12 @@ impl Budget {
     }
 
     /// Takes `pages`, or nothing and an error where that would pass the limit.
-    pub(crate) fn take(&self, pages: usize) -> Result<(), Error> {
+    pub(crate) fn charge(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
-        let taken = self.used.fetch_update(SeqCst, Relaxed, |used| {
+        let charged = self.used.fetch_update(SeqCst, Relaxed, |used| {
             used.checked_add(pages).filter(|&sum| sum <= limit)
         });
-        match taken {
+        match charged {
             Ok(before) => {
                 let now = before + pages;
                 if now > self.peak.load(Relaxed) {
@@ -148,15 +148,15 @@ impl Budget {
         }
     }
 
-    /// As [`take`](Self::take), to be given back unless it is kept.
+    /// As [`charge`](Self::charge), to be uncharged unless it is kept.
     #[inline]
-    pub(crate) fn try_take(&self, pages: usize) -> Result<Taken<'_>, Error> {
-        self.take(pages)?;
-        Ok(Taken { budget: self, pages })
+    pub(crate) fn try_charge(&self, pages: usize) -> Result<Charge<'_>, Error> {
+        self.charge(pages)?;
+        Ok(Charge { budget: self, pages })
     }
 
-    /// Gives back `pages` that were taken.
-    pub(crate) fn give(&self, pages: usize) {
+    /// Gives back `pages` that were charged.
+    pub(crate) fn uncharge(&self, pages: usize) {
         let before = self.used.fetch_sub(pages, Relaxed);
         debug_assert!(before >= pages, "{pages} pages given back of {before}");
     }
@@ -169,22 +169,22 @@ mod tests {
     #[test]
     fn takes_up_to_the_limit_and_not_beyond() {
         let budget = Budget::new(Some(10));
-        budget.take(10).unwrap();
-        let refused = budget.take(1).unwrap_err();
+        budget.charge(10).unwrap();
+        let refused = budget.charge(1).unwrap_err();
         assert_eq!(refused, Error::Limit { limit: 10, used: 10, wanted: 1 });
-        budget.give(4);
-        budget.take(4).unwrap();
+        budget.uncharge(4);
+        budget.charge(4).unwrap();
         assert_eq!((budget.used(), budget.peak()), (10, 10));
     }
 
     #[test]
     fn a_lowered_limit_takes_nothing_away() {
         let budget = Budget::new(None);
-        budget.take(8).unwrap();
+        budget.charge(8).unwrap();
         budget.set_limit(Some(4));
-        assert!(budget.take(1).is_err());
-        budget.give(5);
-        budget.take(1).unwrap();
+        assert!(budget.charge(1).is_err());
+        budget.uncharge(5);
+        budget.charge(1).unwrap();
         budget.reset_peak();
         assert_eq!((budget.used(), budget.peak(), budget.limit()), (4, 4, Some(4)));
     }
@@ -198,11 +198,11 @@ mod tests {
             let waiter = scope.spawn(|| budget.wait_near(Duration::from_secs(60)));
             for _ in 0..8 {
                 assert!(!budget.is_near());
-                budget.take(1).unwrap();
+                budget.charge(1).unwrap();
             }
             assert!(waiter.join().unwrap());
         });
-        budget.give(1);
+        budget.uncharge(1);
         assert!(!budget.is_near());
         budget.set_soft_limit(Some(7));
         assert!(budget.wait_near(Duration::ZERO));
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn a_sum_that_overflows_is_refused() {
         let budget = Budget::new(None);
-        budget.take(1).unwrap();
-        assert!(budget.take(usize::MAX).is_err());
+        budget.charge(1).unwrap();
+        assert!(budget.charge(usize::MAX).is_err());
         assert_eq!(budget.used(), 1);
     }
 }

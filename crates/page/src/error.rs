@@ -28,7 +28,8 @@ pub enum Error {
         /// Bytes asked for in the last attempt.
         bytes: usize,
     },
-    /// There was no memory to have forks watched, and what a child finds would be anything.
+    /// There was no memory to have the handlers of forks called, and what a child finds would be
+    /// anything.
     #[error("forks can't be watched: there is no memory for it (pthread_atfork)")]
     Forks,
     /// The space's own range of offsets, 4 TiB, is used up.

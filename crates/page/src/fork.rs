@@ -1,4 +1,5 @@
-//! Fork: what must be whole in the child is registered here, held still before the fork and let go after it.
+//! Fork: what must be whole in the child is registered here, locked before the fork and unlocked
+//! after it.
 //!
 //! A child has only the thread that forked. A lock that another thread held would never be released there,
 //! and what it guarded would stay half changed; so all locks are taken before the fork, in their order. The handlers
@@ -8,7 +9,8 @@
 //!
 //! # Safety
 //! The handlers are plain functions; the C library calls them in the thread that forks. A mutex is unlocked
-//! without its guard only when `hold` took it and forgot the guard, which the flag beside it says.
+//! without its guard only when `lock_for_fork` took it and forgot the guard, which the flag beside
+//! it says.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -19,18 +21,18 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Weak};
 
-/// A mutex that can be held over a fork: one futex word, which knows no owner and keeps no list of waiters
-/// that the child would lack.
+/// A mutex that can be locked over a fork: one futex word, which knows no owner and keeps no list
+/// of waiters that the child would lack.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     mutex: futex::Mutex<T>,
-    held: AtomicBool,
+    is_locked_for_fork: AtomicBool,
 }
 
 impl<T> Mutex<T> {
     /// An unlocked mutex.
     pub const fn new(value: T) -> Self {
-        Mutex { mutex: futex::Mutex::new(value), held: AtomicBool::new(false) }
+        Mutex { mutex: futex::Mutex::new(value), is_locked_for_fork: AtomicBool::new(false) }
     }
 
     /// Waits for the lock.
@@ -45,56 +47,57 @@ impl<T> Mutex<T> {
         self.mutex.try_lock()
     }
 
-    /// Takes the lock until [`let_go`](Self::let_go).
-    pub fn hold(&self) {
-        self.hold_with(|_| ());
+    /// Takes the lock until [`unlock_after_fork`](Self::unlock_after_fork).
+    pub fn lock_for_fork(&self) {
+        self.lock_for_fork_with(|_| ());
     }
 
-    /// As [`hold`](Self::hold), with a look at what it guards.
-    pub fn hold_with(&self, look: impl FnOnce(&mut T)) {
+    /// As [`lock_for_fork`](Self::lock_for_fork), with a look at what it guards.
+    pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.mutex.lock();
         look(&mut guard);
         std::mem::forget(guard);
-        self.held.store(true, Relaxed);
+        self.is_locked_for_fork.store(true, Relaxed);
     }
 
-    /// Releases what [`hold`](Self::hold) took; nothing, if it took nothing.
-    pub fn let_go(&self) {
-        if self.held.swap(false, Relaxed) {
-            // SAFETY: `held` says that `hold` locked it and forgot the guard, so it is locked and no guard
-            // of it lives.
+    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took; nothing, if it took nothing.
+    pub fn unlock_after_fork(&self) {
+        if self.is_locked_for_fork.swap(false, Relaxed) {
+            // SAFETY: `is_locked_for_fork` says that `lock_for_fork` locked it and forgot the
+            // guard, so it is locked and no guard of it lives.
             unsafe { self.mutex.force_unlock() }
         }
     }
 }
 
 /// What must be whole in a child.
-pub trait Forks: Send + Sync {
+pub trait AtFork: Send + Sync {
     /// Waits until nothing of it is half done, and keeps it so: takes its locks in their order.
-    fn hold(&self);
+    fn prepare(&self);
 
-    /// Releases what `hold` took, in the parent.
-    fn let_go(&self);
+    /// Releases what `prepare` took, in the parent.
+    fn in_parent(&self);
 
     /// The same in the child, where no other thread is left.
-    fn let_go_in_child(&self);
+    fn in_child(&self);
 }
 
 #[derive(Default)]
 struct Registry {
-    members: Vec<Weak<dyn Forks>>,
-    /// Those that are held at the moment.
-    held: Vec<Arc<dyn Forks>>,
+    members: Vec<Weak<dyn AtFork>>,
+    /// Those that are locked for a fork at the moment.
+    prepared: Vec<Arc<dyn AtFork>>,
 }
 
 impl Registry {
-    fn add(&mut self, member: Weak<dyn Forks>) {
+    fn add(&mut self, member: Weak<dyn AtFork>) {
         self.members.retain(|member| member.strong_count() > 0);
         self.members.push(member);
     }
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { members: Vec::new(), held: Vec::new() });
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { members: Vec::new(), prepared: Vec::new() });
 
 /// Held from before a fork to after it: one thread forks at a time, or two would wait for what the other holds.
 static FORKING: Mutex<()> = Mutex::new(());
@@ -118,50 +121,60 @@ static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     // Who needs it asks again.
-    let _unwatched = watch();
+    let _not_installed = install();
 }
 
 /// Has [`generation`] count from now on, if it does not yet.
 ///
 /// # Errors
 /// [`Error::Forks`]; the next call tries again.
-pub fn watch() -> Result<(), Error> {
-    static ARE_WATCHED: AtomicBool = AtomicBool::new(false);
-    watch_once(&ARE_WATCHED, || {
+pub fn install() -> Result<(), Error> {
+    static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
+    install_once(&ARE_INSTALLED, || {
         // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork wants them,
         // and stay for the life of the process.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) }
+        unsafe {
+            libc::pthread_atfork(
+                Some(before_fork),
+                Some(in_parent_after_fork),
+                Some(in_child_after_fork),
+            )
+        }
     })
 }
 
 /// Before the handlers are there a child may lack any thread, so none is waited for here. Several threads may have come
 /// in between, and have the handlers called several times: see [`DEPTH`].
-fn watch_once(are_watched: &AtomicBool, ask: impl FnOnce() -> libc::c_int) -> Result<(), Error> {
-    if !are_watched.load(Acquire) {
+fn install_once(
+    are_installed: &AtomicBool,
+    ask: impl FnOnce() -> libc::c_int,
+) -> Result<(), Error> {
+    if !are_installed.load(Acquire) {
         if ask() != 0 {
             return Err(Error::Forks);
         }
-        are_watched.store(true, Release);
+        are_installed.store(true, Release);
     }
     Ok(())
 }
 
-/// Has `member` held over every fork, as long as it lives; not where [`watch`] fails, which its owner may ask before.
-pub fn register(member: Weak<dyn Forks>) {
-    let _unwatched = watch();
+/// Has `member` held over every fork, as long as it lives; not where [`install`] fails, which its
+/// owner may ask before.
+pub fn register(member: Weak<dyn AtFork>) {
+    let _not_installed = install();
     REGISTRY.lock().add(member);
 }
 
 /// Has `member` held over every fork for good, if `is_registered` is not set yet, and sets it.
-pub fn register_once(is_registered: &AtomicBool, member: impl Forks + 'static) {
+pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) {
     if is_registered.load(Acquire) {
         return;
     }
-    let _unwatched = watch();
+    let _not_installed = install();
     // Forks wait for this lock, so no child is without what it sees set.
     let mut registry = REGISTRY.lock();
     if !is_registered.load(Relaxed) {
-        let member: Arc<dyn Forks> = Arc::new(member);
+        let member: Arc<dyn AtFork> = Arc::new(member);
         registry.add(Arc::downgrade(&member));
         std::mem::forget(member);
         is_registered.store(true, Release);
@@ -170,19 +183,19 @@ pub fn register_once(is_registered: &AtomicBool, member: impl Forks + 'static) {
 
 thread_local! {
     /// Times that the handlers were called for the fork which this thread is in: once for each time that they were
-    /// asked for. The first call before it holds, the last one after it lets go.
+    /// asked for. The first call before it locks, the last one after it unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-extern "C" fn before() {
+extern "C" fn before_fork() {
     if DEPTH.replace(DEPTH.get() + 1) > 0 {
         return;
     }
-    FORKING.hold();
-    // Held throughout: who registers now does so after the fork.
-    REGISTRY.hold_with(|registry| {
-        registry.held = registry.members.iter().filter_map(Weak::upgrade).collect();
-        registry.held.iter().for_each(|member| member.hold());
+    FORKING.lock_for_fork();
+    // Locked throughout: who registers now does so after the fork.
+    REGISTRY.lock_for_fork_with(|registry| {
+        registry.prepared = registry.members.iter().filter_map(Weak::upgrade).collect();
+        registry.prepared.iter().for_each(|member| member.prepare());
     });
 }
 
@@ -192,33 +205,33 @@ fn is_last() -> bool {
     DEPTH.get() == 0
 }
 
-extern "C" fn in_parent() {
+extern "C" fn in_parent_after_fork() {
     if is_last() {
-        after(|member| member.let_go());
+        after(|member| member.in_parent());
     }
 }
 
-extern "C" fn in_child() {
+extern "C" fn in_child_after_fork() {
     if is_last() {
         // There is no other thread yet.
         GENERATION.store(generation().wrapping_add(1), Relaxed);
-        after(|member| member.let_go_in_child());
+        after(|member| member.in_child());
     }
 }
 
-fn after(let_go: impl Fn(&dyn Forks)) {
-    REGISTRY.let_go();
-    let held = std::mem::take(&mut REGISTRY.lock().held);
-    held.iter().rev().for_each(|member| let_go(&**member));
-    drop(held);
-    FORKING.let_go();
+fn after(work: impl Fn(&dyn AtFork)) {
+    REGISTRY.unlock_after_fork();
+    let prepared = std::mem::take(&mut REGISTRY.lock().prepared);
+    prepared.iter().rev().for_each(|member| work(&**member));
+    drop(prepared);
+    FORKING.unlock_after_fork();
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        AtomicBool, Cell, Error, FORKING, Forks, REGISTRY, before, generation, in_parent,
-        register_once, watch_once,
+        AtFork, AtomicBool, Cell, Error, FORKING, REGISTRY, before_fork, generation,
+        in_parent_after_fork, install_once, register_once,
     };
 
     /// The child does `work`, and ends with 0 if it returns; it is not waited for longer than half a minute.
@@ -248,19 +261,19 @@ mod tests {
 
     /// As when another thread asks for the handlers at that moment, whom the child lacks.
     #[test]
-    fn a_child_of_a_fork_amid_the_first_watch_can_watch() {
-        let are_watched = AtomicBool::new(false);
-        let watched = watch_once(&are_watched, || {
-            in_child(|| ends_unless(watch_once(&are_watched, || 0) == Ok(())));
+    fn a_child_of_a_fork_amid_the_first_install_can_install() {
+        let are_installed = AtomicBool::new(false);
+        let installed = install_once(&are_installed, || {
+            in_child(|| ends_unless(install_once(&are_installed, || 0) == Ok(())));
             1
         });
-        assert_eq!(watched, Err(Error::Forks));
-        assert_eq!(watch_once(&are_watched, || 0), Ok(()));
-        assert_eq!(watch_once(&are_watched, || 1), Ok(()));
+        assert_eq!(installed, Err(Error::Forks));
+        assert_eq!(install_once(&are_installed, || 0), Ok(()));
+        assert_eq!(install_once(&are_installed, || 1), Ok(()));
     }
 
     thread_local! {
-        /// How often this thread has held `Counts`, and let go of it, in the parent or in a child.
+        /// How often this thread has locked `Counts`, and unlocked it, in the parent or in a child.
         static COUNTS: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
     }
 
@@ -274,16 +287,16 @@ mod tests {
         }
     }
 
-    impl Forks for Counts {
-        fn hold(&self) {
+    impl AtFork for Counts {
+        fn prepare(&self) {
             Self::count(0);
         }
 
-        fn let_go(&self) {
+        fn in_parent(&self) {
             Self::count(1);
         }
 
-        fn let_go_in_child(&self) {
+        fn in_child(&self) {
             Self::count(2);
         }
     }
@@ -295,10 +308,14 @@ mod tests {
             register_once(&is_registered, Counts);
         }
         for _ in 0..3 {
-            watch_once(&AtomicBool::new(false), || {
-                // SAFETY: as in `watch`.
+            install_once(&AtomicBool::new(false), || {
+                // SAFETY: as in `install`.
                 unsafe {
-                    libc::pthread_atfork(Some(before), Some(in_parent), Some(super::in_child))
+                    libc::pthread_atfork(
+                        Some(before_fork),
+                        Some(in_parent_after_fork),
+                        Some(super::in_child_after_fork),
+                    )
                 }
             })
             .unwrap();

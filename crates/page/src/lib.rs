@@ -6,43 +6,43 @@
 //! which its extent is found in constant time, as it is from an address.
 //!
 //! ```text
-//!   Space -- units (64 MiB of offsets each) --> base address, map (4 bytes a granule)
+//!   Space -- sections (64 MiB of offsets each) --> base address, map (4 bytes a granule)
 //!     |                                                              |
 //!     `-- table of Extent<D> <--------- extent number ---------------+
 //! ```
 
+mod address_index;
 pub mod bits;
 mod budget;
-mod descriptors;
 mod error;
 mod extent;
+mod extent_table;
 pub mod fork;
+mod leftover;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod mapping;
-mod maxima;
+mod max_tree;
 mod pageset;
 pub mod room;
+mod section;
+mod sections;
 #[cfg(test)]
 #[path = "../tests/support/seed.rs"]
 mod seed;
 mod size;
 mod space;
-mod stuck;
 mod supply;
 mod sync;
 mod table;
-mod unit;
-mod units;
-mod windows;
 mod zeroed;
 
 pub use budget::Budget;
 pub use error::Error;
 pub use extent::{Extent, ExtentId};
+pub use leftover::stuck_bytes;
 pub use pageset::{EXTENT_PAGES_MAX, PageSet};
 pub use size::{page_shift, page_size};
 pub use space::{Config, OFFSET_BITS, Space};
-pub use stuck::stuck_bytes;
 pub use supply::{RefuseNth, Request, Supply};
 pub use zeroed::Zeroed;

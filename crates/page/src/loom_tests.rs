@@ -7,9 +7,9 @@
 //! A plain number is valid as zeros.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+use crate::section::{SECTION_BYTES, Section};
 use crate::sync::AtomicU64;
-use crate::table::Table;
-use crate::unit::{UNIT_BYTES, Unit};
+use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;
 use crate::{Budget, Extent, bits, page_size};
 use loom::sync::Arc;
@@ -41,14 +41,15 @@ unsafe impl Zeroed for Number {}
 #[test]
 fn loom_table_push_against_look_up() {
     model(|| {
-        let push: fn(&Table<Number>) = |table| (0..4).for_each(|_| _ = table.push(None).unwrap());
-        let look: fn(&Table<Number>) = |table| {
+        let push: fn(&GrowingTable<Number>) =
+            |table| (0..4).for_each(|_| _ = table.push(None).unwrap());
+        let look: fn(&GrowingTable<Number>) = |table| {
             let len = table.len();
             assert!((0..len).all(|index| table.get(index).is_some()));
             let first = u32::from(len > 0);
             assert_eq!(table.slice(0, first).len(), first as usize);
         };
-        beside(Table::<Number>::new(), push, look);
+        beside(GrowingTable::<Number>::new(), push, look);
     });
 }
 
@@ -64,7 +65,7 @@ struct Found {
 }
 
 fn looked_at(found: &Found, may_be_gone: bool) {
-    if bits::seen(&found.used) & 1 != 0 {
+    if bits::load_acquire(&found.used) & 1 != 0 {
         let pages = found.extent.pages();
         let (start, tag) = (found.extent.start() / page_size() as u64, found.extent.tag());
         let is_one = (pages, start, tag) == (8, 16, 5);
@@ -74,7 +75,7 @@ fn looked_at(found: &Found, may_be_gone: bool) {
 
 fn make(found: &Found) {
     found.extent.begin(16, 8, 5);
-    assert!(!bits::publish(&found.used, 0, true));
+    assert!(!bits::set_release(&found.used, 0, true));
 }
 
 /// Who finds the bit finds the extent.
@@ -94,7 +95,7 @@ fn loom_extent_made_and_freed_against_live() {
         let make_and_free: fn(&Found) = |found| {
             make(found);
             found.extent.end();
-            assert!(bits::publish(&found.used, 0, false));
+            assert!(bits::set_release(&found.used, 0, false));
         };
         beside(found, make_and_free, |found| looked_at(found, true));
     });
@@ -120,48 +121,48 @@ fn loom_extent_made_again_against_look_up() {
     });
 }
 
-/// A unit that has granules has a map for them; its base is that of a segment, or none.
+/// A section that has granules has a map for them; its base is that of a segment, or none.
 #[test]
-fn loom_unit_attached_against_look_up() {
+fn loom_section_attached_against_look_up() {
     const GRANULES: u32 = 16;
     model(|| {
-        let base = || NonNull::new(std::ptr::without_provenance_mut(UNIT_BYTES)).unwrap();
-        let attach: fn(&Unit) = |unit| {
-            let base = NonNull::new(std::ptr::without_provenance_mut(UNIT_BYTES)).unwrap();
+        let base = || NonNull::new(std::ptr::without_provenance_mut(SECTION_BYTES)).unwrap();
+        let attach: fn(&Section) = |section| {
+            let base = NonNull::new(std::ptr::without_provenance_mut(SECTION_BYTES)).unwrap();
             for _ in 0..2 {
-                unit.attach(base, GRANULES, page_size(), None).unwrap();
-                unit.detach();
+                section.attach(base, GRANULES, page_size(), None).unwrap();
+                section.detach();
             }
-            unit.attach(base, GRANULES, page_size(), None).unwrap();
+            section.attach(base, GRANULES, page_size(), None).unwrap();
         };
-        let look: fn(&Unit) = |unit| {
-            if unit.granules() > 0 {
-                assert!(unit.has_map(), "granules without a map");
+        let look: fn(&Section) = |section| {
+            if section.granules() > 0 {
+                assert!(section.has_map(), "granules without a map");
             }
-            let base = unit.base();
-            assert!(base.is_null() || base.addr() == UNIT_BYTES);
+            let base = section.base();
+            assert!(base.is_null() || base.addr() == SECTION_BYTES);
         };
-        let unit = beside(Unit::unused(), attach, look);
-        assert_eq!((unit.granules(), unit.base()), (GRANULES, base().as_ptr()));
-        // SAFETY: `attach` made the map so long, and no one uses the unit any more.
-        unsafe { unit.destroy(page_size()) };
+        let section = beside(Section::unused(), attach, look);
+        assert_eq!((section.granules(), section.base()), (GRANULES, base().as_ptr()));
+        // SAFETY: `attach` made the map so long, and no one uses the section any more.
+        unsafe { section.destroy(page_size()) };
     });
 }
 
 /// `used <= limit`, and what is refused takes nothing.
 #[test]
-fn loom_budget_taken_by_two() {
+fn loom_budget_charged_by_two() {
     model(|| {
-        let take: fn(&Budget) = |budget| {
-            if budget.take(2).is_ok() {
+        let charge: fn(&Budget) = |budget| {
+            if budget.charge(2).is_ok() {
                 assert!(budget.used() <= 3);
-                budget.give(1);
+                budget.uncharge(1);
             }
-            if let Ok(taken) = budget.try_take(1) {
-                drop(taken);
+            if let Ok(charge) = budget.try_charge(1) {
+                drop(charge);
             }
         };
-        let budget = beside(Budget::new(Some(3)), take, take);
+        let budget = beside(Budget::new(Some(3)), charge, charge);
         assert!(matches!(budget.used(), 1 | 2), "{}", budget.used());
         assert!(budget.peak() <= 3);
     });

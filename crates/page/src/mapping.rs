@@ -7,10 +7,10 @@
 //!
 //! The system refuses to unmap a range amid a larger mapping (neighbours of the same kind are one to it) while the
 //! process has all the mappings it may have. A range is then not forgotten: its memory is given back, and it is
-//! unmapped later ([`stuck`](crate::stuck)).
+//! unmapped later ([`leftover`](crate::leftover)).
 #![allow(unsafe_code)]
 
-use crate::stuck;
+use crate::leftover;
 use crate::supply::{Request, Supply};
 use crate::{Error, page_size, room};
 use rustix::io::Errno;
@@ -128,64 +128,66 @@ pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
 /// A range of addresses, as the system takes them by the dozen.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub(crate) struct Piece(libc::iovec);
+pub(crate) struct IoRange(libc::iovec);
 
-impl Piece {
-    pub(crate) const NONE: Piece = Piece::new(NonNull::dangling(), 0);
+impl IoRange {
+    pub(crate) const NONE: IoRange = IoRange::new(NonNull::dangling(), 0);
 
     pub(crate) const fn new(start: NonNull<u8>, len: usize) -> Self {
-        Piece(libc::iovec { iov_base: start.as_ptr().cast(), iov_len: len })
+        IoRange(libc::iovec { iov_base: start.as_ptr().cast(), iov_len: len })
     }
 }
 
-/// As [`release_at`] for all `pieces`, in one call: so other processors are interrupted once, not once a piece. False
-/// where the system can't do that (before Linux 6.14), or refused a piece: then any of them may have gone.
+/// As [`release_at`] for all `ranges`, in one call: so other processors are interrupted once, not
+/// once a range. False where the system can't do that (before Linux 6.14), or refused a range: then
+/// any of them may have gone.
 ///
 /// # Safety
 /// As for [`release_at`], of each.
-pub(crate) unsafe fn release_all_at(pieces: &[Piece]) -> bool {
-    if let [Piece(piece)] = pieces {
-        let start = NonNull::new(piece.iov_base.cast());
+pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
+    if let [IoRange(range)] = ranges {
+        let start = NonNull::new(range.iov_base.cast());
         // SAFETY: as the caller says.
-        return start.is_some_and(|start| unsafe { release_at(start, piece.iov_len) });
+        return start.is_some_and(|start| unsafe { release_at(start, range.iov_len) });
     }
     // SAFETY: as the caller says.
-    unsafe { advise_all(pieces, libc::MADV_DONTNEED) }
+    unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
-/// Has the system find memory for all `pieces` at once, which are whole pages, whatever they hold. Where it can't, it
-/// does so when they are touched.
+/// Has the system find memory for all `ranges` at once, which are whole pages, whatever they hold.
+/// Where it can't, it does so when they are touched.
 ///
 /// # Safety
 /// They lie in a live `Mapping`.
-pub(crate) unsafe fn populate_all_at(pieces: &[Piece]) {
+pub(crate) unsafe fn populate_all_at(ranges: &[IoRange]) {
     // SAFETY: this advice changes no byte of a private mapping; of the ranges the caller vouches.
-    let _ = unsafe { advise_all(pieces, libc::MADV_POPULATE_WRITE) };
+    let _ = unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
 }
 
 /// One advice about many ranges of this process; whether it was taken for all of them.
 ///
 /// # Safety
 /// As the advice asks for, of each.
-unsafe fn advise_all(pieces: &[Piece], advice: libc::c_int) -> bool {
+unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
     /// The calling process: no descriptor to open, and in a child it means the child.
     const PIDFD_SELF: libc::c_int = -10000;
-    let bytes: usize = pieces.iter().map(|piece| piece.0.iov_len).sum();
-    // SAFETY: a Piece is an iovec, and the slice outlives the call; of the ranges the caller vouches.
+    let bytes: usize = ranges.iter().map(|range| range.0.iov_len).sum();
+    // SAFETY: a IoRange is an iovec, and the slice outlives the call; of the ranges the caller
+    // vouches.
     let done = unsafe {
         let call = libc::SYS_process_madvise;
-        libc::syscall(call, PIDFD_SELF, pieces.as_ptr(), pieces.len(), advice, 0)
+        libc::syscall(call, PIDFD_SELF, ranges.as_ptr(), ranges.len(), advice, 0)
     };
     usize::try_from(done) == Ok(bytes)
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        stuck::retry();
+        leftover::retry();
         if !unmap(self.base, self.len) {
             // SAFETY: the range is this mapping's, and no one uses it any more.
             unsafe { release_at(self.base, self.len) };
-            stuck::add(self.base, self.len);
+            leftover::add(self.base, self.len);
         }
     }
 }
@@ -199,7 +201,7 @@ fn map(len: usize) -> Option<NonNull<u8>> {
     NonNull::new(address.ok()?.cast())
 }
 
-/// Unmaps a range that [`stuck::add`] was given; whether the system took it.
+/// Unmaps a range that [`leftover::add`] was given; whether the system took it.
 ///
 /// # Safety
 /// `start` and `len` are those of such a range, once.

@@ -6,17 +6,17 @@
 //!
 //! # Safety
 //! The functions that open memory are unsafe and say what their caller must hold. Offsets are resolved
-//! through units, whose bases point into mappings that `state.segments` owns to the end of the space, or
-//! until no extent lies in them.
+//! through sections, whose bases point into mappings that `state.segments` owns to the end of the
+//! space, or until no extent lies in them.
 #![allow(unsafe_code)]
 
-use crate::descriptors::Descriptors;
-use crate::mapping::{Mapping, Piece, populate_all_at, release_all_at, release_at};
-use crate::maxima::{Maxima, reserve};
+use crate::extent_table::ExtentTable;
+use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_at};
+use crate::max_tree::{MaxTree, reserve};
+use crate::section::{SECTION_BYTES, section_pages};
+use crate::sections::{FreeRuns, Sections};
 use crate::supply::{Request, Supply};
 use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
-use crate::unit::{UNIT_BYTES, unit_pages};
-use crate::units::{Rooms, Units};
 use crate::zeroed::Zeroed;
 use crate::{Budget, EXTENT_PAGES_MAX, Error, Extent, ExtentId, PageSet, page_shift};
 use std::fmt;
@@ -33,8 +33,8 @@ const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 /// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
 const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
-/// Runs of pages that are given back by one call.
-const PIECES: usize = 64;
+/// Ranges of addresses that are given back by one call.
+const RANGES_MAX: usize = 64;
 
 /// How a space is made.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub struct Config {
     /// granules of address space; coarse ones make the map small.
     pub granule: u32,
     /// Whether [`Space::offset_of`] and [`Space::extent_at`] are to find addresses, which costs a table of 8 KiB, and
-    /// more from 1,024 units on.
+    /// more from 1,024 sections on.
     pub by_address: bool,
     /// Whether segments are part of core dumps.
     pub in_dumps: bool,
@@ -81,26 +81,26 @@ impl fmt::Debug for Config {
     }
 }
 
-/// One mapping and the units it fills.
+/// One mapping and the sections it fills.
 #[derive(Debug)]
 struct Segment {
     mapping: Mapping,
-    units: Range<u32>,
-    /// How many of its units are used.
+    sections: Range<u32>,
+    /// How many of its sections are used.
     used: u32,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By their units, lowest first.
+    /// By their sections, lowest first.
     segments: Vec<Segment>,
-    /// How many of them have no unit that is used.
+    /// How many of them have no section that is used.
     unused: usize,
     /// Bytes of the next segment to ask for.
     segment_bytes: usize,
     /// Where there is room for extents, and which words have a spare descriptor.
-    rooms: Rooms,
-    spare: Maxima,
+    free_runs: FreeRuns,
+    spare: MaxTree,
 }
 
 impl State {
@@ -108,21 +108,21 @@ impl State {
         State {
             segments: Vec::new(),
             unused: 0,
-            segment_bytes: UNIT_BYTES,
-            rooms: Rooms::default(),
-            spare: Maxima::default(),
+            segment_bytes: SECTION_BYTES,
+            free_runs: FreeRuns::default(),
+            spare: MaxTree::default(),
         }
     }
 
     /// Bytes of memory that the tables here take.
     fn bytes(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<Segment>();
-        segments + self.rooms.bytes() + self.spare.bytes()
+        segments + self.free_runs.bytes() + self.spare.bytes()
     }
 
-    /// The segment of the unit `number`, which has one.
+    /// The segment of the section `number`, which has one.
     fn segment_of(&self, number: u32) -> usize {
-        self.segments.partition_point(|segment| segment.units.end <= number)
+        self.segments.partition_point(|segment| segment.sections.end <= number)
     }
 }
 
@@ -134,8 +134,8 @@ pub struct Space<D> {
     supply: Option<Arc<dyn Supply>>,
     in_dumps: bool,
     in_children: bool,
-    units: Units,
-    extents: Descriptors<D>,
+    sections: Sections,
+    extents: ExtentTable<D>,
     state: Mutex<State>,
     /// Bytes of memory of the tables in `state`.
     state_bytes: AtomicUsize,
@@ -155,11 +155,11 @@ impl<D: Zeroed> Space<D> {
     pub fn new(config: Config) -> Result<Self, Error> {
         Ok(Space {
             budget: Budget::new(config.limit),
-            units: Units::new(&config)?,
+            sections: Sections::new(&config)?,
             supply: config.supply,
             in_dumps: config.in_dumps,
             in_children: config.in_children,
-            extents: Descriptors::new(),
+            extents: ExtentTable::new(),
             state: Mutex::new(State::new()),
             state_bytes: AtomicUsize::new(0),
         })
@@ -172,7 +172,7 @@ impl<D: Zeroed> Space<D> {
 
     /// Bytes of memory the space itself uses: maps, bitmaps and descriptors, not the pages.
     pub fn metadata_bytes(&self) -> usize {
-        self.units.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
+        self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
 
     /// Who may refuse requests before they reach the system.
@@ -183,7 +183,7 @@ impl<D: Zeroed> Space<D> {
     /// Makes an extent of `pages` pages, none of them committed, with the lowest number and at the lowest offset
     /// there is; `tag` is the owner's to read.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
-        if pages == 0 || pages > EXTENT_PAGES_MAX.min(unit_pages()) {
+        if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
         }
         let mut state = self.state.lock();
@@ -194,23 +194,23 @@ impl<D: Zeroed> Space<D> {
 
     fn alloc_in(&self, state: &mut State, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         let id = self.extents.spare(&mut state.spare, self.supply())?;
-        let entered = match self.units.take(&mut state.rooms, pages, id.to_raw()) {
-            Some(entered) => entered,
+        let placed = match self.sections.alloc_run(&mut state.free_runs, pages, id.to_raw()) {
+            Some(placed) => placed,
             None => {
                 self.grow(state, pages)?;
-                let entered = self.units.take(&mut state.rooms, pages, id.to_raw());
-                entered.ok_or(Error::Exhausted)?
+                let placed = self.sections.alloc_run(&mut state.free_runs, pages, id.to_raw());
+                placed.ok_or(Error::Exhausted)?
             }
         };
-        if let Some(number) = entered.begun {
+        if let Some(number) = placed.new_section {
             let segment = state.segment_of(number);
             let segment = &mut state.segments[segment];
             state.unused -= usize::from(segment.used == 0);
             segment.used += 1;
         }
-        self.extent(id).begin(entered.first, pages, tag);
+        self.extent(id).begin(placed.first, pages, tag);
         // After that: who finds it among the live ones reads what it is.
-        self.extents.take(&mut state.spare, id);
+        self.extents.claim(&mut state.spare, id);
         Ok(id)
     }
 
@@ -218,21 +218,21 @@ impl<D: Zeroed> Space<D> {
     pub fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
-        if let Some(unused) = self.units.give(&mut state.rooms, first, pages) {
+        if let Some(unused) = self.sections.free_run(&mut state.free_runs, first, pages) {
             self.shrink(state, unused);
         }
-        self.extents.give(&mut state.spare, id);
+        self.extents.release(&mut state.spare, id);
     }
 
     /// Reserves one more segment, in which an extent of `pages` pages has room; smaller ones after a refusal.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
-        let extent = self.units.granules(pages) as usize * self.units.granule_bytes();
+        let extent = self.sections.granules(pages) as usize * self.sections.granule_bytes();
         let least = SEGMENT_BYTES_MIN.max(extent.next_power_of_two());
         let mut bytes = state.segment_bytes.max(least);
         let mapping = loop {
-            match Mapping::reserve(bytes, bytes.min(UNIT_BYTES), self.supply()) {
+            match Mapping::reserve(bytes, bytes.min(SECTION_BYTES), self.supply()) {
                 Ok(mapping) => break mapping,
                 Err(error) if bytes <= least => return Err(error),
                 Err(_) => bytes /= 2,
@@ -244,17 +244,18 @@ impl<D: Zeroed> Space<D> {
         if !self.in_children {
             mapping.keep_from_children()?;
         }
-        let units = self.units.attach(&mut state.rooms, &mapping, self.supply())?;
-        state.segment_bytes = (bytes * 2).clamp(UNIT_BYTES, SEGMENT_BYTES_MAX);
-        let at = state.segment_of(units.start);
-        state.segments.insert(at, Segment { mapping, units, used: 0 });
+        let sections = self.sections.attach(&mut state.free_runs, &mapping, self.supply())?;
+        state.segment_bytes = (bytes * 2).clamp(SECTION_BYTES, SEGMENT_BYTES_MAX);
+        let at = state.segment_of(sections.start);
+        state.segments.insert(at, Segment { mapping, sections, used: 0 });
         state.unused += 1;
         Ok(())
     }
 
-    /// Takes note that nothing is used in the unit `number` any more. Unmaps its segment if that is all unused and another
-    /// one is too, so that a pool at the edge of a segment does not map and unmap it over and over. Where the system
-    /// refuses that, the segment stays as it was, and is used again or unmapped later.
+    /// Takes note that nothing is used in the section `number` any more. Unmaps its segment if that
+    /// is all unused and another one is too, so that a pool at the edge of a segment does not map
+    /// and unmap it over and over. Where the system refuses that, the segment stays as it was, and
+    /// is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
         state.segments[at].used -= 1;
@@ -263,15 +264,15 @@ impl<D: Zeroed> Space<D> {
         }
         state.unused += 1;
         if state.unused > 1 {
-            let Segment { mapping, units, used } = state.segments.remove(at);
+            let Segment { mapping, sections, used } = state.segments.remove(at);
             let bytes = mapping.len();
             match mapping.unmap() {
                 Ok(()) => {
                     state.unused -= 1;
-                    self.units.detach(&mut state.rooms, units);
+                    self.sections.detach(&mut state.free_runs, sections);
                     state.segment_bytes = state.segment_bytes.min(bytes);
                 }
-                Err(mapping) => state.segments.insert(at, Segment { mapping, units, used }),
+                Err(mapping) => state.segments.insert(at, Segment { mapping, sections, used }),
             }
         }
     }
@@ -296,34 +297,34 @@ impl<D: Zeroed> Space<D> {
     /// The extent whose granules `offset` lies in, if there is one. Its last granule may reach beyond its
     /// pages: whoever got the offset from elsewhere compares it with [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
-        self.units.entry(offset).and_then(ExtentId::from_raw)
+        self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
 
     /// The offset of `address`, if it lies in this space, and the space is [`by_address`](Config::by_address).
     pub fn offset_of(&self, address: usize) -> Option<u64> {
-        self.units.offset_of(address)
+        self.sections.offset_of(address)
     }
 
     /// The extent whose granules `address` lies in, if it lies in one. If not, it may be any: whoever did not get the
     /// address from a live extent compares it with where that lies.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
-        let id = ExtentId::from_raw(self.units.entry_at(address)?)?;
+        let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
         Some((id, self.extents.get(id)?))
     }
 
     /// The address of `offset`, if it lies in a segment at the moment: it may be gone when this returns.
     #[inline]
-    pub fn address_now(&self, offset: u64) -> Option<NonNull<u8>> {
-        self.units.pointer(offset)
+    pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
+        self.sections.try_address(offset)
     }
 
     /// The address of `offset`, which lies in a live extent.
     ///
     /// # Panics
     /// When no segment lies there.
-    pub fn pointer(&self, offset: u64) -> NonNull<u8> {
-        match self.units.pointer(offset) {
+    pub fn address(&self, offset: u64) -> NonNull<u8> {
+        match self.sections.try_address(offset) {
             Some(address) => address,
             None => panic!("offset {offset:#x} is outside the space"),
         }
@@ -334,10 +335,10 @@ impl<D: Zeroed> Space<D> {
     /// # Safety
     /// They lie in one live extent which stays, and no one writes to or releases them while the slice lives.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
-        debug_assert!(len as u64 <= UNIT_BYTES as u64 - (offset & (UNIT_BYTES as u64 - 1)));
-        // SAFETY: `pointer` checked the start; the caller vouches for the rest, and an extent is
+        debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
+        // SAFETY: `address` checked the start; the caller vouches for the rest, and an extent is
         // consecutive memory. Memory of a segment is zero or what was written: always initialised.
-        unsafe { std::slice::from_raw_parts(self.pointer(offset).as_ptr(), len) }
+        unsafe { std::slice::from_raw_parts(self.address(offset).as_ptr(), len) }
     }
 
     /// Copies `bytes` to `offset`.
@@ -349,7 +350,7 @@ impl<D: Zeroed> Space<D> {
         // SAFETY: as the caller vouches; `bytes` is a shared slice, so it can't overlap a place that
         // no one else reads.
         unsafe {
-            self.pointer(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            self.address(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
     }
 
@@ -361,12 +362,12 @@ impl<D: Zeroed> Space<D> {
             return Ok(());
         }
         // Counted first: of two who ask at once, one at least sees the other's pages.
-        let taken = self.budget.try_take(wanted)?;
+        let charge = self.budget.try_charge(wanted)?;
         // It is others' code: if it panics, what was taken goes back.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             return Err(Error::Refused { pages: wanted });
         }
-        taken.keep();
+        charge.keep();
         Ok(())
     }
 
@@ -392,66 +393,66 @@ impl<D: Zeroed> Space<D> {
         batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
     ) {
         let mut have_gone = true;
-        self.in_pieces(batch.clone(), |pieces| {
-            // SAFETY: the pieces lie in live extents (their owner's sets), and so in live segments; the caller says that
-            // no one needs their bytes.
-            have_gone &= unsafe { release_all_at(pieces) };
+        self.for_each_range(batch.clone(), |ranges| {
+            // SAFETY: the ranges lie in live extents (their owner's sets), and so in live segments;
+            // the caller says that no one needs their bytes.
+            have_gone &= unsafe { release_all_at(ranges) };
         });
         for (id, pages) in batch.clone().filter(|_| !have_gone) {
             let stays = |run: &Range<u32>| {
-                let (start, len) = self.place(id, run);
+                let (start, len) = self.locate(id, run);
                 // SAFETY: as above. What had gone goes once more, which changes nothing.
                 unsafe { !release_at(start, len) }
             };
             pages.runs().filter(stays).for_each(|run| _ = pages.remove(run));
         }
-        self.budget.give(batch.map(|(_, pages)| pages.len() as usize).sum());
+        self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }
 
     /// Has memory found for pages of extents, which are committed: who touches them then does not wait for it.
     pub fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
         // SAFETY: as in `release_all`, and it changes nothing of what they hold.
-        self.in_pieces(batch, |pieces| unsafe { populate_all_at(pieces) });
+        self.for_each_range(batch, |ranges| unsafe { populate_all_at(ranges) });
     }
 
     /// Calls `work` with where the pages lie, some runs at a time.
-    fn in_pieces<'b>(
+    fn for_each_range<'b>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet)>,
-        mut work: impl FnMut(&[Piece]),
+        mut work: impl FnMut(&[IoRange]),
     ) {
         let runs = batch.flat_map(|(id, pages)| pages.runs().map(move |run| (id, run)));
-        let mut places = runs.map(|(id, run)| self.place(id, &run));
-        let mut pieces = [Piece::NONE; PIECES];
+        let mut places = runs.map(|(id, run)| self.locate(id, &run));
+        let mut ranges = [IoRange::NONE; RANGES_MAX];
         loop {
-            let filled = pieces.iter_mut().zip(&mut places);
+            let filled = ranges.iter_mut().zip(&mut places);
             let filled =
-                filled.map(|(piece, (start, len))| *piece = Piece::new(start, len)).count();
+                filled.map(|(range, (start, len))| *range = IoRange::new(start, len)).count();
             if filled == 0 {
                 return;
             }
-            work(&pieces[..filled]);
+            work(&ranges[..filled]);
         }
     }
 
     /// Where a run of an extent's pages lies, and its bytes.
-    fn place(&self, id: ExtentId, run: &Range<u32>) -> (NonNull<u8>, usize) {
+    fn locate(&self, id: ExtentId, run: &Range<u32>) -> (NonNull<u8>, usize) {
         let extent = self.extent(id);
         debug_assert!(run.end <= extent.pages());
-        let start = self.pointer(extent.start() + ((run.start as u64) << page_shift()));
+        let start = self.address(extent.start() + ((run.start as u64) << page_shift()));
         (start, run.len() << page_shift())
     }
 
-    /// Holds the space still over a fork: its lock is taken until [`let_go`](Self::let_go).
-    pub fn hold(&self) {
-        self.state.hold();
-        self.budget.hold();
+    /// Locks the space over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
+    pub fn lock_for_fork(&self) {
+        self.state.lock_for_fork();
+        self.budget.lock_for_fork();
     }
 
-    /// Releases what [`hold`](Self::hold) took.
-    pub fn let_go(&self) {
-        self.budget.let_go();
-        self.state.let_go();
+    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    pub fn unlock_after_fork(&self) {
+        self.budget.unlock_after_fork();
+        self.state.unlock_after_fork();
     }
 
     /// Whether children have the pages too, after a fork.
@@ -465,24 +466,24 @@ impl<D: Zeroed> Space<D> {
         self.budget.recount(committed);
     }
 
-    /// Asserts every relation between units and extents. That the budget counts the pages which the owners
-    /// have as committed is theirs to assert.
+    /// Asserts every relation between sections and extents. That the budget counts the pages which
+    /// the owners have as committed is theirs to assert.
     pub fn check(&self) {
         let state = self.state.lock();
         let mut taken = 0;
         for id in self.live() {
-            taken += self.units.granules(self.extent(id).pages());
+            taken += self.sections.granules(self.extent(id).pages());
             self.check_extent(id);
         }
         let segments = &state.segments;
-        assert!(segments.is_sorted_by(|a, b| a.units.end <= b.units.start), "order of segments");
+        assert!(segments.is_sorted_by(|a, b| a.sections.end <= b.sections.start), "order");
         let unused = segments.iter().filter(|segment| segment.used == 0).count();
         assert_eq!(state.unused, unused, "segments in which nothing is used");
-        for Segment { units, used, .. } in segments {
-            assert_eq!(self.units.count_used(units.clone()), *used, "used of {units:?}");
+        for Segment { sections, used, .. } in segments {
+            assert_eq!(self.sections.count_used(sections.clone()), *used, "used of {sections:?}");
         }
-        let units = segments.iter().flat_map(|segment| segment.units.clone());
-        assert_eq!(self.units.check(&state.rooms, units), taken, "granules in use");
+        let sections = segments.iter().flat_map(|segment| segment.sections.clone());
+        assert_eq!(self.sections.check(&state.free_runs, sections), taken, "granules in use");
         self.extents.check(&state.spare);
         assert_eq!(self.state_bytes.load(Relaxed), state.bytes(), "bytes of tables");
     }
@@ -492,8 +493,8 @@ impl<D: Zeroed> Space<D> {
         for page in 0..extent.pages() as u64 {
             assert_eq!(self.find(extent.start() + (page << page_shift())), Some(id));
         }
-        let address = self.pointer(extent.start()).addr().get();
-        let by_address = self.units.finds_addresses().then_some(extent.start());
+        let address = self.address(extent.start()).addr().get();
+        let by_address = self.sections.finds_addresses().then_some(extent.start());
         assert_eq!(self.offset_of(address), by_address, "{id:?} by its address");
     }
 }

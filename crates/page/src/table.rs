@@ -31,7 +31,7 @@ pub(crate) struct TablePage {
 }
 
 #[derive(Debug)]
-pub(crate) struct Table<T> {
+pub(crate) struct GrowingTable<T> {
     /// Mappings that were forgotten; null before they are made.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
@@ -40,24 +40,24 @@ pub(crate) struct Table<T> {
 }
 
 // SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is needed.
-unsafe impl<T: Send + Sync> Sync for Table<T> {}
+unsafe impl<T: Send + Sync> Sync for GrowingTable<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for Table<T> {}
+unsafe impl<T: Send> Send for GrowingTable<T> {}
 
 /// Elements of a chunk.
-fn room(chunk: usize) -> usize {
+fn capacity(chunk: usize) -> usize {
     (FIRST as usize) << chunk
 }
 
 /// Bytes of a chunk.
 fn chunk_bytes<T>(chunk: usize) -> usize {
-    (room(chunk) * size_of::<T>()).next_multiple_of(page_size())
+    (capacity(chunk) * size_of::<T>()).next_multiple_of(page_size())
 }
 
-impl<T: Zeroed> Table<T> {
+impl<T: Zeroed> GrowingTable<T> {
     pub(crate) fn new() -> Self {
         const { assert!(!std::mem::needs_drop::<T>(), "elements are never dropped") };
-        Table {
+        GrowingTable {
             chunks: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             len: AtomicU32::new(0),
             bytes: AtomicUsize::new(0),
@@ -66,7 +66,7 @@ impl<T: Zeroed> Table<T> {
 
     /// Chunk of element `index`, and its place there: chunk k starts at FIRST * (2^k - 1).
     #[inline]
-    fn place(index: u32) -> (usize, usize) {
+    fn locate(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
         // At least FIRST, so neither is below 0; in 64 bits the sum does not overflow.
         let chunk = (63 - FIRST.ilog2()) - shifted.leading_zeros();
@@ -90,16 +90,16 @@ impl<T: Zeroed> Table<T> {
         if index >= self.len() {
             return None;
         }
-        let (chunk, at) = Self::place(index);
+        let (chunk, at) = Self::locate(index);
         // SAFETY: as for `slice`.
         Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
     /// The `count` elements from `start` on, which were made and lie in one chunk; else none.
     pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
-        let (chunk, at) = Self::place(start);
+        let (chunk, at) = Self::locate(start);
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
-        let fits = at + count as usize <= room(chunk);
+        let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
             // SAFETY: `push` mapped `room` elements of zeros, which are valid, before it raised `len`
             // past the last of these; `len` was read with acquire order. They live as long as `self`.
@@ -112,10 +112,10 @@ impl<T: Zeroed> Table<T> {
 
     /// The pages that element `index` lies in.
     pub(crate) fn pages_of(index: u32) -> impl Iterator<Item = TablePage> {
-        let (chunk, at) = Self::place(index);
+        let (chunk, at) = Self::locate(index);
         let (page_size, size) = (page_size(), size_of::<T>());
         let start = index - at as u32;
-        let last = room(chunk) - 1;
+        let last = capacity(chunk) - 1;
         let pages = at * size / page_size..((at + 1) * size).div_ceil(page_size);
         pages.map(move |page| {
             let first = (page * page_size / size) as u32;
@@ -142,7 +142,7 @@ impl<T: Zeroed> Table<T> {
         if index >= FIRST * ((1 << CHUNKS) - 1) {
             return Err(Error::Exhausted);
         }
-        let (chunk, at) = Self::place(index);
+        let (chunk, at) = Self::locate(index);
         if self.chunk(chunk).is_none() {
             let mapping = Mapping::reserve(chunk_bytes::<T>(chunk), page_size(), supply)?;
             self.chunks[chunk].store(mapping.base().as_ptr().cast(), Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl<T: Zeroed> Table<T> {
     pub(crate) fn bytes_below(count: u32) -> usize {
         let mut left = count as usize;
         let mut bytes = 0;
-        let mut room = room(0);
+        let mut room = capacity(0);
         while left > 0 {
             let here = left.min(room);
             bytes += (here * size_of::<T>()).next_multiple_of(page_size());
@@ -175,7 +175,7 @@ impl<T: Zeroed> Table<T> {
     }
 }
 
-impl<T> Drop for Table<T> {
+impl<T> Drop for GrowingTable<T> {
     fn drop(&mut self) {
         for (chunk, base) in self.chunks.iter().enumerate() {
             if let Some(base) = NonNull::new(base.load(Ordering::Relaxed)) {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn elements_stay_where_they_are() {
-        let table = Table::<AtomicU64>::new();
+        let table = GrowingTable::<AtomicU64>::new();
         let mut addresses = Vec::new();
         for index in 0..5000u32 {
             assert!(table.get(index).is_none());
@@ -209,7 +209,7 @@ mod tests {
             assert_eq!(std::ptr::from_ref(element), address);
         }
         assert_eq!(table.bytes(), 8192 + 16384 + 3 * 4096 + 4096);
-        assert_eq!(table.bytes(), Table::<AtomicU64>::bytes_below(5000));
+        assert_eq!(table.bytes(), GrowingTable::<AtomicU64>::bytes_below(5000));
     }
 
     #[test]
@@ -218,24 +218,24 @@ mod tests {
         // SAFETY: bytes are valid as zeros; nothing changes them here.
         unsafe impl Zeroed for Twelve {}
         for index in (0..1024).chain(1024..1030).chain(3000..3080) {
-            let pages: Vec<_> = Table::<Twelve>::pages_of(index).collect();
+            let pages: Vec<_> = GrowingTable::<Twelve>::pages_of(index).collect();
             assert!(!pages.is_empty() && pages.iter().all(|page| page.elements.contains(&index)));
             for page in &pages {
                 for other in page.elements.clone() {
-                    let mut shared = Table::<Twelve>::pages_of(other);
+                    let mut shared = GrowingTable::<Twelve>::pages_of(other);
                     assert!(shared.any(|shared| shared.elements == page.elements), "{other}");
                 }
             }
         }
-        assert_eq!(Table::<Twelve>::pages_of(341).count(), 2);
+        assert_eq!(GrowingTable::<Twelve>::pages_of(341).count(), 2);
     }
 
     #[test]
     fn places_do_not_overlap() {
-        assert_eq!(Table::<AtomicU64>::place(0), (0, 0));
-        assert_eq!(Table::<AtomicU64>::place(1023), (0, 1023));
-        assert_eq!(Table::<AtomicU64>::place(1024), (1, 0));
-        assert_eq!(Table::<AtomicU64>::place(3071), (1, 2047));
-        assert_eq!(Table::<AtomicU64>::place(3072), (2, 0));
+        assert_eq!(GrowingTable::<AtomicU64>::locate(0), (0, 0));
+        assert_eq!(GrowingTable::<AtomicU64>::locate(1023), (0, 1023));
+        assert_eq!(GrowingTable::<AtomicU64>::locate(1024), (1, 0));
+        assert_eq!(GrowingTable::<AtomicU64>::locate(3071), (1, 2047));
+        assert_eq!(GrowingTable::<AtomicU64>::locate(3072), (2, 0));
     }
 }

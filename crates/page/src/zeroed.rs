@@ -5,8 +5,8 @@
 //! must be valid with all its bytes zero, and must need no drop.
 #![allow(unsafe_code)]
 
+use crate::section::Section;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
-use crate::unit::Unit;
 use crate::{Extent, PageSet};
 
 /// What may begin, and begin again, as zero bytes.
@@ -26,6 +26,6 @@ unsafe impl<T> Zeroed for AtomicPtr<T> {}
 // SAFETY: four AtomicU64.
 unsafe impl Zeroed for PageSet {}
 // SAFETY: its fields are AtomicPtr and AtomicU32.
-unsafe impl Zeroed for Unit {}
+unsafe impl Zeroed for Section {}
 // SAFETY: its own fields are AtomicU32, and zeros are valid for D.
 unsafe impl<D: Zeroed> Zeroed for Extent<D> {}

@@ -105,7 +105,7 @@ fn pages_of_many_extents_go_at_once() {
     };
     let batch: Vec<_> = (0..100).map(make).collect();
     let locked = batch[50].0;
-    let at = space.pointer(space.extent(locked).start());
+    let at = space.address(space.extent(locked).start());
     // SAFETY: a page of the extent, which stays; it is let go below.
     unsafe { rustix::mm::mlock(at.as_ptr().cast(), page_size()).unwrap() };
     // SAFETY: this thread alone uses the space, and needs none of these pages.

@@ -67,7 +67,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let pages = (MIB / page::page_size()) as u32;
     let ids: Vec<_> = (0..40).map(|_| space.alloc(pages, 0).unwrap()).collect();
     let offsets: Vec<_> = ids.iter().map(|&id| space.extent(id).start()).collect();
-    let address = |nth: usize| space.address_now(offsets[nth]).map(|at| at.addr().get());
+    let address = |nth: usize| space.try_address(offsets[nth]).map(|at| at.addr().get());
     (0..40).for_each(|nth| join(address(nth).unwrap() + MIB));
     // To unmap one amid a mapping makes two of it.
     let maps = mappings();

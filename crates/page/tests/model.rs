@@ -107,7 +107,7 @@ impl Subject {
         for (&id, pages) in &self.model {
             let extent = self.space.extent(id);
             assert_eq!(extent.pages() as usize, pages.len());
-            let address = self.space.pointer(extent.start()).addr().get();
+            let address = self.space.address(extent.start()).addr().get();
             let found = self.by_address.then_some(extent.start());
             assert_eq!(self.space.offset_of(address), found);
             for (page, &stamp) in pages.iter().enumerate() {
@@ -196,13 +196,13 @@ fn maps_are_as_small_as_granules_are_coarse() {
     let page = page_size();
     for (granule, map) in [(1, 16384 * 4), (16, 4096)] {
         let space = Space::<()>::new(Config { granule, ..Config::default() }).unwrap();
-        // Units, their bits, descriptors and theirs begin with a page each.
+        // Sections, their bits, descriptors and theirs begin with a page each.
         let extents: Vec<_> = (0..256).map(|_| space.alloc(64, 0).unwrap()).collect();
         let tables = space.metadata_bytes() - (map + 4 * page);
-        assert!(tables < 256, "{tables} bytes beside, for a unit that is all used");
+        assert!(tables < 256, "{tables} bytes beside, for a section that is all used");
         extents.iter().for_each(|&id| space.free(id));
         space.check();
-        assert_eq!(space.metadata_bytes(), 3 * page + tables, "a unit that is unused");
+        assert_eq!(space.metadata_bytes(), 3 * page + tables, "a section that is unused");
     }
 }
 
@@ -236,21 +236,21 @@ fn low_numbers_and_offsets_are_taken_first() {
     assert!(space.metadata_bytes() <= full - 14 * page_size());
 }
 
-/// Bytes of a unit.
-const UNIT: u64 = 64 << 20;
+/// Bytes of a section.
+const SECTION: u64 = 64 << 20;
 
-/// The granules of a space's units, by number: the naive way to the lowest room.
+/// The granules of a space's sections, by number: the naive way to the lowest room.
 struct Granules {
     space: Space<()>,
     granule: u32,
-    units: Vec<Vec<bool>>,
+    sections: Vec<Vec<bool>>,
     extents: BTreeMap<u64, ExtentId>,
 }
 
 impl Granules {
     fn new(granule: u32) -> Self {
         let space = Space::new(Config { granule, ..Config::default() }).unwrap();
-        Granules { space, granule, units: Vec::new(), extents: BTreeMap::new() }
+        Granules { space, granule, sections: Vec::new(), extents: BTreeMap::new() }
     }
 
     fn bytes(&self) -> u64 {
@@ -258,22 +258,22 @@ impl Granules {
     }
 
     fn place(&self, start: u64, pages: u32) -> (usize, Range<usize>) {
-        let first = (start % UNIT / self.bytes()) as usize;
-        ((start / UNIT) as usize, first..first + pages.div_ceil(self.granule) as usize)
+        let first = (start % SECTION / self.bytes()) as usize;
+        ((start / SECTION) as usize, first..first + pages.div_ceil(self.granule) as usize)
     }
 
-    /// Where the lowest unused granules for `pages` pages are, in units that have address space.
+    /// Where the lowest unused granules for `pages` pages are, in sections that have address space.
     fn lowest(&self, pages: u32) -> Option<u64> {
         let count = pages.div_ceil(self.granule) as usize;
-        let is_there = |number: usize| self.space.address_now(number as u64 * UNIT).is_some();
-        let units = self.units.iter().enumerate().filter(|&(number, _)| is_there(number));
-        let mut found = units.filter_map(|(number, unit)| {
+        let is_there = |number: usize| self.space.try_address(number as u64 * SECTION).is_some();
+        let sections = self.sections.iter().enumerate().filter(|&(number, _)| is_there(number));
+        let mut found = sections.filter_map(|(number, section)| {
             let mut run = 0;
-            let end = unit.iter().position(|&used| {
+            let end = section.iter().position(|&used| {
                 run = if used { 0 } else { run + 1 };
                 run == count
             });
-            Some(number as u64 * UNIT + (end? + 1 - count) as u64 * self.bytes())
+            Some(number as u64 * SECTION + (end? + 1 - count) as u64 * self.bytes())
         });
         found.next()
     }
@@ -283,15 +283,15 @@ impl Granules {
         let id = self.space.alloc(pages, 0).unwrap();
         let start = self.space.extent(id).start();
         let (number, granules) = self.place(start, pages);
-        while self.units.len() <= number {
-            self.units.push(vec![false; (UNIT / self.bytes()) as usize]);
+        while self.sections.len() <= number {
+            self.sections.push(vec![false; (SECTION / self.bytes()) as usize]);
         }
-        // A new segment is looked at from its first unit on.
+        // A new segment is looked at from its first section on.
         assert!(lowest.is_none_or(|lowest| lowest == start), "{start:#x}, {lowest:x?} is lower");
-        assert!(lowest.is_some() || start.is_multiple_of(UNIT), "{start:#x} in a new segment");
-        let unit = &mut self.units[number][granules];
-        assert!(unit.iter().all(|&used| !used), "{start:#x} is used");
-        unit.fill(true);
+        assert!(lowest.is_some() || start.is_multiple_of(SECTION), "{start:#x} in a new segment");
+        let section = &mut self.sections[number][granules];
+        assert!(section.iter().all(|&used| !used), "{start:#x} is used");
+        section.fill(true);
         self.extents.insert(start, id);
         start
     }
@@ -299,28 +299,28 @@ impl Granules {
     fn free(&mut self, start: u64) {
         let id = self.extents.remove(&start).unwrap();
         let (number, granules) = self.place(start, self.space.extent(id).pages());
-        self.units[number][granules].fill(false);
+        self.sections[number][granules].fill(false);
         self.space.free(id);
     }
 
-    fn free_units(&mut self, units: Range<u64>) {
-        let starts = self.extents.range(units.start * UNIT..units.end * UNIT);
+    fn free_sections(&mut self, sections: Range<u64>) {
+        let starts = self.extents.range(sections.start * SECTION..sections.end * SECTION);
         let starts: Vec<u64> = starts.map(|(&start, _)| start).collect();
         starts.into_iter().for_each(|start| self.free(start));
     }
 }
 
 #[test]
-fn the_lowest_room_is_taken_in_whichever_unit_it_is() {
+fn the_lowest_room_is_taken_in_whichever_section_it_is() {
     let all = 260;
     let mut granules = Granules::new(16);
-    let extents = (all * UNIT / (256 * page_size() as u64)) as usize;
+    let extents = (all * SECTION / (256 * page_size() as u64)) as usize;
     (0..extents).for_each(|_| _ = granules.alloc(256));
     granules.space.check();
-    // Around what the numbers of units are counted in, and the last there is.
-    for unit in [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, all - 1] {
+    // Around what the numbers of sections are counted in, and the last there is.
+    for section in [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, all - 1] {
         for place in [0, 1, 31, 63] {
-            let start = unit * UNIT + place * UNIT / 64;
+            let start = section * SECTION + place * SECTION / 64;
             granules.free(start);
             granules.space.check();
             assert_eq!(granules.alloc(200), start);
@@ -339,17 +339,17 @@ fn segments_that_go_and_come_back_have_their_room() {
     let mut random = Rng::with_seed(seed(7));
     for granule in [1, 16] {
         let mut granules = Granules::new(granule);
-        let units = if granule == 1 { 6 } else { 70 };
+        let sections = if granule == 1 { 6 } else { 70 };
         for round in 0..6 {
-            while granules.units.len() < units || granules.extents.len() < units * 30 {
+            while granules.sections.len() < sections || granules.extents.len() < sections * 30 {
                 granules.alloc(random.u32(128..=256));
             }
             granules.space.check();
-            // The first two segments have a unit, and two units; those after them more.
-            let first = random.u64(..units as u64);
+            // The first two segments have a section, and two sections; those after them more.
+            let first = random.u64(..sections as u64);
             let first = if round % 2 == 0 { [0, 1, 3][round / 2] } else { first };
-            let last = if round == 5 { units as u64 * 2 } else { first + random.u64(1..=32) };
-            granules.free_units(first..last);
+            let last = if round == 5 { sections as u64 * 2 } else { first + random.u64(1..=32) };
+            granules.free_sections(first..last);
             granules.space.check();
             for _ in 0..if granule == 1 { 40 } else { 400 } {
                 let nth = random.usize(..granules.extents.len() + 1);
@@ -361,7 +361,7 @@ fn segments_that_go_and_come_back_have_their_room() {
             }
             granules.space.check();
         }
-        granules.free_units(0..u64::MAX / UNIT);
+        granules.free_sections(0..u64::MAX / SECTION);
         granules.space.check();
     }
 }

@@ -1,6 +1,6 @@
 //! The pages that caches share.
 
-use crate::home::Home;
+use crate::cache_id::CacheId;
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::{Error, fork, packed};
@@ -35,8 +35,8 @@ impl Arena {
     }
 
     /// A number no other cache of this arena has.
-    pub(crate) fn next_cache(&self) -> Home {
-        Home::of_cache(self.caches.fetch_add(1, Relaxed))
+    pub(crate) fn next_cache(&self) -> CacheId {
+        CacheId::new(self.caches.fetch_add(1, Relaxed))
     }
 
     /// The slab that an address lies in, of whatever cache.
@@ -65,18 +65,18 @@ impl Arena {
     }
 
     /// Holds the arena still over a fork, after all caches.
-    pub(crate) fn hold(&self) {
-        self.blocks.hold();
-        self.space.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.blocks.lock_for_fork();
+        self.space.lock_for_fork();
     }
 
-    /// Releases what `hold` took.
-    pub(crate) fn let_go(&self) {
-        self.space.let_go();
-        self.blocks.let_go();
+    /// Releases what `lock_for_fork` took.
+    pub(crate) fn unlock_after_fork(&self) {
+        self.space.unlock_after_fork();
+        self.blocks.unlock_after_fork();
     }
 
-    /// Counts the committed pages anew, in a child, before its caches are mended.
+    /// Counts the committed pages anew, in a child, before its caches are repaired.
     pub(crate) fn recount(&self) {
         self.space.recount(self.committed());
         self.blocks.recount();

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   live:   | 1 1 0 1 ... |     changed by the slab's thread alone, or under the lock if it has none
-//!   remote: | 0 1 0 0 ... |     set by anyone, atomically; cleared by who collects
+//!   remote: | 0 1 0 0 ... |     set by anyone, atomically; cleared by who drains
 //!   owner:  thread's number; 0 none
 //! ```
-//! A thread that frees an object of another's slab sets its remote bit. The slab's thread collects them when it has no
-//! other object left, or gives the slab up. sl-B1: who gives up a slab makes it no one's first and
-//! collects then; who frees sets the bit first and looks for the owner then. So one of the two sees
-//! the other, and no bit is forgotten. sl-B2: an object with its remote bit set is live still, and
-//! freeing it again, by any thread, finds the bit. sl-B3: who collects makes it free first and
-//! clears the bit then, so a second free finds one or the other; unless it looks before both and
-//! sets the bit after. Then it is not told so, but the bit is *stray*: an object that has one is
-//! not given out before it is cleared.
+//! A thread that frees an object of another's slab sets its remote bit. The slab's thread drains
+//! them when it has no other object left, or gives the slab up. sl-B1: who gives up a slab makes it
+//! no one's first and drains then; who frees sets the bit first and looks for the owner then. So
+//! one of the two sees the other, and no bit is forgotten. sl-B2: an object with its remote bit set
+//! is live still, and freeing it again, by any thread, finds the bit. sl-B3: who drains makes it
+//! free first and clears the bit then, so a second free finds one or the other; unless it looks
+//! before both and sets the bit after. Then it is not told so, but the bit is *late*: an object
+//! that has one is not given out before it is cleared.
 
 use crate::sync::{Relaxed, fence_in_models};
 use std::sync::atomic::Ordering::SeqCst;
@@ -39,11 +39,11 @@ pub(crate) struct Bits<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
     /// The slab's thread will find it.
-    Left,
-    /// The slab is no thread's: who has the lock is to collect.
-    Alone,
+    Deferred,
+    /// The slab is no thread's: who has the lock is to drain it.
+    Orphan,
     /// It was free already.
-    Twice,
+    DoubleFree,
 }
 
 #[inline]
@@ -51,10 +51,10 @@ fn bit(index: usize) -> u64 {
     1 << (index % 64)
 }
 
-/// For the slab's thread: the first free object of these 64 becomes live: its number among them. None that has a stray
-/// bit (sl-B3).
+/// For the slab's thread: the first free object of these 64 becomes live: its number among them.
+/// None that has a late bit (sl-B3).
 #[inline]
-pub(crate) fn take(live: &Word, remote: &Word) -> Option<usize> {
+pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
     let before = live.load(Relaxed);
     let taken = before | remote.load(Relaxed);
     if taken == u64::MAX {
@@ -96,21 +96,22 @@ impl Bits<'_> {
         self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
     }
 
-    /// For the slab's thread: the next word from `start` on, and around, of which an object is free; without stray bits.
+    /// For the slab's thread: the next word from `start` on, and around, of which an object is
+    /// free; without late bits.
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);
         let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
-        // Of free objects: stray ones (sl-B3).
+        // Of free objects: late ones (sl-B3).
         self.clear_remote(word, !self.live[word].load(Relaxed));
         Some(word)
     }
 
     /// For the slab's thread: a free object becomes live, the first of those from word `start` on, or of others.
-    pub(crate) fn take_from(&self, start: usize) -> Option<usize> {
+    pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;
-            // None if another stray bit was faster, which it takes a second free each for.
-            if let Some(index) = take(&self.live[word], &self.remote[word]) {
+            // None if another late bit was faster, which it takes a second free each for.
+            if let Some(index) = alloc(&self.live[word], &self.remote[word]) {
                 return Some(word * 64 + index);
             }
         }
@@ -145,26 +146,26 @@ impl Bits<'_> {
     #[inline]
     pub(crate) fn free_remotely(&self, index: usize) -> Freed {
         if !self.is_live(index) {
-            return Freed::Twice;
+            return Freed::DoubleFree;
         }
         // Release: what the user did with the object comes before; SeqCst: sl-B1.
         let remote = &self.remote[index / 64];
         if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
-            return Freed::Twice;
+            return Freed::DoubleFree;
         }
         // From here on the slab may be gone; its descriptor is not.
         fence_in_models();
-        if self.owner.load(SeqCst) == NO_ONE { Freed::Alone } else { Freed::Left }
+        if self.owner.load(SeqCst) == NO_ONE { Freed::Orphan } else { Freed::Deferred }
     }
 
-    /// For the slab's thread: it is no one's from now on. `collect` comes next (sl-B1).
-    pub(crate) fn give_up(&self) {
+    /// For the slab's thread: it is no one's from now on. `drain_remote` comes next (sl-B1).
+    pub(crate) fn orphan(&self) {
         self.owner.store(NO_ONE, SeqCst);
         fence_in_models();
     }
 
     /// For the slab's thread: the objects that others have freed become free, and are told.
-    pub(crate) fn collect(&self, mut freed: impl FnMut(usize)) {
+    pub(crate) fn drain_remote(&self, mut freed: impl FnMut(usize)) {
         for (nth, (live, remote)) in self.live.iter().zip(self.remote).enumerate() {
             let found = remote.load(SeqCst);
             if found == 0 {

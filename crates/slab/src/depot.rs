@@ -3,14 +3,14 @@
 //! ```text
 //!   made --> a thread's --all in use, more kept than may be, shrink, end--> no one's: partial, full, free
 //!                ^-----------nothing left to take, an object of a full one freed-----------|
-//!                                          free --more than 4 threads may keep, and 1/32--> apart --> reclaimed
+//!                                          free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
 //! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and reclaimed, and
 //! constructors called, with no lock held.
 //!
 //! Invariants. sl-C1: a slab that is no one's is in the list that its count says. sl-C2: a slab's
-//! count is that of its live objects; each of those is a user's, or lost. sl-C3: slabs of the
-//! reserve are no one else's, and what is freed there stays there.
+//! count is that of its live objects; each of those is a user's, or in quarantine. sl-C3: slabs of
+//! the reserve are no one else's, and what is freed there stays there.
 //!
 //! # Safety
 //! - sl-K1: pages of a slab are committed from before it is found until it is reclaimed, and it is
@@ -18,23 +18,23 @@
 //!   then either.
 //! - sl-K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from
 //!   the first.
-//! - sl-K3: a slab that is settled in the cache (sl-H2 in `home`) is worked in by the thread that
-//!   owns it, or, where no thread does, under the lock; `owner` becomes a thread under the lock
-//!   only, and no one's by that thread only, under the lock.
+//! - sl-K3: a slab that is attached to the cache (sl-H2 in `cache_id`) is worked in by the thread
+//!   that owns it, or, where no thread does, under the lock; `owner` becomes a thread under the
+//!   lock only, and no one's by that thread only, under the lock.
 #![allow(unsafe_code)]
 
 use crate::bits::{Freed, NO_ONE, RESERVE};
-use crate::grid::Grid;
-use crate::guard::Guard;
-use crate::held::Held;
-use crate::home::Home;
+use crate::cache_id::CacheId;
+use crate::divider::Divider;
 use crate::lists::{List, Lists};
-use crate::magazine::{Magazine, Magazines, Tunables};
 use crate::options::Options;
+use crate::red_zones::RedZones;
 use crate::shape::Shape;
 use crate::slab::Slab;
+use crate::slab_ref::SlabRef;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Relaxed};
-use crate::thread::{Keeper, Number, number};
+use crate::thread::{Number, ThreadHooks, number};
+use crate::thread_slabs::{AllThreadSlabs, ThreadSlabs, Tunables};
 use crate::{Arena, Error, packed};
 use page::{Extent, ExtentId};
 use std::ptr::NonNull;
@@ -52,7 +52,7 @@ pub(crate) struct State {
     /// Slabs of the reserve.
     pub(crate) reserve: Vec<ExtentId>,
     /// Objects that were written to when no one may; they stay live.
-    pub(crate) lost: Vec<usize>,
+    pub(crate) quarantined: Vec<usize>,
 }
 
 impl State {
@@ -69,24 +69,24 @@ pub(crate) struct Depot {
     /// Bytes of an object, as they were asked for.
     pub(crate) size: usize,
     pub(crate) shape: Shape,
-    pub(crate) guard: Option<Guard>,
-    pub(crate) magazines: Magazines,
+    pub(crate) red_zones: Option<RedZones>,
+    pub(crate) threads: AllThreadSlabs,
     state: Mutex<State>,
     /// Objects that were not taken back.
     pub(crate) refused: AtomicUsize,
     /// Chains of slabs that wait for a grace period.
     pub(crate) waiting: AtomicUsize,
-    pub(crate) home: Home,
+    pub(crate) cache_id: CacheId,
     /// Slabs that may always be empty.
     empty_min: usize,
-    pub(crate) grid: Grid,
+    pub(crate) divider: Divider,
     pub(crate) colour: AtomicU32,
     pub(crate) blocks: packed::RawCache,
     pub(crate) me: Weak<Depot>,
 }
 
 /// An object's slab, and its number there.
-pub(crate) type Place<'d> = (ExtentId, &'d Extent<Slab>, usize);
+pub(crate) type Location<'d> = (ExtentId, &'d Extent<Slab>, usize);
 
 impl Depot {
     pub(crate) fn new(
@@ -96,26 +96,26 @@ impl Depot {
         options: Options,
     ) -> Result<Arc<Self>, Error> {
         let plain = Shape::new(options.layout, size, align)?;
-        let guard = Guard::new(size, align, &options);
-        let shape = match &guard {
-            Some(guard) => Shape::new(options.layout, guard.bytes(), align)?,
+        let red_zones = RedZones::new(size, align, &options);
+        let shape = match &red_zones {
+            Some(red_zones) => Shape::new(options.layout, red_zones.bytes(), align)?,
             None => plain,
         };
-        let tunables = match (&guard, options.tunables) {
+        let tunables = match (&red_zones, options.tunables) {
             (Some(_), _) => Tunables { limit: 0, batchcount: 0 },
             (None, Some(tunables)) => tunables.check()?,
             (None, None) => Tunables::suiting(&shape),
         };
         let depot = Depot {
             arena: arena.clone(),
-            guard,
-            magazines: Magazines::new(tunables),
+            red_zones,
+            threads: AllThreadSlabs::new(tunables),
             state: Mutex::default(),
             refused: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            home: arena.next_cache(),
+            cache_id: arena.next_cache(),
             empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
-            grid: Grid::new(&shape),
+            divider: Divider::new(&shape),
             colour: AtomicU32::new(0),
             blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
             me: Weak::new(),
@@ -130,13 +130,13 @@ impl Depot {
 
     /// A slab that the caller may work in.
     #[inline]
-    pub(crate) fn held(&self, id: ExtentId) -> Held<'_> {
+    pub(crate) fn slab_ref(&self, id: ExtentId) -> SlabRef<'_> {
         // SAFETY: each caller, here and in the other files of this type, says why he may (sl-K3).
-        unsafe { Held::new(&self.arena.space.extent(id).data, &self.shape) }
+        unsafe { SlabRef::new(&self.arena.space.extent(id).data, &self.shape) }
     }
 
     /// Slab and number of an object's address.
-    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Place<'_>, Error> {
+    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Location<'_>, Error> {
         let address = object.addr().get();
         let foreign = Error::Foreign { address };
         let (id, extent) = self.arena.slab_at(object).ok_or(foreign)?;
@@ -144,12 +144,12 @@ impl Depot {
         Ok((id, extent, index))
     }
 
-    /// The number of the object at an address, if it is one of that slab, and that is settled here. Without the lock
-    /// it is to be believed of live objects only.
+    /// The number of the object at an address, if it is one of that slab, and that is attached
+    /// here. Without the lock it is to be believed of live objects only.
     fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
         // Where there is no slab, first is 0, and no address is that low.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
-        if self.home.is_settled(extent) { self.grid.index(at) } else { None }
+        if self.cache_id.is_attached(extent) { self.divider.index(at) } else { None }
     }
 
     /// Unlocks, and gives back what there is too much of.
@@ -161,14 +161,14 @@ impl Depot {
     }
 
     /// An object, under the lock; its slab stays no one's.
-    pub(crate) fn take_shared(&self) -> Result<NonNull<u8>, Error> {
+    pub(crate) fn alloc_shared(&self) -> Result<NonNull<u8>, Error> {
         loop {
             let mut state = self.state();
             let lists = &state.lists;
             if let Some(id) = lists.first(List::Partial).or_else(|| lists.first(List::Free)) {
                 self.recommit(id)?;
-                let held = self.held(id);
-                let object = held.take().map(|index| held.object(index));
+                let slab_ref = self.slab_ref(id);
+                let object = slab_ref.alloc().map(|index| slab_ref.object(index));
                 state.lists.active += usize::from(object.is_some());
                 self.relist(&mut state, id);
                 let Some(object) = object else { unreachable!("{id:?} has no free object") };
@@ -182,13 +182,13 @@ impl Depot {
 
     /// Takes up a slab that was made, as no one's. The lock is held.
     pub(crate) fn link_new(&self, state: &mut State, id: ExtentId) {
-        self.settle(id, NO_ONE);
-        state.lists.link(id, List::Free, |id| self.held(id));
+        self.attach(id, NO_ONE);
+        state.lists.link(id, List::Free, |id| self.slab_ref(id));
     }
 
     /// Counts the pages of a slab of no one again that were given back. The lock is held.
     pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
-        let slab = self.held(id).slab;
+        let slab = self.slab_ref(id).slab;
         self.arena.space.charge(slab.released().count_ones())?;
         slab.set_released(0);
         Ok(())
@@ -196,24 +196,24 @@ impl Depot {
 
     /// Puts a slab that is no one's, and whose count has changed, into the right list. The lock is held.
     pub(crate) fn relist(&self, state: &mut State, id: ExtentId) {
-        let held = self.held(id);
-        let list = List::of(held, &self.shape);
-        if list != List::of_slab(held.slab) {
-            state.lists.unlink(id, |id| self.held(id));
-            state.lists.link(id, list, |id| self.held(id));
+        let slab_ref = self.slab_ref(id);
+        let list = List::of(slab_ref, &self.shape);
+        if list != List::of_slab(slab_ref.slab) {
+            state.lists.unlink(id, |id| self.slab_ref(id));
+            state.lists.link(id, list, |id| self.slab_ref(id));
         }
     }
 
     /// An object of the reserve.
-    pub(crate) fn take_reserved(&self) -> Option<NonNull<u8>> {
+    pub(crate) fn alloc_reserved(&self) -> Option<NonNull<u8>> {
         let state = self.state();
         // The reserve's slabs are worked in under the lock only.
-        let mut slabs = state.reserve.iter().map(|&id| self.held(id));
-        slabs.find_map(|held| held.take().map(|index| held.object(index)))
+        let mut slabs = state.reserve.iter().map(|&id| self.slab_ref(id));
+        slabs.find_map(|slab_ref| slab_ref.alloc().map(|index| slab_ref.object(index)))
     }
 
     /// Frees an object, wherever it lies.
-    pub(crate) fn free(&self, object: NonNull<u8>, place: Place<'_>) -> Result<(), Error> {
+    pub(crate) fn free(&self, object: NonNull<u8>, place: Location<'_>) -> Result<(), Error> {
         let (id, extent, index) = place;
         let (slab, number) = (&extent.data, number());
         let twice = Error::DoubleFree { address: object.addr().get() };
@@ -232,17 +232,17 @@ impl Depot {
                     }
                 }
                 owner if number.is(owner) => {
-                    let Some(magazine) = self.magazines.own(number) else {
+                    let Some(thread_slabs) = self.threads.of(number) else {
                         unreachable!("{id:?} is of a thread that owns nothing")
                     };
-                    let done = self.free_own(magazine, id, index);
+                    let done = self.free_own(thread_slabs, id, index);
                     return if done { Ok(()) } else { Err(twice) };
                 }
                 _ => match slab.bits(&self.shape).free_remotely(index) {
-                    Freed::Left => return Ok(()),
-                    Freed::Twice => return Err(twice),
-                    Freed::Alone => {
-                        self.collect(id);
+                    Freed::Deferred => return Ok(()),
+                    Freed::DoubleFree => return Err(twice),
+                    Freed::Orphan => {
+                        self.drain_remote(id);
                         return Ok(());
                     }
                 },
@@ -252,23 +252,23 @@ impl Depot {
 
     /// Frees an object of a slab that is no thread's; false where it is free.
     fn free_locked(&self, mut state: MutexGuard<'_, State>, id: ExtentId, index: usize) -> bool {
-        let held = self.held(id);
-        let list = List::of_slab(held.slab);
-        if !held.put(index) {
+        let slab_ref = self.slab_ref(id);
+        let list = List::of_slab(slab_ref.slab);
+        if !slab_ref.free(index) {
             return false;
         }
         // The reserve's.
-        if list == List::Apart {
+        if list == List::Unlisted {
             return true;
         }
         state.lists.active -= 1;
         // More of a full slab's objects are likely to come.
-        match self.magazines.make(number(), &self.shape).filter(|_| list == List::Full) {
-            Some(magazine) => {
-                self.claim(&mut state, magazine, number(), id);
+        match self.threads.make(number(), &self.shape).filter(|_| list == List::Full) {
+            Some(thread_slabs) => {
+                self.own_listed(&mut state, thread_slabs, number(), id);
                 drop(state);
-                if magazine.is_over() {
-                    self.trim(magazine);
+                if thread_slabs.is_over() {
+                    self.trim(thread_slabs);
                 }
             }
             None => {
@@ -280,13 +280,13 @@ impl Depot {
     }
 
     /// Frees what was freed remotely in a slab that its thread gave up meanwhile.
-    fn collect(&self, id: ExtentId) {
+    fn drain_remote(&self, id: ExtentId) {
         let mut state = self.state();
-        // It may have gone with all bits, and be another cache's or in the making: first of all it must be settled
-        // here (sl-H2). Where it is in no list, a thread's or the reserve's, the bit is found when
-        // it comes into one (sl-B1).
-        if self.is_settled(id) && List::of_slab(self.held(id).slab) != List::Apart {
-            state.lists.active -= self.held(id).collect();
+        // It may have gone with all bits, and be another cache's or in the making: first of all it
+        // must be attached here (sl-H2). Where it is in no list, a thread's or the reserve's, the
+        // bit is found when it comes into one (sl-B1).
+        if self.is_attached(id) && List::of_slab(self.slab_ref(id).slab) != List::Unlisted {
+            state.lists.active -= self.slab_ref(id).drain_remote();
             self.relist(&mut state, id);
         }
         self.end(state);
@@ -298,17 +298,17 @@ impl Depot {
     /// No one uses the cache any more.
     pub(crate) unsafe fn close(&self) {
         let Some(depot) = self.me.upgrade() else { return };
-        // From here on no thread that ends comes by; so all magazines are this caller's.
-        let keeper: Arc<dyn Keeper> = depot;
-        crate::thread::forget(&keeper);
-        self.magazines.all().for_each(|magazine| self.drain(magazine));
+        // From here on no thread that ends comes by; so the slabs of all threads are this caller's.
+        let cache: Arc<dyn ThreadHooks> = depot;
+        crate::thread::forget(&cache);
+        self.threads.all().for_each(|thread_slabs| self.disown_all_and_end(thread_slabs));
         self.end_reserve();
         self.shrink();
     }
 
     /// Takes note of an object that is not to be given out again.
-    pub(crate) fn lose(&self, object: NonNull<u8>) {
-        let lost = &mut self.state().lost;
+    pub(crate) fn quarantine(&self, object: NonNull<u8>) {
+        let lost = &mut self.state().quarantined;
         let address = object.addr().get();
         // Without memory for the note the object is a user's, for all that is known.
         if !lost.contains(&address) && lost.try_reserve(1).is_ok() {
@@ -316,62 +316,65 @@ impl Depot {
         }
     }
 
-    /// The slabs that are settled here: all but those that are being made or given back, as threads that have ended
-    /// may still do. Those stay as long as the lock is held (sl-H2).
-    fn slabs<'d>(&'d self, _state: &'d State) -> impl Iterator<Item = Held<'d>> {
+    /// The slabs that are attached here: all but those that are being made or given back, as
+    /// threads that have ended may still do. Those stay as long as the lock is held (sl-H2).
+    fn slabs<'d>(&'d self, _state: &'d State) -> impl Iterator<Item = SlabRef<'d>> {
         // No thread is at work in those of threads, say all callers.
-        self.arena.space.live().filter(|&id| self.is_settled(id)).map(|id| self.held(id))
+        self.arena.space.live().filter(|&id| self.is_attached(id)).map(|id| self.slab_ref(id))
     }
 
     /// The objects that users have; no thread is at work.
     pub(crate) fn live(&self) -> Vec<NonNull<u8>> {
         let state = self.state();
-        let live = self.slabs(&state).flat_map(|held| {
-            let bits = held.slab.bits(&self.shape);
+        let live = self.slabs(&state).flat_map(|slab_ref| {
+            let bits = slab_ref.slab.bits(&self.shape);
             let live = (0..self.shape.objects).filter(move |&index| bits.is_out(index));
-            live.map(move |index| held.object(index))
+            live.map(move |index| slab_ref.object(index))
         });
-        live.filter(|object| !state.lost.contains(&object.addr().get())).collect()
+        live.filter(|object| !state.quarantined.contains(&object.addr().get())).collect()
     }
 
     /// Asserts the whole state (sl-C1, sl-C2, sl-C3); no thread is at work in the cache.
     pub(crate) fn check(&self) {
         let state = self.state();
-        state.lists.check(&self.shape, |id| self.held(id));
+        state.lists.check(&self.shape, |id| self.slab_ref(id));
         let (mut slabs, mut owned) = (0, 0);
-        for held in self.slabs(&state) {
-            let owner = held.slab.owner.load(Relaxed);
+        for slab_ref in self.slabs(&state) {
+            let owner = slab_ref.slab.owner.load(Relaxed);
             let is_owned = owner != NO_ONE && owner != RESERVE;
             owned += usize::from(is_owned);
             if is_owned {
-                held.recount();
+                slab_ref.recount();
             }
-            held.check();
-            let is_listed = List::of_slab(held.slab) != List::Apart;
+            slab_ref.check();
+            let is_listed = List::of_slab(slab_ref.slab) != List::Unlisted;
             assert_eq!(is_listed, owner == NO_ONE, "in a list is what is no one's, not {owner}'s");
             slabs += 1;
         }
-        assert_eq!(slabs, state.slabs(), "settled slabs");
+        assert_eq!(slabs, state.slabs(), "attached slabs");
         assert_eq!(owned, state.owned, "slabs of threads");
-        let own = self.magazines.all().map(|magazine| self.check_magazine(magazine));
+        let own = self.threads.all().map(|thread_slabs| self.check_thread_slabs(thread_slabs));
         assert_eq!(own.sum::<usize>(), owned, "slabs of threads, as linked");
     }
 
-    /// How many slabs a magazine has.
-    fn check_magazine(&self, magazine: &Magazine) -> usize {
-        let (head, tail, current) = magazine.with(|own| (own.head, own.tail, own.current));
+    /// How many slabs a thread has.
+    fn check_thread_slabs(&self, thread_slabs: &ThreadSlabs) -> usize {
+        let (head, tail, current) = thread_slabs.with(|own| (own.head, own.tail, own.current));
         let (mut slabs, mut kept, mut last) = (Vec::new(), 0, None);
-        for id in std::iter::successors(head, |&id| self.held(id).next()) {
-            let held = self.held(id);
-            assert_eq!(held.prev(), last);
-            kept += self.shape.objects - held.active();
-            slabs.push((held.slab.first().addr(), held.slab.bits(&self.shape).live.as_ptr()));
+        for id in std::iter::successors(head, |&id| self.slab_ref(id).next()) {
+            let slab_ref = self.slab_ref(id);
+            assert_eq!(slab_ref.prev(), last);
+            kept += self.shape.objects - slab_ref.active();
+            slabs.push((
+                slab_ref.slab.first().addr(),
+                slab_ref.slab.bits(&self.shape).live.as_ptr(),
+            ));
             last = Some(id);
         }
-        assert_eq!((last, kept), (tail, magazine.kept() as usize), "slabs of a thread");
-        let current = current.map(|id| self.held(id).slab);
+        assert_eq!((last, kept), (tail, thread_slabs.kept() as usize), "slabs of a thread");
+        let current = current.map(|id| self.slab_ref(id).slab);
         let bits = current.map(|slab| (slab.bits(&self.shape), slab.first().addr()));
-        magazine.check(&slabs, bits.as_ref().map(|(bits, first)| (bits, *first)));
+        thread_slabs.check(&slabs, bits.as_ref().map(|(bits, first)| (bits, *first)));
         slabs.len()
     }
 
@@ -381,35 +384,35 @@ impl Depot {
 
     /// Free objects of the reserve.
     pub(crate) fn reserved(&self, state: &State) -> usize {
-        let free = |&id: &ExtentId| self.shape.objects - self.held(id).active();
+        let free = |&id: &ExtentId| self.shape.objects - self.slab_ref(id).active();
         state.reserve.iter().map(free).sum()
     }
 }
 
-impl Keeper for Depot {
-    fn leave(&self, number: Number) {
-        if let Some(magazine) = self.magazines.own(number) {
-            self.release_all(&mut self.state(), magazine);
+impl ThreadHooks for Depot {
+    fn on_exit(&self, number: Number) {
+        if let Some(thread_slabs) = self.threads.of(number) {
+            self.disown_all(&mut self.state(), thread_slabs);
         }
     }
 
-    fn tidy(&self) {
+    fn after_exit(&self) {
         self.end(self.state());
     }
 
-    fn hold(&self) {
-        self.state.hold();
-        self.blocks.hold();
+    fn lock_for_fork(&self) {
+        self.state.lock_for_fork();
+        self.blocks.lock_for_fork();
     }
 
-    fn let_go(&self) {
-        self.blocks.let_go();
-        self.state.let_go();
+    fn unlock_after_fork(&self) {
+        self.blocks.unlock_after_fork();
+        self.state.unlock_after_fork();
     }
 
-    fn mend(&self, number: Number) {
+    fn repair(&self, number: Number) {
         // SAFETY: the child has no other threads.
-        unsafe { self.magazines.end_others(number) };
-        self.mend_slabs(number);
+        unsafe { self.threads.end_others(number) };
+        self.repair_slabs(number);
     }
 }

@@ -30,7 +30,7 @@ pub enum Error {
         "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, or 0 and 0"
     )]
     Tunables {
-        /// Objects of a magazine.
+        /// Free objects that a thread may keep.
         limit: u32,
         /// Objects moved at a time.
         batchcount: u32,

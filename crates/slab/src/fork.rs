@@ -1,4 +1,4 @@
-//! Fork: caches are held still before it, and mended in the child.
+//! Fork: caches are held still before it, and repaired in the child.
 //!
 //! With all locks held, what other threads were about can only be: an object taken or freed in a slab of their own, of
 //! which the bits are right and what else is noted may not be; a remote bit set, which no one looked for yet; a slab
@@ -11,17 +11,17 @@
 
 use crate::Arena;
 use crate::sync::Mutex;
-use crate::thread::{self, Keeper};
-use page::fork::Forks;
+use crate::thread::{self, ThreadHooks};
+use page::fork::AtFork;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 static ARENAS: Mutex<Vec<Weak<Arena>>> = Mutex::new(Vec::new());
-/// What is held at the moment; one thread forks at a time.
-static HELD: Mutex<Held> = Mutex::new(Held { keepers: Vec::new(), arenas: Vec::new() });
+/// What is locked at the moment; one thread forks at a time.
+static LOCKED: Mutex<Locked> = Mutex::new(Locked { caches: Vec::new(), arenas: Vec::new() });
 
-struct Held {
-    keepers: Vec<Arc<dyn Keeper>>,
+struct Locked {
+    caches: Vec<Arc<dyn ThreadHooks>>,
     arenas: Vec<Arc<Arena>>,
 }
 
@@ -36,35 +36,38 @@ pub(crate) fn register(arena: &Arc<Arena>) {
     arenas.push(Arc::downgrade(arena));
 }
 
-impl Forks for All {
-    fn hold(&self) {
-        let held = &mut *HELD.lock();
-        thread::hold(&mut held.keepers);
-        held.keepers.iter().for_each(|keeper| keeper.hold());
-        ARENAS.hold_with(|arenas| held.arenas = arenas.iter().filter_map(Weak::upgrade).collect());
-        held.arenas.iter().for_each(|arena| arena.hold());
-        thread::hold_numbers();
+impl AtFork for All {
+    fn prepare(&self) {
+        let locked = &mut *LOCKED.lock();
+        thread::lock_for_fork(&mut locked.caches);
+        locked.caches.iter().for_each(|cache| cache.lock_for_fork());
+        ARENAS.lock_for_fork_with(|arenas| {
+            locked.arenas = arenas.iter().filter_map(Weak::upgrade).collect()
+        });
+        locked.arenas.iter().for_each(|arena| arena.lock_for_fork());
+        thread::lock_numbers_for_fork();
     }
 
-    fn let_go(&self) {
-        let held = std::mem::replace(&mut *HELD.lock(), Held { keepers: vec![], arenas: vec![] });
-        thread::let_go_numbers();
-        held.arenas.iter().for_each(|arena| arena.let_go());
-        ARENAS.let_go();
-        held.keepers.iter().for_each(|keeper| keeper.let_go());
-        thread::let_go();
+    fn in_parent(&self) {
+        let locked =
+            std::mem::replace(&mut *LOCKED.lock(), Locked { caches: vec![], arenas: vec![] });
+        thread::unlock_numbers_after_fork();
+        locked.arenas.iter().for_each(|arena| arena.unlock_after_fork());
+        ARENAS.unlock_after_fork();
+        locked.caches.iter().for_each(|cache| cache.unlock_after_fork());
+        thread::unlock_after_fork();
         // Here a cache may end that was held last, with no lock held.
     }
 
-    fn let_go_in_child(&self) {
-        let (keepers, arenas) = {
-            let held = HELD.lock();
-            (held.keepers.clone(), held.arenas.clone())
+    fn in_child(&self) {
+        let (caches, arenas) = {
+            let locked = LOCKED.lock();
+            (locked.caches.clone(), locked.arenas.clone())
         };
-        self.let_go();
+        self.in_parent();
         let number = thread::forget_lost();
-        // Counted first: mending gives pages back.
+        // Counted first: repairing gives pages back.
         arenas.iter().for_each(|arena| arena.recount());
-        keepers.iter().for_each(|keeper| keeper.mend(number));
+        caches.iter().for_each(|cache| cache.repair(number));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What manages a slab lies in the descriptor of its pages, found from any object's address in constant time, so
 //! nothing but objects need lie in the slab (the change that SLAB made in 2013). Each thread has slabs of its own, in
-//! which it takes and frees without a lock; what it frees of another's slabs that one collects.
+//! which it takes and frees without a lock; what it frees of another's slabs that one drains.
 //!
 //! ```text
 //!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own --> slabs of no one: partial, full, free
@@ -24,24 +24,22 @@
 mod arena;
 mod bits;
 mod cache;
+mod cache_id;
 mod depot;
+mod divider;
 mod error;
 mod fork;
-mod grid;
-mod guard;
-mod held;
-mod home;
+mod grow;
 mod layout;
 mod leak;
 mod lists;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod magazine;
-mod making;
 mod options;
 mod own;
 pub mod packed;
 mod raw;
+mod red_zones;
 #[cfg(test)]
 #[path = "../tests/support/s4.rs"]
 mod s4;
@@ -51,10 +49,12 @@ mod seed;
 mod shape;
 mod shrink;
 mod slab;
+mod slab_ref;
 mod slabinfo;
 mod stat;
 mod sync;
 mod thread;
+mod thread_slabs;
 
 pub use arena::Arena;
 pub use cache::{Cache, CacheBox, Construct, ConstructedCache};
@@ -62,9 +62,9 @@ pub use crossbeam_epoch::{Guard, pin};
 pub use error::Error;
 pub use layout::{Layout, line_align};
 pub use leak::Leak;
-pub use magazine::Tunables;
 pub use options::{Debug, Memory, Options};
 pub use raw::RawCache;
 pub use shape::Shape;
 pub use slabinfo::SlabInfo;
 pub use stat::CacheStat;
+pub use thread_slabs::Tunables;

@@ -3,9 +3,9 @@
 //! ```text
 //!   partial | full | free: heads of lists that are linked in the descriptors
 //! ```
-use crate::held::Held;
 use crate::shape::Shape;
 use crate::slab::Slab;
+use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
 use page::ExtentId;
 
@@ -16,12 +16,12 @@ pub(crate) enum List {
     Full,
     Free,
     /// None of them: it is a thread's, the reserve's, new, or on its way out.
-    Apart,
+    Unlisted,
 }
 
 impl List {
-    pub(crate) fn of(held: Held<'_>, shape: &Shape) -> Self {
-        match held.active() {
+    pub(crate) fn of(slab_ref: SlabRef<'_>, shape: &Shape) -> Self {
+        match slab_ref.active() {
             0 => List::Free,
             active if active == shape.objects => List::Full,
             _ => List::Partial,
@@ -29,15 +29,15 @@ impl List {
     }
 
     pub(crate) fn of_slab(slab: &Slab) -> Self {
-        let all = [List::Partial, List::Full, List::Free, List::Apart];
+        let all = [List::Partial, List::Full, List::Free, List::Unlisted];
         all[slab.list.load(Relaxed) as usize]
     }
 }
 
 /// Finds a slab that the caller may work in.
-pub(crate) trait Find<'s>: Fn(ExtentId) -> Held<'s> {}
+pub(crate) trait Find<'s>: Fn(ExtentId) -> SlabRef<'s> {}
 
-impl<'s, F: Fn(ExtentId) -> Held<'s>> Find<'s> for F {}
+impl<'s, F: Fn(ExtentId) -> SlabRef<'s>> Find<'s> for F {}
 
 /// The lists.
 #[derive(Debug, Default)]
@@ -64,8 +64,8 @@ impl Lists {
 
     /// Takes a slab out of its list.
     pub(crate) fn unlink<'s>(&mut self, id: ExtentId, find: impl Find<'s>) {
-        let held = find(id);
-        let (list, prev, next) = (List::of_slab(held.slab), held.prev(), held.next());
+        let slab_ref = find(id);
+        let (list, prev, next) = (List::of_slab(slab_ref.slab), slab_ref.prev(), slab_ref.next());
         match prev {
             Some(prev) => find(prev).set_next(next),
             None => self.heads[list as usize] = next,
@@ -73,23 +73,23 @@ impl Lists {
         if let Some(next) = next {
             find(next).set_prev(prev);
         }
-        held.slab.list.store(List::Apart as u8, Relaxed);
+        slab_ref.slab.list.store(List::Unlisted as u8, Relaxed);
         self.lens[list as usize] -= 1;
-        self.active -= held.active();
+        self.active -= slab_ref.active();
     }
 
     /// Puts a slab at the head of a list.
     pub(crate) fn link<'s>(&mut self, id: ExtentId, list: List, find: impl Find<'s>) {
-        let held = find(id);
+        let slab_ref = find(id);
         let head = self.heads[list as usize];
-        held.set_links(None, head);
+        slab_ref.set_links(None, head);
         if let Some(head) = head {
             find(head).set_prev(Some(id));
         }
         self.heads[list as usize] = Some(id);
-        held.slab.list.store(list as u8, Relaxed);
+        slab_ref.slab.list.store(list as u8, Relaxed);
         self.lens[list as usize] += 1;
-        self.active += held.active();
+        self.active += slab_ref.active();
     }
 
     /// Asserts that links, lengths and the count agree, and that each slab is on the list its count says.
@@ -98,10 +98,10 @@ impl Lists {
         for list in [List::Partial, List::Full, List::Free] {
             let mut prev = None;
             for id in std::iter::successors(self.first(list), |&id| find(id).next()) {
-                let held = find(id);
-                assert_eq!((held.prev(), List::of(held, shape)), (prev, list), "{id:?}");
-                assert_eq!(List::of_slab(held.slab), list, "{id:?}");
-                active += held.active();
+                let slab_ref = find(id);
+                assert_eq!((slab_ref.prev(), List::of(slab_ref, shape)), (prev, list), "{id:?}");
+                assert_eq!(List::of_slab(slab_ref.slab), list, "{id:?}");
+                active += slab_ref.active();
                 lens[list as usize] += 1;
                 prev = Some(id);
             }

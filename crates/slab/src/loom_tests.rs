@@ -1,12 +1,13 @@
-//! Models of what threads do to one slab's bits: its thread takes, frees, gives up and collects, others free remotely;
-//! and of a slab that goes from cache to cache while one who freed in it comes late.
+//! Models of what threads do to one slab's bits: its thread takes, frees, orphans and drains it,
+//! others free remotely; and of a slab that goes from cache to cache while one who freed in it
+//! comes late.
 //!
 //! The lock, the count and what the owner may do are played here as the depot has them (sl-K3); the
 //! bits are the real ones, and the tags.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
-use crate::home::Home;
+use crate::cache_id::CacheId;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -38,13 +39,13 @@ impl Slab {
     }
 
     /// As its thread does when it has nothing left: looks, and gives the slab up if there is nothing.
-    fn collect_or_give_up(&self) -> usize {
+    fn drain_or_orphan(&self) -> usize {
         let mut found = 0;
-        self.bits().collect(|_| found += 1);
+        self.bits().drain_remote(|_| found += 1);
         if found == 0 {
             let mut all = self.found.lock().unwrap();
-            self.bits().give_up();
-            self.bits().collect(|_| *all += 1);
+            self.bits().orphan();
+            self.bits().drain_remote(|_| *all += 1);
         }
         found
     }
@@ -62,12 +63,12 @@ impl Slab {
                 continue;
             }
             return match self.bits().free_remotely(index) {
-                Freed::Left => true,
-                Freed::Twice => false,
-                Freed::Alone => {
+                Freed::Deferred => true,
+                Freed::DoubleFree => false,
+                Freed::Orphan => {
                     let mut all = self.found.lock().unwrap();
                     if self.owner.load(Relaxed) == NO_ONE {
-                        self.bits().collect(|_| *all += 1);
+                        self.bits().drain_remote(|_| *all += 1);
                     }
                     true
                 }
@@ -86,7 +87,7 @@ fn model(work: impl Fn() + Sync + Send + 'static) {
     builder.check(work);
 }
 
-/// sl-B1: whatever is freed while the slab is given up is found by one side, and by one only.
+/// sl-B1: whatever is freed while the slab is orphaned is found by one side, and by one only.
 #[test]
 fn loom_no_remote_free_is_forgotten() {
     model(|| {
@@ -97,17 +98,17 @@ fn loom_no_remote_free_is_forgotten() {
                 thread::spawn(move || assert!(slab.free(index)))
             })
             .collect();
-        let mut found = slab.collect_or_give_up();
+        let mut found = slab.drain_or_orphan();
         others.into_iter().for_each(|other| other.join().unwrap());
         if slab.owner.load(Relaxed) == MINE {
-            slab.bits().collect(|_| found += 1);
+            slab.bits().drain_remote(|_| found += 1);
         }
         assert_eq!(found + slab.found(), 2);
         assert_eq!((slab.live[0].load(Relaxed), slab.remote[0].load(Relaxed)), (0, 0));
     });
 }
 
-/// sl-B2, sl-B3: two free one object, while its thread collects and frees others: it is freed once,
+/// sl-B2, sl-B3: two free one object, while its thread drains and frees others: it is freed once,
 /// and not both are refused.
 #[test]
 fn loom_two_frees_free_once() {
@@ -120,11 +121,11 @@ fn loom_two_frees_free_once() {
             })
             .collect();
         assert!(slab.bits().free(1));
-        let mut found = slab.collect_or_give_up();
+        let mut found = slab.drain_or_orphan();
         let freed = others.into_iter().map(|other| other.join().unwrap());
         let freed = freed.filter(|&freed| freed).count();
         if slab.owner.load(Relaxed) == MINE {
-            slab.bits().collect(|_| found += 1);
+            slab.bits().drain_remote(|_| found += 1);
         }
         assert_eq!(found + slab.found(), 1, "it is freed once");
         assert!(freed >= 1, "who freed it is not refused");
@@ -143,10 +144,10 @@ fn loom_a_second_free_changes_nothing() {
             thread::spawn(move || (slab.free(0), slab.free(0)))
         };
         let mut found = 0;
-        slab.bits().collect(|_| found += 1);
+        slab.bits().drain_remote(|_| found += 1);
         let (first, _) = other.join().unwrap();
         assert!(first);
-        slab.bits().collect(|_| found += 1);
+        slab.bits().drain_remote(|_| found += 1);
         assert_eq!((found, slab.remote[0].load(Relaxed)), (1, 0));
     });
 }
@@ -154,7 +155,7 @@ fn loom_a_second_free_changes_nothing() {
 /// sl-B3: a second free that is over when the object is given out does nothing to it, wherever it
 /// came in between.
 #[test]
-fn loom_a_stray_bit_is_never_given_out() {
+fn loom_a_late_bit_is_never_given_out() {
     model(|| {
         let slab = Slab::new(1);
         let over = Arc::new(AtomicBool::new(false));
@@ -167,14 +168,14 @@ fn loom_a_stray_bit_is_never_given_out() {
             })
         };
         let mut found = 0;
-        slab.bits().collect(|_| found += 1);
+        slab.bits().drain_remote(|_| found += 1);
         if over.load(Acquire) {
-            slab.bits().collect(|_| found += 1);
+            slab.bits().drain_remote(|_| found += 1);
             // As with a current word: at once, or after a look at the slab.
             let [live, remote] = [&slab.live[0], &slab.remote[0]];
-            let taken = bits::take(live, remote).or_else(|| slab.bits().take_from(0));
+            let taken = bits::alloc(live, remote).or_else(|| slab.bits().alloc_from(0));
             assert_eq!((found, taken), (1, Some(0)));
-            slab.bits().collect(|_| found += 1);
+            slab.bits().drain_remote(|_| found += 1);
             assert_eq!(found, 1, "it is its new user's");
             assert!(bits::free(live, remote, 0), "who frees it once");
         }
@@ -197,9 +198,9 @@ fn loom_what_was_written_comes_before() {
             })
         };
         let mut found = 0;
-        slab.bits().collect(|_| found += 1);
+        slab.bits().drain_remote(|_| found += 1);
         if found == 1 {
-            assert_eq!(slab.bits().take_from(0), Some(0));
+            assert_eq!(slab.bits().alloc_from(0), Some(0));
             // SAFETY: it was freed and is this thread's now.
             assert_eq!(bytes.with(|bytes| unsafe { *bytes }), 7);
         }
@@ -212,26 +213,26 @@ fn loom_what_was_written_comes_before() {
 struct Place {
     tag: Owner,
     is_listed: Owner,
-    cell: loom::cell::UnsafeCell<Home>,
+    cell: loom::cell::UnsafeCell<CacheId>,
     locks: [Mutex<()>; 2],
 }
 
-fn home(cache: usize) -> Home {
-    Home::of_cache(cache as u32)
+fn id(cache: usize) -> CacheId {
+    CacheId::new(cache as u32)
 }
 
 impl Place {
     /// In a list of the first cache.
     fn new() -> Arc<Self> {
-        let tag = Owner::new(home(0).settled_tag());
-        let cell = loom::cell::UnsafeCell::new(home(0));
+        let tag = Owner::new(id(0).attached_tag());
+        let cell = loom::cell::UnsafeCell::new(id(0));
         let locks = [Mutex::new(()), Mutex::new(())];
         Arc::new(Place { tag, is_listed: Owner::new(1), cell, locks })
     }
 
     fn work(&self, cache: usize) {
         // SAFETY: that it is the caller's alone is what is looked for.
-        self.cell.with_mut(|home_of| unsafe { assert_eq!(*home_of, home(cache)) });
+        self.cell.with_mut(|id_of| unsafe { assert_eq!(*id_of, id(cache)) });
     }
 
     /// As one who gives it back does.
@@ -239,44 +240,44 @@ impl Place {
         let _lock = self.locks[cache].lock().unwrap();
         self.work(cache);
         self.is_listed.store(0, Relaxed);
-        self.tag.store(home(cache).tag(), Relaxed);
+        self.tag.store(id(cache).tag(), Relaxed);
     }
 
     /// As one who makes it does, to whom the extent was given.
     fn make(&self, cache: usize) {
-        self.tag.store(home(cache).tag(), Relaxed);
+        self.tag.store(id(cache).tag(), Relaxed);
         // SAFETY: as in `work`.
-        self.cell.with_mut(|home_of| unsafe { *home_of = home(cache) });
+        self.cell.with_mut(|id_of| unsafe { *id_of = id(cache) });
         let _lock = self.locks[cache].lock().unwrap();
         self.work(cache);
-        self.tag.store(home(cache).settled_tag(), Relaxed);
+        self.tag.store(id(cache).attached_tag(), Relaxed);
         self.is_listed.store(1, Relaxed);
     }
 
     /// As one does who has freed remotely in a slab of the first cache that was no one's by then.
-    fn collect(&self) {
+    fn drain(&self) {
         let _lock = self.locks[0].lock().unwrap();
-        if self.tag.load(Relaxed) == home(0).settled_tag() && self.is_listed.load(Relaxed) != 0 {
+        if self.tag.load(Relaxed) == id(0).attached_tag() && self.is_listed.load(Relaxed) != 0 {
             self.work(0);
         }
     }
 }
 
-/// sl-H2: who collects late in a slab that went works in none that is another cache's, or in the
+/// sl-H2: who drains late in a slab that went works in none that is another cache's, or in the
 /// making.
 #[test]
-fn loom_a_late_collect_keeps_to_its_own_slabs() {
+fn loom_a_late_drain_keeps_to_its_own_slabs() {
     model(|| {
         let place = Place::new();
         let late = {
             let place = place.clone();
-            thread::spawn(move || place.collect())
+            thread::spawn(move || place.drain())
         };
         place.unlink(0);
         place.make(1);
         place.unlink(1);
         place.make(0);
         late.join().unwrap();
-        place.collect();
+        place.drain();
     });
 }

@@ -1,7 +1,7 @@
 //! How a cache is made.
 
 use crate::layout::Layout;
-use crate::magazine::Tunables;
+use crate::thread_slabs::Tunables;
 use std::ptr::NonNull;
 
 /// Whether misuse of objects' memory is looked for.
@@ -10,7 +10,7 @@ pub enum Debug {
     /// Only what costs little: frees that are foreign, or second ones.
     #[default]
     Off,
-    /// Also writes outside an object, and to a free one. No magazines.
+    /// Also writes outside an object, and to a free one. No slabs for threads.
     On,
 }
 
@@ -38,7 +38,7 @@ pub struct Options {
     pub memory: Memory,
     /// Objects kept for those who ask with `alloc_reserved`, in whole slabs.
     pub reserve: usize,
-    /// Magazines; `None` is what suits the size.
+    /// How much threads may keep; `None` is what suits the size.
     pub tunables: Option<Tunables>,
     /// Makes each object of a new slab; a user leaves it so when he frees it.
     pub constructor: Option<fn(NonNull<u8>)>,

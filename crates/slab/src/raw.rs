@@ -39,8 +39,8 @@ impl RawCache {
         options: Options,
     ) -> Result<Self, Error> {
         let depot = Depot::new(arena, size, align, options)?;
-        let keeper: Weak<Depot> = Arc::downgrade(&depot);
-        thread::register(keeper);
+        let cache: Weak<Depot> = Arc::downgrade(&depot);
+        thread::register(cache);
         Ok(RawCache { depot })
     }
 
@@ -48,7 +48,7 @@ impl RawCache {
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
-        match self.depot.take_at_once(number_if_known()) {
+        match self.depot.alloc_fast(number_if_known()) {
             Some(object) => Ok(object),
             None => self.alloc_slowly(),
         }
@@ -56,13 +56,13 @@ impl RawCache {
 
     #[cold]
     fn alloc_slowly(&self) -> Result<NonNull<u8>, Error> {
-        self.give(self.depot.take()?)
+        self.give(self.depot.alloc()?)
     }
 
     fn give(&self, object: NonNull<u8>) -> Result<NonNull<u8>, Error> {
-        if let Some(guard) = &self.depot.guard {
+        if let Some(red_zones) = &self.depot.red_zones {
             // SAFETY: an object of the cache that no one has.
-            unsafe { guard.on_alloc(object) }.inspect_err(|_| self.depot.lose(object))?;
+            unsafe { red_zones.on_alloc(object) }.inspect_err(|_| self.depot.quarantine(object))?;
         }
         Ok(object)
     }
@@ -70,7 +70,7 @@ impl RawCache {
     /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who must go on so
     /// that others can free.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
-        self.alloc().or_else(|error| self.give(self.depot.take_reserved().ok_or(error)?))
+        self.alloc().or_else(|error| self.give(self.depot.alloc_reserved().ok_or(error)?))
     }
 
     /// Gives an object back. A foreign address and a double free are errors and change nothing, but are counted. (As long
@@ -82,7 +82,7 @@ impl RawCache {
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        if self.depot.put_at_once(number_if_known(), object) {
+        if self.depot.free_fast(number_if_known(), object) {
             Ok(())
         } else {
             self.free_slowly(object)
@@ -97,11 +97,11 @@ impl RawCache {
     fn free_found(&self, object: NonNull<u8>) -> Result<(), Error> {
         let place = self.depot.locate(object)?;
         let (_, extent, index) = place;
-        if let Some(guard) = &self.depot.guard
+        if let Some(red_zones) = &self.depot.red_zones
             && extent.data.bits(&self.depot.shape).is_live(index)
         {
             // SAFETY: it is an object of the cache, which its user gives back.
-            unsafe { guard.on_free(object) }.inspect_err(|_| self.depot.lose(object))?;
+            unsafe { red_zones.on_free(object) }.inspect_err(|_| self.depot.quarantine(object))?;
         }
         self.depot.free(object, place)
     }

@@ -1,8 +1,8 @@
 //! The kernel's table of caches: `/proc/slabinfo`, version 2.1.
 
 use crate::depot::Depot;
-use crate::magazine::Tunables;
 use crate::stat::CacheStat;
+use crate::thread_slabs::Tunables;
 use std::fmt;
 
 /// One line of the table.
@@ -42,7 +42,7 @@ impl SlabInfo {
 
     pub(crate) fn of(depot: &Depot) -> Self {
         let CacheStat { active_objects, objects, slabs, free_slabs, .. } = CacheStat::of(depot);
-        let Tunables { limit, batchcount } = depot.magazines.tunables();
+        let Tunables { limit, batchcount } = depot.threads.tunables();
         SlabInfo {
             name: depot.options.name.clone(),
             active_objs: active_objects,

@@ -25,7 +25,7 @@ pub struct CacheStat {
     pub free_slabs: usize,
     /// Chains of slabs that wait for a grace period; they are no more among `slabs`.
     pub waiting: usize,
-    /// Bytes of the magazines.
+    /// Bytes of what notes threads' slabs.
     pub magazine_bytes: usize,
 }
 
@@ -33,22 +33,24 @@ impl CacheStat {
     pub(crate) fn of(depot: &Depot) -> Self {
         let state = depot.state();
         let lists = &state.lists;
-        let in_magazines = depot.magazines.all().map(|magazine| magazine.kept() as usize).sum();
+        let in_magazines =
+            depot.threads.all().map(|thread_slabs| thread_slabs.kept() as usize).sum();
         let reserved = depot.reserved(&state);
         let objects = depot.shape.objects;
         let in_use = lists.active + (state.owned + state.reserve.len()) * objects;
         let slabs = state.slabs();
         CacheStat {
-            active_objects: in_use.saturating_sub(in_magazines + reserved + state.lost.len()),
+            active_objects: in_use
+                .saturating_sub(in_magazines + reserved + state.quarantined.len()),
             in_magazines,
             reserved,
-            lost: state.lost.len(),
+            lost: state.quarantined.len(),
             refused: depot.refused.load(Relaxed),
             objects: slabs * objects,
             slabs,
             free_slabs: lists.len(List::Free),
             waiting: depot.waiting.load(Relaxed),
-            magazine_bytes: depot.magazines.bytes(),
+            magazine_bytes: depot.threads.bytes(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no magazines.
+/// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
 /// The calling thread's number. It can't be sent, so whoever has it is that thread.
@@ -27,7 +27,7 @@ impl Number {
 
     /// The place of the thread's things among those of all threads; 0 is no thread's.
     #[inline]
-    pub(crate) fn place(self) -> u8 {
+    pub(crate) fn index(self) -> u8 {
         self.number
     }
 
@@ -49,26 +49,26 @@ impl Number {
 }
 
 /// What keeps something for each thread.
-pub(crate) trait Keeper: Send + Sync {
+pub(crate) trait ThreadHooks: Send + Sync {
     /// Makes what was kept for the thread, which ends, no one's. The registry is locked: nothing is called that is not
     /// ours, as a destructor may be.
-    fn leave(&self, number: Number);
+    fn on_exit(&self, number: Number);
 
     /// Gives back what there is too much of then.
-    fn tidy(&self);
+    fn after_exit(&self);
 
     /// Takes its locks, over a fork.
-    fn hold(&self);
+    fn lock_for_fork(&self);
 
-    /// Releases what `hold` took.
-    fn let_go(&self);
+    /// Releases what `lock_for_fork` took.
+    fn unlock_after_fork(&self);
 
     /// Gives up what was kept for all threads but this one, in a child.
-    fn mend(&self, number: Number);
+    fn repair(&self, number: Number);
 }
 
-/// Keepers, and whether they were forgotten.
-static CACHES: Mutex<Vec<(Weak<dyn Keeper>, bool)>> = Mutex::new(Vec::new());
+/// Caches, and whether they were forgotten.
+static CACHES: Mutex<Vec<(Weak<dyn ThreadHooks>, bool)>> = Mutex::new(Vec::new());
 /// Bit n: a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
 
@@ -94,46 +94,46 @@ pub(crate) fn mark() -> u32 {
     MARK.get()
 }
 
-/// Has a keeper told of threads that end.
-pub(crate) fn register(keeper: Weak<dyn Keeper>) {
-    CACHES.lock().push((keeper, false));
+/// Has a cache told of threads that end.
+pub(crate) fn register(cache: Weak<dyn ThreadHooks>) {
+    CACHES.lock().push((cache, false));
 }
 
-/// Ends that: no thread is in [`Keeper::leave`] when this returns, nor will be. Forks hold the keeper still, as others may
-/// be giving back slabs of it.
-pub(crate) fn forget(keeper: &Arc<dyn Keeper>) {
-    let gone = Arc::downgrade(keeper);
+/// Ends that: no thread is in [`ThreadHooks::on_exit`] when this returns, nor will be. Forks hold
+/// the cache still, as others may be giving back slabs of it.
+pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
+    let gone = Arc::downgrade(cache);
     let mut caches = CACHES.lock();
-    caches.retain(|(keeper, _)| keeper.strong_count() > 0);
-    caches.iter_mut().filter(|(keeper, _)| keeper.ptr_eq(&gone)).for_each(|(_, ends)| *ends = true);
+    caches.retain(|(cache, _)| cache.strong_count() > 0);
+    caches.iter_mut().filter(|(cache, _)| cache.ptr_eq(&gone)).for_each(|(_, ends)| *ends = true);
 }
 
 /// Holds the registry still over a fork, and says what is in it.
-pub(crate) fn hold(keepers: &mut Vec<Arc<dyn Keeper>>) {
-    CACHES.hold_with(|caches| {
-        keepers.extend(caches.iter().filter_map(|(keeper, _)| keeper.upgrade()))
+pub(crate) fn lock_for_fork(all: &mut Vec<Arc<dyn ThreadHooks>>) {
+    CACHES.lock_for_fork_with(|caches| {
+        all.extend(caches.iter().filter_map(|(cache, _)| cache.upgrade()))
     });
 }
 
-/// Releases what [`hold`] took.
-pub(crate) fn let_go() {
-    CACHES.let_go();
+/// Releases what [`lock_for_fork`] took.
+pub(crate) fn unlock_after_fork() {
+    CACHES.unlock_after_fork();
 }
 
 /// Holds the numbers still over a fork, as the last of all.
-pub(crate) fn hold_numbers() {
-    TAKEN.hold();
+pub(crate) fn lock_numbers_for_fork() {
+    TAKEN.lock_for_fork();
 }
 
-/// Releases what [`hold_numbers`] took.
-pub(crate) fn let_go_numbers() {
-    TAKEN.let_go();
+/// Releases what [`lock_numbers_for_fork`] took.
+pub(crate) fn unlock_numbers_after_fork() {
+    TAKEN.unlock_after_fork();
 }
 
 /// Makes the numbers of other threads free, in a child; the calling thread's.
 pub(crate) fn forget_lost() -> Number {
     let number = number_if_known();
-    let place = usize::from(number.place());
+    let place = usize::from(number.index());
     let mut taken = TAKEN.lock();
     *taken = [1, 0, 0, 0];
     taken[place / 64] |= 1 << (place % 64);
@@ -171,23 +171,23 @@ impl Drop for Leaves {
         if number.raw() == 0 {
             return;
         }
-        let place = usize::from(number.place());
+        let place = usize::from(number.index());
         let mut left = Vec::new();
         let caches = CACHES.lock();
         let kept = caches.iter().filter(|(_, is_forgotten)| !is_forgotten);
-        for keeper in kept.filter_map(|(keeper, _)| keeper.upgrade()) {
-            keeper.leave(number);
-            // Without memory it tidies up when it next has reason to. (This is not the last of the keeper: who ends it
-            // has it forgotten first.)
+        for cache in kept.filter_map(|(cache, _)| cache.upgrade()) {
+            cache.on_exit(number);
+            // Without memory it tidies up when it next has reason to. (This is not the last of the
+            // cache: who ends it has it forgotten first.)
             if left.try_reserve(1).is_ok() {
-                left.push(keeper);
+                left.push(cache);
             }
         }
         drop(caches);
         NUMBER.set(0);
         TAKEN.lock()[place / 64] &= !(1 << (place % 64));
         // With no lock held, and no number: destructors may use caches, make and end them.
-        left.into_iter().for_each(|keeper| keeper.tidy());
+        left.into_iter().for_each(|cache| cache.after_exit());
     }
 }
 
@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn numbers_are_used_again() {
-        let mine = number().place();
+        let mine = number().index();
         for _ in 0..NUMBERS * 2 {
-            let other = std::thread::spawn(|| number().place()).join().unwrap();
+            let other = std::thread::spawn(|| number().index()).join().unwrap();
             assert!(other != 0 && other != mine);
         }
     }

@@ -28,9 +28,9 @@ fn end(arena: &Arena, cache: RawCache) {
     assert_eq!(arena.budget().used(), 0);
 }
 
-/// Segments of 64, 128 and 256 MiB go and come back at the same addresses, as other units.
+/// Segments of 64, 128 and 256 MiB go and come back at the same addresses, as other sections.
 #[test]
-fn segments_come_back_as_other_units() {
+fn segments_come_back_as_other_sections() {
     let arena = Arena::new(page::Config::default()).unwrap();
     let cache = RawCache::new(&arena, 4096, 8).unwrap();
     for round in 0..3 {
@@ -68,7 +68,7 @@ fn segments_come_back_for_other_threads_too() {
     end(&arena, cache);
 }
 
-/// More units than the first table by address had room for: 2,049 MiB in segments of 1 MiB.
+/// More sections than the first table by address had room for: 2,049 MiB in segments of 1 MiB.
 #[test]
 fn small_segments_without_number() {
     let supply = Arc::new(SmallSegments::default());

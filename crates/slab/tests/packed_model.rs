@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Slabs by offset, with the objects in use, and the pages kept ready, by slab and number.
+/// Slabs by offset, with the objects in use, and the pages retained, by slab and number.
 #[derive(Default)]
 struct Model {
     slabs: BTreeMap<u64, BTreeSet<usize>>,
-    ready: BTreeSet<(u64, usize)>,
+    retained: BTreeSet<(u64, usize)>,
 }
 
 /// A cache, its model and the objects taken from it, each with the byte that fills it.
@@ -65,7 +65,7 @@ impl Subject {
     }
 
     fn committed(&self) -> BTreeSet<(u64, usize)> {
-        &self.live_pages() | &self.model.ready
+        &self.live_pages() | &self.model.retained
     }
 
     fn offset(&self, (slab, index): (u64, usize)) -> u64 {
@@ -89,7 +89,7 @@ impl Subject {
         self.live.push((object, stamp));
         assert!(self.model.slabs.entry(slab).or_default().insert(index), "{index} given out twice");
         for page in self.pages_of(index) {
-            self.model.ready.remove(&(slab, page));
+            self.model.retained.remove(&(slab, page));
         }
     }
 
@@ -140,20 +140,21 @@ impl Subject {
         self.model.slabs.get_mut(&slab).unwrap().remove(&index);
         let live = self.live_pages();
         let emptied = self.pages_of(index).map(|page| (slab, page));
-        self.model.ready.extend(emptied.filter(|page| !live.contains(page)));
+        self.model.retained.extend(emptied.filter(|page| !live.contains(page)));
         self.release(live.len(), |committed| 2.max(committed / 64));
     }
 
-    /// Lets the highest ready pages go, until as many are left as `most` says of the committed ones.
+    /// Lets the highest retained pages go, until as many are left as `most` says of the committed
+    /// ones.
     fn release(&mut self, live: usize, most: impl Fn(usize) -> usize) -> usize {
-        let before = self.model.ready.len();
-        while self.model.ready.len() > most(live + self.model.ready.len()) {
-            self.model.ready.pop_last();
+        let before = self.model.retained.len();
+        while self.model.retained.len() > most(live + self.model.retained.len()) {
+            self.model.retained.pop_last();
         }
-        let ready = &self.model.ready;
-        let is_kept = |slab: u64| ready.range((slab, 0)..=(slab, 16)).next().is_some();
+        let retained = &self.model.retained;
+        let is_kept = |slab: u64| retained.range((slab, 0)..=(slab, 16)).next().is_some();
         self.model.slabs.retain(|&slab, objects| !objects.is_empty() || is_kept(slab));
-        before - self.model.ready.len()
+        before - self.model.retained.len()
     }
 
     fn shrink(&mut self) {
@@ -175,7 +176,7 @@ impl Subject {
             objects: self.model.slabs.len() * self.cache.geometry().objects,
             slabs: self.model.slabs.len(),
             pages: self.committed().len(),
-            ready: self.model.ready.len(),
+            retained: self.model.retained.len(),
         };
         assert_eq!(self.cache.stat(), expected);
         for &(object, stamp) in &self.live {
@@ -278,7 +279,7 @@ fn offsets_name_objects() {
         let object = cache.alloc().unwrap();
         let offset = arena.offset_of(object).unwrap();
         assert_eq!(offset % 16, 0);
-        assert_eq!(arena.pointer(offset), Some(object));
+        assert_eq!(arena.try_address(offset), Some(object));
     }
-    assert_eq!(arena.pointer(1 << 40), None);
+    assert_eq!(arena.try_address(1 << 40), None);
 }

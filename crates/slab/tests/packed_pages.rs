@@ -76,7 +76,7 @@ fn locked_pages_stay_and_are_counted() {
         unsafe { cache.free(object).unwrap() };
     }
     assert_eq!(cache.shrink(), 0);
-    assert_eq!((cache.stat().pages, cache.stat().ready), (8, 8));
+    assert_eq!((cache.stat().pages, cache.stat().retained), (8, 8));
     arena.check();
     // SAFETY: as above.
     unsafe { rustix::mm::munlock(first, bytes) }.unwrap();
@@ -111,7 +111,7 @@ fn moving_objects_down_makes_a_cache_dense() {
         let packed = bytes.div_ceil(page_size());
         assert!(pages <= packed + packed / 32 + 2, "{size}: {pages} pages, {packed} would do");
         arena.check();
-        // Units, descriptors, their bits, maps, windows: a few pages each.
+        // Sections, descriptors, their bits, maps, buckets of addresses: a few pages each.
         let metadata = arena.bytes() - pages * page_size();
         assert!(metadata <= 12 * page_size() + bytes / 100, "{size}: {metadata} bytes of metadata");
     }

@@ -13,7 +13,7 @@ fn arena() -> Arc<Arena> {
     Arena::new(page::Config::default()).unwrap()
 }
 
-/// Caches of every kind: with magazines and without, guarded and not.
+/// Caches of every kind: with thread slabs and without, guarded and not.
 fn caches(arena: &Arc<Arena>, size: usize) -> Vec<RawCache> {
     let none = Some(Tunables { limit: 0, batchcount: 0 });
     let kinds = [(None, Debug::Off), (none, Debug::Off), (None, Debug::On)];

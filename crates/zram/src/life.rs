@@ -4,7 +4,7 @@
 //! are made and dropped outside it, which takes the registry of forks.
 
 use crate::{Config, Device, Error};
-use page::fork::{Forks, Mutex};
+use page::fork::{AtFork, Mutex};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -75,17 +75,17 @@ impl Drop for Open {
     }
 }
 
-impl Forks for Locked {
-    fn hold(&self) {
-        self.life.hold();
+impl AtFork for Locked {
+    fn prepare(&self) {
+        self.life.lock_for_fork();
     }
 
-    fn let_go(&self) {
-        self.life.let_go();
+    fn in_parent(&self) {
+        self.life.unlock_after_fork();
     }
 
-    fn let_go_in_child(&self) {
-        self.life.let_go();
+    fn in_child(&self) {
+        self.life.unlock_after_fork();
         let mut life = self.life.lock();
         if let Stage::Making = life.stage {
             // The thread that did is not here.

@@ -122,12 +122,12 @@ impl Streams {
     }
 
     /// Waits for every stream, and keeps it, over a fork.
-    pub(crate) fn hold(&self) {
-        self.workspaces.iter().for_each(|workspace| workspace.0.hold());
+    pub(crate) fn lock_for_fork(&self) {
+        self.workspaces.iter().for_each(|workspace| workspace.0.lock_for_fork());
     }
 
-    pub(crate) fn let_go(&self) {
-        self.workspaces.iter().for_each(|workspace| workspace.0.let_go());
+    pub(crate) fn unlock_after_fork(&self) {
+        self.workspaces.iter().for_each(|workspace| workspace.0.unlock_after_fork());
     }
 
     pub(crate) fn len(&self) -> usize {

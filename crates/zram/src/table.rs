@@ -17,7 +17,7 @@ use crate::streams::Streams;
 use crate::total::Total;
 use crate::{BLOCK, Error, blocks, slot};
 use page::Budget;
-use page::fork::Forks;
+use page::fork::AtFork;
 use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -158,27 +158,27 @@ impl<E: BesideSlot> Table<E> {
 }
 
 /// While no thread has a stream, no request is under way.
-impl<E: BesideSlot> Forks for Table<E> {
-    fn hold(&self) {
-        self.shared.jobs.hold_over_fork();
-        self.shared.streams.hold();
-        self.pool.hold();
-        self.shared.store.iter().for_each(|store| store.hold_over_fork());
+impl<E: BesideSlot> AtFork for Table<E> {
+    fn prepare(&self) {
+        self.shared.jobs.lock_for_fork();
+        self.shared.streams.lock_for_fork();
+        self.pool.prepare();
+        self.shared.store.iter().for_each(|store| store.lock_for_fork());
     }
 
-    fn let_go(&self) {
-        self.shared.store.iter().for_each(|store| store.let_go());
-        self.pool.let_go();
-        self.shared.streams.let_go();
-        self.shared.jobs.let_go();
+    fn in_parent(&self) {
+        self.shared.store.iter().for_each(|store| store.unlock_after_fork());
+        self.pool.in_parent();
+        self.shared.streams.unlock_after_fork();
+        self.shared.jobs.unlock_after_fork();
     }
 
-    fn let_go_in_child(&self) {
+    fn in_child(&self) {
         self.shared.store.iter().for_each(|store| store.leave_behind());
-        self.pool.let_go_in_child();
+        self.pool.in_child();
         self.shared.jobs.forget();
         self.shared.left_behind.store(!self.pool.is_in_children(), Relaxed);
-        self.shared.streams.let_go();
+        self.shared.streams.unlock_after_fork();
     }
 }
 

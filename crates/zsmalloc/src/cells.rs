@@ -303,14 +303,14 @@ impl sealed::Owner for Cells {
         if (index as u64) < len { Ok(()) } else { Err(Error::Index { index: index as u64, len }) }
     }
 
-    fn hold(&self) {
-        self.shards.iter().for_each(|shard| shard.free.hold());
-        self.words.hold();
+    fn lock_for_fork(&self) {
+        self.shards.iter().for_each(|shard| shard.free.lock_for_fork());
+        self.words.lock_for_fork();
     }
 
-    fn let_go(&self) {
-        self.words.let_go();
-        self.shards.iter().for_each(|shard| shard.free.let_go());
+    fn unlock_after_fork(&self) {
+        self.words.unlock_after_fork();
+        self.shards.iter().for_each(|shard| shard.free.unlock_after_fork());
     }
 
     fn mend(&self) {

@@ -35,11 +35,11 @@ pub(crate) mod sealed {
         /// Whether the owner may have a word `index`.
         fn check_index(&self, index: u32) -> Result<(), Error>;
 
-        /// Holds the owner still over a fork: its locks are taken until `let_go`.
-        fn hold(&self);
+        /// Holds the owner still over a fork: its locks are taken until `unlock_after_fork`.
+        fn lock_for_fork(&self);
 
-        /// Releases what `hold` took.
-        fn let_go(&self);
+        /// Releases what `lock_for_fork` took.
+        fn unlock_after_fork(&self);
 
         /// Unlocks all words and mends what else lost threads left, in a child.
         fn mend(&self);

@@ -18,33 +18,33 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Body;
 use crate::{Core, Error, Owner};
 use page::ExtentId;
-use page::fork::{Forks, generation};
+use page::fork::{AtFork, generation};
 
-impl<O: Owner + Send> Forks for Core<O> {
-    fn hold(&self) {
+impl<O: Owner + Send> AtFork for Core<O> {
+    fn prepare(&self) {
         let parts = self.parts();
-        parts.compactor.hold();
-        parts.fetcher.hold();
-        parts.mending.hold();
-        self.owner().hold();
-        parts.hold_plan();
-        parts.classes.iter().for_each(|class| class.state.hold());
-        parts.memory.hold();
+        parts.compactor.lock_for_fork();
+        parts.fetcher.lock_for_fork();
+        parts.mending.lock_for_fork();
+        self.owner().lock_for_fork();
+        parts.lock_plan_for_fork();
+        parts.classes.iter().for_each(|class| class.state.lock_for_fork());
+        parts.memory.lock_for_fork();
     }
 
-    fn let_go(&self) {
+    fn in_parent(&self) {
         let parts = self.parts();
-        parts.memory.let_go();
-        parts.classes.iter().for_each(|class| class.state.let_go());
-        parts.let_go_plan();
-        self.owner().let_go();
-        parts.mending.let_go();
-        parts.fetcher.let_go();
-        parts.compactor.let_go();
+        parts.memory.unlock_after_fork();
+        parts.classes.iter().for_each(|class| class.state.unlock_after_fork());
+        parts.unlock_plan_after_fork();
+        self.owner().unlock_after_fork();
+        parts.mending.unlock_after_fork();
+        parts.fetcher.unlock_after_fork();
+        parts.compactor.unlock_after_fork();
     }
 
-    fn let_go_in_child(&self) {
-        self.let_go();
+    fn in_child(&self) {
+        self.in_parent();
         let parts = self.parts();
         parts.compactor.forget_thread();
         parts.fetcher.forget_thread();

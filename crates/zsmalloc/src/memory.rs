@@ -160,24 +160,24 @@ impl Memory {
         debug_assert_eq!(freed, Ok(()), "a body is freed once, to its own cache");
     }
 
-    /// Holds the memory still over a fork: its locks are taken until [`let_go`](Self::let_go).
-    pub(crate) fn hold(&self) {
-        self.bodies.iter().for_each(RawCache::hold);
-        self.arena.hold();
-        self.space.hold();
+    /// Locks the memory over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
+    pub(crate) fn lock_for_fork(&self) {
+        self.bodies.iter().for_each(RawCache::lock_for_fork);
+        self.arena.lock_for_fork();
+        self.space.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.space.let_go();
-        self.arena.let_go();
-        self.bodies.iter().for_each(RawCache::let_go);
+    pub(crate) fn unlock_after_fork(&self) {
+        self.space.unlock_after_fork();
+        self.arena.unlock_after_fork();
+        self.bodies.iter().for_each(RawCache::unlock_after_fork);
     }
 
     /// Mends, in a child, what lost threads left of what manages the pool. Counted first: mending gives
     /// pages back.
     pub(crate) fn mend_arena(&self) {
         self.arena.recount();
-        self.bodies.iter().for_each(RawCache::mend);
+        self.bodies.iter().for_each(RawCache::repair);
     }
 
     /// Gives back what the caches of bodies keep ready.
@@ -265,7 +265,7 @@ impl Memory {
 
     /// Has the processor fetch an object, which is to be overwritten; it may be gone.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
-        let start = self.space.address_now(offset);
+        let start = self.space.try_address(offset);
         let object = start.map(|start| NonNull::slice_from_raw_parts(start, len));
         object.iter().for_each(|&object| prefetch(object, OVERWRITTEN));
     }

@@ -76,7 +76,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        page::fork::watch()?;
+        page::fork::install()?;
         let table = config.geometry.table()?;
         let supply = config.pages.supply.clone();
         let supply = supply.as_deref();
@@ -220,12 +220,12 @@ impl Parts {
     }
 
     /// Holds the plan still over a fork, before the classes.
-    pub(crate) fn hold_plan(&self) {
-        self.plan.iter().for_each(Plan::hold);
+    pub(crate) fn lock_plan_for_fork(&self) {
+        self.plan.iter().for_each(Plan::lock_for_fork);
     }
 
-    pub(crate) fn let_go_plan(&self) {
-        self.plan.iter().for_each(Plan::let_go);
+    pub(crate) fn unlock_plan_after_fork(&self) {
+        self.plan.iter().for_each(Plan::unlock_after_fork);
     }
 
     /// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.

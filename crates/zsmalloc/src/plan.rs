@@ -142,12 +142,12 @@ impl Plan {
     }
 
     /// Holds the plan still over a fork.
-    pub(crate) fn hold(&self) {
-        self.planning.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.planning.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.planning.let_go();
+    pub(crate) fn unlock_after_fork(&self) {
+        self.planning.unlock_after_fork();
     }
 
     /// Asserts that every size has an open class that holds it.

@@ -257,12 +257,12 @@ impl<E: BesideSlot> sealed::Owner for Slots<E> {
         if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
     }
 
-    fn hold(&self) {
-        self.words.hold();
+    fn lock_for_fork(&self) {
+        self.words.lock_for_fork();
     }
 
-    fn let_go(&self) {
-        self.words.let_go();
+    fn unlock_after_fork(&self) {
+        self.words.unlock_after_fork();
     }
 
     fn mend(&self) {

@@ -144,11 +144,11 @@ mod model {
             Some(MutexGuard { guard: Some(guard), unlocked: &self.unlocked })
         }
 
-        pub(crate) fn hold(&self) {
+        pub(crate) fn lock_for_fork(&self) {
             unreachable!("no model forks");
         }
 
-        pub(crate) fn let_go(&self) {
+        pub(crate) fn unlock_after_fork(&self) {
             unreachable!("no model forks");
         }
     }

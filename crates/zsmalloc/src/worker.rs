@@ -182,12 +182,12 @@ impl Worker {
         }
     }
 
-    pub(crate) fn hold(&self) {
-        self.inner.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.inner.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.inner.let_go();
+    pub(crate) fn unlock_after_fork(&self) {
+        self.inner.unlock_after_fork();
     }
 
     /// Forgets the thread, in a child that has not got it.

@@ -65,7 +65,7 @@ impl Supply for Total {
 struct Taken {
     bytes: u64,
     space: Arc<Space<()>>,
-    /// Extents of the last unit.
+    /// Extents of the last section.
     last: Vec<ExtentId>,
 }
 

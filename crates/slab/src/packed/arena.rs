@@ -1,6 +1,6 @@
 //! The pages that caches share.
 
-use super::descriptor::Slab;
+use super::slab::Slab;
 use crate::Error;
 use crate::sync::{AtomicU32, Relaxed};
 use page::Space;
@@ -43,22 +43,22 @@ impl Arena {
     }
 
     /// The address of an offset that [`offset_of`](Self::offset_of) gave, or of any other in a live slab.
-    pub fn pointer(&self, offset: u64) -> Option<NonNull<u8>> {
+    pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         // Of a slab that goes meanwhile there may be no address any more.
-        self.space.find(offset).and_then(|_| self.space.address_now(offset))
+        self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
     /// Holds the arena still over a fork, after all its caches; see [`page::fork`].
-    pub fn hold(&self) {
-        self.space.hold();
+    pub fn lock_for_fork(&self) {
+        self.space.lock_for_fork();
     }
 
-    /// Releases what [`hold`](Self::hold) took.
-    pub fn let_go(&self) {
-        self.space.let_go();
+    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    pub fn unlock_after_fork(&self) {
+        self.space.unlock_after_fork();
     }
 
-    /// Counts the committed pages anew, in a child, before its caches are mended.
+    /// Counts the committed pages anew, in a child, before its caches are repaired.
     pub fn recount(&self) {
         self.space.recount(self.committed());
     }
@@ -70,7 +70,7 @@ impl Arena {
             .sum()
     }
 
-    /// Asserts that units, extents and the page budget agree.
+    /// Asserts that sections, extents and the page budget agree.
     pub fn check(&self) {
         self.space.check();
         assert_eq!(self.committed(), self.space.budget().used(), "pages committed");

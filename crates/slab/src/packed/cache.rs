@@ -1,24 +1,24 @@
 //! The cache.
 //!
 //! ```text
-//!   page of a slab:  untouched --an object on it is given out--> committed --the last on it is freed--> ready
+//!   page of a slab:  untouched --an object on it is given out--> committed --the last on it is freed--> retained
 //!                        ^                                                      (an object is given out)--'
-//!                        '------ released <-- going <-- more pages ready than max(2, 1/64 of the committed)
+//!                        '------ released <-- releasing <-- more pages retained than max(2, 1/64 of the committed)
 //! ```
 //! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is taken under
-//! it. Pages are given back outside it, as *going* ones, on which no object is given out meanwhile. A slab
-//! without objects, of which no page is committed, is destroyed under the lock.
+//! it. Pages are given back outside it, as *releasing* ones, on which no object is given out
+//! meanwhile. A slab without objects, of which no page is committed, is destroyed under the lock.
 //!
 //! # Safety
-//! - sl-S1: the pages of an object are committed before it is given out, and neither ready nor
-//!   going, so they are not given back, until it is freed.
+//! - sl-S1: the pages of an object are committed before it is given out, and neither retained nor
+//!   being released, so they are not given back, until it is freed.
 //! - sl-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
 //!   slab.
 #![allow(unsafe_code)]
 
-use super::descriptor::{COMMITTED, READY, ROOM, Slab};
 use super::geometry::Pages;
-use super::order::Order;
+use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
+use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
 use super::{Arena, Geometry};
 use crate::Error;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Default)]
 struct State {
-    order: Order,
+    tree: SlabTree,
     /// The lowest slab with room, if it is known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
@@ -75,10 +75,10 @@ impl RawCache {
             Some(place) => place,
             None => (self.create(state)?, 0),
         };
-        self.occupy(state, id, index).or_else(|error| {
+        self.alloc_at(state, id, index).or_else(|error| {
             self.destroy_if_unused(state, id);
             let (id, index) = self.lowest_committed(state).ok_or(error)?;
-            self.occupy(state, id, index)
+            self.alloc_at(state, id, index)
         })
     }
 
@@ -95,12 +95,12 @@ impl RawCache {
         if state.stat.is_scattered(&self.geometry)
             && let Some((id, index)) = self.lowest(state)
             && self.offset(id, index) < end
-            && let Ok(lower) = self.occupy(state, id, index)
+            && let Ok(lower) = self.alloc_at(state, id, index)
         {
             return Some(lower);
         }
         let (id, index) = self.lowest_committed(state)?;
-        (self.offset(id, index) < end).then(|| self.occupy(state, id, index).ok())?
+        (self.offset(id, index) < end).then(|| self.alloc_at(state, id, index).ok())?
     }
 
     /// Whether it is worth moving objects: packed, they would need clearly fewer pages or slabs.
@@ -115,42 +115,42 @@ impl RawCache {
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
         let mut state = self.state.lock();
         let (id, index) = self.locate(object)?;
-        let emptied = self.slab(id).data.give(&self.geometry, index);
+        let emptied = self.slab(id).data.clear_used(&self.geometry, index);
         let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
-        state.stat.ready += emptied.count_ones() as usize;
-        self.note(&mut state, id);
-        self.release(state, CacheStat::ready_max);
+        state.stat.retained += emptied.count_ones() as usize;
+        self.update_summary(&mut state, id);
+        self.release(state, CacheStat::retained_max);
         Ok(())
     }
 
-    /// Gives all pages back that are kept ready; how many went.
+    /// Gives all pages back that are retained; how many went.
     pub fn shrink(&self) -> usize {
         self.release(self.state.lock(), |_| 0)
     }
 
-    /// Holds the cache still over a fork: its lock is taken until [`let_go`](Self::let_go).
-    pub fn hold(&self) {
-        self.state.hold();
+    /// Locks the cache over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
+    pub fn lock_for_fork(&self) {
+        self.state.lock_for_fork();
     }
 
-    /// Releases what [`hold`](Self::hold) took.
-    pub fn let_go(&self) {
-        self.state.let_go();
+    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    pub fn unlock_after_fork(&self) {
+        self.state.unlock_after_fork();
     }
 
-    /// Makes pages ready again, in a child, that lost threads were giving back. They are still counted as
-    /// committed; see [`Arena::recount`].
-    pub fn mend(&self) {
+    /// Makes pages retained again, in a child, that lost threads were giving back. They are still
+    /// counted as committed; see [`Arena::recount`].
+    pub fn repair(&self) {
         let mut state = self.state.lock();
-        for id in state.order.slabs(self.space()) {
+        for id in state.tree.slabs(self.space()) {
             let slab = &self.slab(id).data;
-            let going = slab.going();
-            slab.settle(going, 0);
-            state.stat.ready += going.count_ones() as usize;
-            self.note(&mut state, id);
+            let releasing = slab.releasing();
+            slab.end_release(releasing, 0);
+            state.stat.retained += releasing.count_ones() as usize;
+            self.update_summary(&mut state, id);
         }
-        self.release(state, CacheStat::ready_max);
+        self.release(state, CacheStat::retained_max);
     }
 
     fn space(&self) -> &Space<Slab> {
@@ -184,44 +184,49 @@ impl RawCache {
 
     /// The lowest free object.
     fn lowest(&self, state: &mut State) -> Option<(ExtentId, usize)> {
-        let id = state.lowest.or_else(|| state.order.first(self.space(), ROOM))?;
+        let id = state.lowest.or_else(|| state.tree.first(self.space(), HAS_ROOM))?;
         state.lowest = Some(id);
         Some((id, self.slab(id).data.lowest_free(&self.geometry)?))
     }
 
     /// The lowest free object on pages that are committed.
     fn lowest_committed(&self, state: &State) -> Option<(ExtentId, usize)> {
-        let id = state.order.first(self.space(), COMMITTED)?;
+        let id = state.tree.first(self.space(), HAS_COMMITTED_ROOM)?;
         Some((id, self.slab(id).data.lowest_committed(&self.geometry)?))
     }
 
     /// Commits what a free object needs, and takes it.
-    fn occupy(&self, state: &mut State, id: ExtentId, index: usize) -> Result<NonNull<u8>, Error> {
+    fn alloc_at(
+        &self,
+        state: &mut State,
+        id: ExtentId,
+        index: usize,
+    ) -> Result<NonNull<u8>, Error> {
         let slab = &self.slab(id).data;
         let missing = (self.geometry.pages_of(index) & !slab.committed()).count_ones();
         self.space().charge(missing)?;
-        let no_longer_ready = slab.take(&self.geometry, index);
+        let no_longer_retained = slab.set_used(&self.geometry, index);
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
-        state.stat.ready -= no_longer_ready.count_ones() as usize;
-        self.note(state, id);
-        Ok(self.space().pointer(self.offset(id, index)))
+        state.stat.retained -= no_longer_retained.count_ones() as usize;
+        self.update_summary(state, id);
+        Ok(self.space().address(self.offset(id, index)))
     }
 
     /// A slab without objects.
     fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
         let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
         self.slab(id).data.reset();
-        state.order.insert(self.space(), id);
+        state.tree.insert(self.space(), id);
         state.stat.slabs += 1;
         state.stat.objects += self.geometry.objects;
-        self.note(state, id);
+        self.update_summary(state, id);
         Ok(id)
     }
 
     fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
         if self.slab(id).data.is_unused() {
-            state.order.remove(self.space(), id);
+            state.tree.remove(self.space(), id);
             state.lowest = state.lowest.filter(|&lowest| lowest != id);
             state.stat.slabs -= 1;
             state.stat.objects -= self.geometry.objects;
@@ -230,47 +235,49 @@ impl RawCache {
     }
 
     /// Marks what is to be found in a slab, after any change to it.
-    fn note(&self, state: &mut State, id: ExtentId) {
+    fn update_summary(&self, state: &mut State, id: ExtentId) {
         let slab = &self.slab(id).data;
-        let found = slab.found(&self.geometry);
-        let before = slab.marks.load(Relaxed);
+        let found = slab.summarise(&self.geometry);
+        let before = slab.summary.load(Relaxed);
         if found == before {
             return;
         }
-        state.order.mark(self.space(), id, found);
+        state.tree.set_summary(self.space(), id, found);
         if let Some(lowest) = state.lowest
-            && (found ^ before) & ROOM != 0
+            && (found ^ before) & HAS_ROOM != 0
         {
             let is_lower = self.slab(id).start() < self.slab(lowest).start();
-            state.lowest = match found & ROOM {
+            state.lowest = match found & HAS_ROOM {
                 0 => state.lowest.filter(|&lowest| lowest != id),
                 _ => Some(if is_lower { id } else { lowest }),
             };
         }
     }
 
-    /// Gives ready pages back, the highest first, until no more are left than `most` says; how many went.
+    /// Gives retained pages back, the highest first, until no more are left than `most` says; how
+    /// many went.
     fn release<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         most: impl Fn(&CacheStat) -> usize,
     ) -> usize {
         let mut total = 0;
-        while state.stat.ready > most(&state.stat) {
-            let Some(id) = state.order.last(self.space(), READY) else {
-                unreachable!("{} pages are ready, but no slab has any", state.stat.ready);
+        while state.stat.retained > most(&state.stat) {
+            let Some(id) = state.tree.last(self.space(), HAS_RETAINED) else {
+                unreachable!("{} pages are retained, but no slab has any", state.stat.retained);
             };
             let slab = &self.slab(id).data;
-            let going = slab.hold(state.stat.ready - most(&state.stat));
-            state.stat.ready -= going.count_ones() as usize;
-            self.note(&mut state, id);
+            let releasing = slab.begin_release(state.stat.retained - most(&state.stat));
+            state.stat.retained -= releasing.count_ones() as usize;
+            self.update_summary(&mut state, id);
             drop(state);
-            // SAFETY: no object lies on these pages, as they were ready, and none is given out on them until
-            // they are settled. A slab with committed pages is not destroyed meanwhile.
+            // SAFETY: no object lies on these pages, as they were retained, and none is given out
+            // on them until the release has ended. A slab with committed pages is not destroyed
+            // meanwhile.
             let released =
-                unsafe { self.space().release(id, &PageSet::from_low_bits(going.into())) };
+                unsafe { self.space().release(id, &PageSet::from_low_bits(releasing.into())) };
             state = self.state.lock();
-            let went = self.settle(&mut state, id, going, released.low_bits() as Pages);
+            let went = self.end_release(&mut state, id, releasing, released.low_bits() as Pages);
             total += went;
             if went == 0 {
                 break; // locked memory
@@ -280,12 +287,18 @@ impl RawCache {
     }
 
     /// Takes note of a release; how many pages went.
-    fn settle(&self, state: &mut State, id: ExtentId, going: Pages, released: Pages) -> usize {
-        self.slab(id).data.settle(going, released);
-        let (all, went) = (going.count_ones() as usize, released.count_ones() as usize);
+    fn end_release(
+        &self,
+        state: &mut State,
+        id: ExtentId,
+        releasing: Pages,
+        released: Pages,
+    ) -> usize {
+        self.slab(id).data.end_release(releasing, released);
+        let (all, went) = (releasing.count_ones() as usize, released.count_ones() as usize);
         state.stat.pages -= went;
-        state.stat.ready += all - went;
-        self.note(state, id);
+        state.stat.retained += all - went;
+        self.update_summary(state, id);
         self.destroy_if_unused(state, id);
         went
     }
@@ -293,12 +306,12 @@ impl RawCache {
     /// Asserts the whole state: order, counts and descriptors of all slabs.
     pub fn check(&self) {
         let state = self.state.lock();
-        state.order.check(self.space());
-        let lowest = state.order.first(self.space(), ROOM);
+        state.tree.check(self.space());
+        let lowest = state.tree.first(self.space(), HAS_ROOM);
         assert!(state.lowest.is_none_or(|known| Some(known) == lowest), "{:?}", state.lowest);
         let mut stat = CacheStat::default();
-        let mut going = 0;
-        for id in state.order.slabs(self.space()) {
+        let mut releasing = 0;
+        for id in state.tree.slabs(self.space()) {
             let slab = self.slab(id);
             assert_eq!((slab.tag(), slab.pages() as usize), (self.tag, self.geometry.pages));
             slab.data.check(&self.geometry);
@@ -307,11 +320,11 @@ impl RawCache {
             stat.objects += self.geometry.objects;
             stat.slabs += 1;
             stat.pages += slab.data.committed().count_ones() as usize;
-            stat.ready += slab.data.ready().count_ones() as usize;
-            going += slab.data.going().count_ones();
+            stat.retained += slab.data.retained().count_ones() as usize;
+            releasing += slab.data.releasing().count_ones();
         }
         assert_eq!(stat, state.stat);
-        assert!(stat.ready <= stat.ready_max() || going > 0, "{stat:?}");
+        assert!(stat.retained <= stat.retained_max() || releasing > 0, "{stat:?}");
         let ours = self.space().live().filter(|&id| self.slab(id).tag() == self.tag);
         assert_eq!(ours.count(), stat.slabs, "slabs of the cache");
     }
@@ -353,24 +366,25 @@ mod tests {
     }
 
     #[test]
-    fn a_child_takes_pages_back_that_were_going() {
+    fn a_child_takes_pages_back_that_were_releasing() {
         let arena = Arena::new(page::Config::default()).unwrap();
         let cache = RawCache::new(&arena, page::page_size(), 8).unwrap();
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
         // SAFETY: nobody uses the objects freed here.
         objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
-        // What a thread does that is then lost: it holds page 1, and dies before it has settled.
+        // What a thread does that is then lost: it begins to release page 1, and dies before the
+        // end.
         let mut state = cache.state.lock();
-        let id = state.order.last(cache.space(), READY).unwrap();
-        assert_eq!(cache.slab(id).data.hold(1), 2);
-        state.stat.ready -= 1;
-        cache.note(&mut state, id);
+        let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
+        assert_eq!(cache.slab(id).data.begin_release(1), 2);
+        state.stat.retained -= 1;
+        cache.update_summary(&mut state, id);
         drop(state);
         assert_eq!(cache.alloc_before(objects[4]), Some(objects[0]));
-        assert_eq!(cache.alloc_before(objects[4]), None, "page 1 is going");
+        assert_eq!(cache.alloc_before(objects[4]), None, "page 1 is releasing");
         cache.check();
-        cache.mend();
-        assert_eq!((cache.stat().pages, cache.stat().ready), (5, 1));
+        cache.repair();
+        assert_eq!((cache.stat().pages, cache.stat().retained), (5, 1));
         assert_eq!(cache.alloc(), Ok(objects[1]));
         cache.check();
     }

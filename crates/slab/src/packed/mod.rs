@@ -2,18 +2,18 @@
 //! pages on which no object lives are given back, and nothing is kept per thread.
 //!
 //! A slab's pages are committed as objects on them are given out, and a page on which no object lives is given
-//! back, but for a few that a cache keeps ready.
+//! back, but for a few that a cache retains.
 //!
 //! ```text
-//!   Arena -- page::Space<Slab> -- extent | descriptor: links, marks, bits of pages and of objects |
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages and of objects |
 //!     `-- RawCache (size, alignment): slabs in order of their offsets
 //! ```
 
 mod arena;
 mod cache;
-mod descriptor;
 mod geometry;
-mod order;
+mod slab;
+mod slab_tree;
 mod stat;
 
 pub use arena::Arena;

@@ -3,9 +3,9 @@
 use super::Geometry;
 use page::page_size;
 
-/// Pages kept ready in any cache, and the share of the committed ones that may be: 1/64.
-const READY_MIN: usize = 2;
-const READY_SHARE: usize = 64;
+/// Pages retained in any cache, and the share of the committed ones that may be: 1/64.
+const RETAINED_MIN: usize = 2;
+const RETAINED_SHARE: usize = 64;
 
 /// A cache is scattered when its objects take more than this share, 1/64, above what they need.
 const SCATTERED_SHARE: usize = 64;
@@ -21,14 +21,14 @@ pub struct CacheStat {
     pub slabs: usize,
     /// Pages that are committed.
     pub pages: usize,
-    /// Of them, those kept ready: no object lies on them, and they are not being given back.
-    pub ready: usize,
+    /// Of them, those retained: no object lies on them, and they are not being given back.
+    pub retained: usize,
 }
 
 impl CacheStat {
-    /// Pages that may be kept ready.
-    pub(crate) fn ready_max(&self) -> usize {
-        READY_MIN.max(self.pages / READY_SHARE)
+    /// Pages that may be retained.
+    pub(crate) fn retained_max(&self) -> usize {
+        RETAINED_MIN.max(self.pages / RETAINED_SHARE)
     }
 
     /// Whether the objects, packed into the first slabs, would need clearly fewer pages or slabs.
@@ -37,7 +37,7 @@ impl CacheStat {
             (self.active_objects / geometry.objects, self.active_objects % geometry.objects);
         let pages = full * geometry.pages + (rest * geometry.stride).div_ceil(page_size());
         let is_clearly_more = |now, packed| now > packed + packed / SCATTERED_SHARE + 1;
-        is_clearly_more(self.pages - self.ready, pages)
+        is_clearly_more(self.pages - self.retained, pages)
             || is_clearly_more(self.slabs, full + usize::from(rest > 0))
     }
 }

@@ -98,19 +98,19 @@ impl Jobs {
         given_up.is_none()
     }
 
-    pub(crate) fn hold_over_fork(&self) {
-        self.leaving.hold();
-        self.now.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.leaving.lock_for_fork();
+        self.now.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.now.let_go();
-        self.leaving.let_go();
+    pub(crate) fn unlock_after_fork(&self) {
+        self.now.unlock_after_fork();
+        self.leaving.unlock_after_fork();
     }
 
     /// In a child, which has not got the thread that was at it.
     pub(crate) fn forget(&self) {
-        self.let_go();
+        self.unlock_after_fork();
         self.now.lock().job = None;
     }
 }

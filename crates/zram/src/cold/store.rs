@@ -196,17 +196,17 @@ impl Store {
         if self.left_behind.load(Relaxed) { Err(Error::StoreLeftBehind) } else { Ok(()) }
     }
 
-    pub(crate) fn hold_over_fork(&self) {
-        self.used.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.used.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.used.let_go();
+    pub(crate) fn unlock_after_fork(&self) {
+        self.used.unlock_after_fork();
     }
 
     /// The parent goes on with the store.
     pub(crate) fn leave_behind(&self) {
-        self.used.let_go();
+        self.used.unlock_after_fork();
         self.left_behind.store(true, Relaxed);
     }
 

@@ -215,14 +215,14 @@ impl<E: Beside> Words<E> {
     }
 
     /// Holds the table still over a fork: no word is being made, nothing converted.
-    pub(crate) fn hold(&self) {
-        self.making.hold();
-        self.nodes.hold();
+    pub(crate) fn lock_for_fork(&self) {
+        self.making.lock_for_fork();
+        self.nodes.lock_for_fork();
     }
 
-    pub(crate) fn let_go(&self) {
-        self.nodes.let_go();
-        self.making.let_go();
+    pub(crate) fn unlock_after_fork(&self) {
+        self.nodes.unlock_after_fork();
+        self.making.unlock_after_fork();
     }
 
     /// Mends, in a child, what lost threads left: words locked, readers inside, nodes retired.

@@ -173,16 +173,16 @@ impl<E: Beside> Nodes<E> {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()
     }
 
-    pub(super) fn hold(&self) {
-        self.caches.iter().for_each(RawCache::hold);
+    pub(super) fn lock_for_fork(&self) {
+        self.caches.iter().for_each(RawCache::lock_for_fork);
     }
 
-    pub(super) fn let_go(&self) {
-        self.caches.iter().for_each(RawCache::let_go);
+    pub(super) fn unlock_after_fork(&self) {
+        self.caches.iter().for_each(RawCache::unlock_after_fork);
     }
 
     pub(super) fn mend(&self) {
-        self.caches.iter().for_each(RawCache::mend);
+        self.caches.iter().for_each(RawCache::repair);
     }
 
     /// Asserts the state of the caches, and that they hold so many nodes of each kind.

@@ -1,19 +1,19 @@
 //! Slabs are made and given back, with no lock of the cache held; those of the reserve too.
 //!
 //! # Safety
-//! - sl-A1: a slab that is not settled (sl-H2 in `home`) is known to its maker alone, or to who
-//!   unlinked it: he may work in it, and do with its memory what he likes, as no object of it is
-//!   live (sl-K1).
+//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known to its maker alone, or to
+//!   who unlinked it: he may work in it, and do with its memory what he likes, as no object of it
+//!   is live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
 use crate::bits::{NO_ONE, RESERVE};
 use crate::depot::{Depot, State};
-use crate::guard::Guard;
-use crate::held::Held;
 use crate::lists::List;
 use crate::options::Memory;
+use crate::red_zones::RedZones;
 use crate::shape::Shape;
+use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
 use crate::thread::{self, Number};
 use page::{ExtentId, PageSet};
@@ -24,13 +24,13 @@ impl Depot {
     pub(crate) fn make(&self) -> Result<ExtentId, Error> {
         let (space, pages) = (&self.arena.space, self.shape.pages as u32);
         let block = self.blocks.alloc()?;
-        let made = space.alloc(pages, self.home.tag()).and_then(|id| {
+        let made = space.alloc(pages, self.cache_id.tag()).and_then(|id| {
             space.charge(pages).inspect_err(|_| space.free(id))?;
             Ok(id)
         });
         match made {
             Ok(id) => {
-                self.prepare(id, block);
+                self.lay_out(id, block);
                 Ok(id)
             }
             Err(error) => {
@@ -47,26 +47,26 @@ impl Depot {
     }
 
     /// Lays a slab out, and its objects.
-    fn prepare(&self, id: ExtentId, block: NonNull<u8>) {
+    fn lay_out(&self, id: ExtentId, block: NonNull<u8>) {
         let Shape { colours, colour_step, first, objects, .. } = self.shape;
         let colour = self.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
         let extent = self.arena.space.extent(id);
-        let start = self.arena.space.pointer(extent.start());
-        let pad = self.guard.as_ref().map_or(0, Guard::pad);
+        let start = self.arena.space.address(extent.start());
+        let pad = self.red_zones.as_ref().map_or(0, RedZones::pad);
         // First, so that a child which is forked meanwhile finds it in no list.
-        extent.data.list.store(List::Apart as u8, Relaxed);
+        extent.data.list.store(List::Unlisted as u8, Relaxed);
         // A fork amid a constructor leaves the slab to the thread that makes it, which the child has.
         extent.data.owner.store(thread::mark(), Relaxed);
         // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows of either.
         unsafe {
-            let held = Held::new(&extent.data, &self.shape);
-            held.reset(start, block, first + colour + pad);
+            let slab_ref = SlabRef::new(&extent.data, &self.shape);
+            slab_ref.reset(start, block, first + colour + pad);
         }
         for index in 0..objects {
-            let object = self.held(id).object(index);
-            if let Some(guard) = &self.guard {
+            let object = self.slab_ref(id).object(index);
+            if let Some(red_zones) = &self.red_zones {
                 // SAFETY: the object is free, and its zones lie within its stride.
-                unsafe { guard.prepare(object) }
+                unsafe { red_zones.write_zones(object) }
             }
             if let Some(constructor) = self.options.constructor {
                 constructor(object);
@@ -80,9 +80,9 @@ impl Depot {
         while state.lists.len(List::Free) > most
             && let Some(id) = state.lists.first(List::Free)
         {
-            state.lists.unlink(id, |id| self.held(id));
-            self.unsettle(id);
-            self.held(id).set_next(chain);
+            state.lists.unlink(id, |id| self.slab_ref(id));
+            self.detach(id);
+            self.slab_ref(id).set_next(chain);
             chain = Some(id);
         }
         chain
@@ -109,14 +109,14 @@ impl Depot {
         // They were unlinked by the caller, who alone knows of them (sl-A1). A fork amid a
         // destructor leaves them to him.
         let mine = thread::mark();
-        let all = std::iter::successors(Some(head), |&id| self.held(id).next());
-        all.for_each(|id| self.held(id).slab.owner.store(mine, Relaxed));
+        let all = std::iter::successors(Some(head), |&id| self.slab_ref(id).next());
+        all.for_each(|id| self.slab_ref(id).slab.owner.store(mine, Relaxed));
         let mut chain = Some(head);
         while let Some(id) = chain {
-            let held = self.held(id);
-            chain = held.next();
+            let slab_ref = self.slab_ref(id);
+            chain = slab_ref.next();
             if let Some(destructor) = self.options.destructor {
-                (0..self.shape.objects).for_each(|index| destructor(held.object(index)));
+                (0..self.shape.objects).for_each(|index| destructor(slab_ref.object(index)));
             }
             self.give_back(id);
         }
@@ -136,24 +136,24 @@ impl Depot {
             block.into_iter().for_each(|block| self.free_block(block));
         } else if let Some(block) = block {
             // Locked memory, so none of it was given back before: it stays, as a new slab.
-            self.prepare(id, block);
+            self.lay_out(id, block);
             self.link_new(&mut self.state(), id);
         }
     }
 
     /// Gives up the slabs of all threads but this one, which are no more, and what they were about.
-    pub(crate) fn mend_slabs(&self, number: Number) {
+    pub(crate) fn repair_slabs(&self, number: Number) {
         let space = &self.arena.space;
-        self.blocks.mend();
+        self.blocks.repair();
         let mut state = self.state();
         let mut lost = Vec::new();
-        for id in space.live().filter(|&id| self.home.has(space.extent(id))) {
+        for id in space.live().filter(|&id| self.cache_id.has(space.extent(id))) {
             let slab = &space.extent(id).data;
             let owner = slab.owner.load(Relaxed);
             if number.is(owner) || state.reserve.contains(&id) {
                 continue;
             }
-            if !self.is_settled(id) {
+            if !self.is_attached(id) {
                 if owner == thread::mark() {
                     continue;
                 }
@@ -162,14 +162,14 @@ impl Depot {
                 if !is_whole || self.options.memory == Memory::AnyTime {
                     lost.push(id);
                 }
-            } else if List::of_slab(slab) != List::Apart {
-                state.lists.unlink(id, |id| self.held(id));
-                self.take_back(&mut state, id);
+            } else if List::of_slab(slab) != List::Unlisted {
+                state.lists.unlink(id, |id| self.slab_ref(id));
+                self.link_orphan(&mut state, id);
             } else {
                 // A thread's, or the reserve's while its idle pages were given back.
                 state.owned -= usize::from(owner != RESERVE);
-                self.held(id).rebuild();
-                self.take_back(&mut state, id);
+                self.slab_ref(id).rebuild();
+                self.link_orphan(&mut state, id);
             }
         }
         drop(state);
@@ -178,11 +178,11 @@ impl Depot {
     }
 
     /// Makes a slab no one's, and frees in it what others have freed. The lock is held (sl-K3).
-    fn take_back(&self, state: &mut State, id: ExtentId) {
-        let held = self.held(id);
-        held.slab.bits(&self.shape).give_up();
-        held.collect();
-        state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
+    fn link_orphan(&self, state: &mut State, id: ExtentId) {
+        let slab_ref = self.slab_ref(id);
+        slab_ref.slab.bits(&self.shape).orphan();
+        slab_ref.drain_remote();
+        state.lists.link(id, List::of(slab_ref, &self.shape), |id| self.slab_ref(id));
     }
 
     /// Makes the slabs of the reserve.
@@ -193,7 +193,7 @@ impl Depot {
         for _ in 0..slabs {
             let id = self.make()?;
             let mut state = self.state();
-            self.settle(id, RESERVE);
+            self.attach(id, RESERVE);
             state.reserve.push(id);
         }
         Ok(())
@@ -203,9 +203,9 @@ impl Depot {
     pub(crate) fn end_reserve(&self) {
         let mut state = self.state();
         for id in std::mem::take(&mut state.reserve) {
-            let held = self.held(id);
-            held.slab.owner.store(NO_ONE, Relaxed);
-            state.lists.link(id, List::of(held, &self.shape), |id| self.held(id));
+            let slab_ref = self.slab_ref(id);
+            slab_ref.slab.owner.store(NO_ONE, Relaxed);
+            state.lists.link(id, List::of(slab_ref, &self.shape), |id| self.slab_ref(id));
         }
         let chain = self.unlink_empty(&mut state, 0);
         drop(state);

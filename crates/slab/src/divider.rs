@@ -7,7 +7,7 @@ const PLACE_SHIFT: u32 = 40;
 
 /// The objects of a slab, one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grid {
+pub(crate) struct Divider {
     /// Bytes from the first object to the end of the last.
     pub(crate) span: usize,
     pub(crate) stride: usize,
@@ -15,11 +15,11 @@ pub(crate) struct Grid {
     reciprocal: u64,
 }
 
-impl Grid {
+impl Divider {
     pub(crate) fn new(shape: &Shape) -> Self {
         let Shape { objects, stride, .. } = *shape;
         let reciprocal = (1u64 << PLACE_SHIFT).div_ceil(stride as u64);
-        Grid { span: objects * stride, stride, reciprocal }
+        Divider { span: objects * stride, stride, reciprocal }
     }
 
     /// The number of the object that begins `at` bytes behind the first one; none where none does.
@@ -43,12 +43,12 @@ mod tests {
     fn every_byte_but_an_objects_first_is_refused() {
         for size in [1, 3, 8, 24, 100, 192, 513, 4096, 20_000, 65_536] {
             let shape = Shape::new(Layout::Native, size, 1).unwrap();
-            let grid = Grid::new(&shape);
-            for at in 0..grid.span + size {
+            let divider = Divider::new(&shape);
+            for at in 0..divider.span + size {
                 let is_first = at % size == 0 && at / size < shape.objects;
-                assert_eq!(grid.index(at), is_first.then_some(at / size), "{size}: {at}");
+                assert_eq!(divider.index(at), is_first.then_some(at / size), "{size}: {at}");
             }
-            assert_eq!(grid.index(0usize.wrapping_sub(size)), None);
+            assert_eq!(divider.index(0usize.wrapping_sub(size)), None);
         }
     }
 }

@@ -1,51 +1,52 @@
 //! The slabs of a cache in the order of their offsets, so that the lowest with room is found at once.
 //!
 //! ```text
-//!                [ slab at 5 | marks, marks below ]         a treap: by offset from left to right,
+//!                [ slab at 5 | summary, summary below ]     a treap: by offset from left to right,
 //!               /                                \          by a hash of the number from top to bottom;
 //!    [ slab at 2 ]                        [ slab at 9 ]     so it is shallow, and its links lie in the
 //!                \                                          descriptors
 //!           [ slab at 3 ]
 //! ```
-//! Each slab has the marks of what is to be found there, and the sum of the marks of all that hang below it.
-//! All of it changes under the cache's lock.
+//! Each slab has a summary of what is to be found there, and the sum of the summaries of all that
+//! hang below it. All of it changes under the cache's lock.
 
-use super::descriptor::Slab;
+use super::slab::Slab;
 use crate::sync::Relaxed;
 use page::{ExtentId, Space};
 
 type Link = Option<ExtentId>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct SlabTree {
     root: Link,
 }
 
-impl Order {
-    /// The slab at the lowest offset that has `mark`.
-    pub(crate) fn first(&self, space: &Space<Slab>, mark: u8) -> Option<ExtentId> {
-        self.outermost(space, mark, Slab::left, Slab::right)
+impl SlabTree {
+    /// The slab at the lowest offset that has what is `wanted`.
+    pub(crate) fn first(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
+        self.outermost(space, wanted, Slab::left, Slab::right)
     }
 
-    /// The slab at the highest offset that has `mark`.
-    pub(crate) fn last(&self, space: &Space<Slab>, mark: u8) -> Option<ExtentId> {
-        self.outermost(space, mark, Slab::right, Slab::left)
+    /// The slab at the highest offset that has what is `wanted`.
+    pub(crate) fn last(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
+        self.outermost(space, wanted, Slab::right, Slab::left)
     }
 
     fn outermost(
         &self,
         space: &Space<Slab>,
-        mark: u8,
+        wanted: u8,
         outer: fn(&Slab) -> Link,
         inner: fn(&Slab) -> Link,
     ) -> Option<ExtentId> {
-        let below = |link: Link| link.filter(|&id| Tree(space).marks_below(Some(id)) & mark != 0);
+        let below =
+            |link: Link| link.filter(|&id| Tree(space).summary_below(Some(id)) & wanted != 0);
         let mut at = below(self.root)?;
         loop {
             let slab = Tree(space).slab(at);
             match below(outer(slab)) {
                 Some(further) => at = further,
-                None if slab.marks.load(Relaxed) & mark != 0 => return Some(at),
+                None if slab.summary.load(Relaxed) & wanted != 0 => return Some(at),
                 None => at = below(inner(slab))?,
             }
         }
@@ -60,9 +61,9 @@ impl Order {
         self.root = Tree(space).remove(self.root, id);
     }
 
-    /// Gives a slab other marks.
-    pub(crate) fn mark(&mut self, space: &Space<Slab>, id: ExtentId, marks: u8) {
-        Tree(space).slab(id).marks.store(marks, Relaxed);
+    /// Gives a slab another summary.
+    pub(crate) fn set_summary(&mut self, space: &Space<Slab>, id: ExtentId, summary: u8) {
+        Tree(space).slab(id).summary.store(summary, Relaxed);
         Tree(space).refresh_down_to(self.root, id);
     }
 
@@ -73,7 +74,8 @@ impl Order {
         slabs
     }
 
-    /// Asserts that the slabs are in order, and that sums of marks are those of what hangs below.
+    /// Asserts that the slabs are in order, and that sums of summaries are those of what hangs
+    /// below.
     pub(crate) fn check(&self, space: &Space<Slab>) {
         let tree = Tree(space);
         let slabs = self.slabs(space);
@@ -83,7 +85,7 @@ impl Order {
             for child in [slab.left(), slab.right()].into_iter().flatten() {
                 assert!(priority(child) < priority(id), "{child:?} below {id:?}");
             }
-            assert_eq!(tree.marks_below(Some(id)), tree.sum(id), "marks below {id:?}");
+            assert_eq!(tree.summary_below(Some(id)), tree.sum(id), "summary below {id:?}");
         }
     }
 }
@@ -107,14 +109,14 @@ impl<'a> Tree<'a> {
         self.0.extent(id).start()
     }
 
-    fn marks_below(self, link: Link) -> u8 {
-        link.map_or(0, |id| self.slab(id).marks_below.load(Relaxed))
+    fn summary_below(self, link: Link) -> u8 {
+        link.map_or(0, |id| self.slab(id).summary_below.load(Relaxed))
     }
 
     fn sum(self, id: ExtentId) -> u8 {
         let slab = self.slab(id);
-        let below = self.marks_below(slab.left()) | self.marks_below(slab.right());
-        slab.marks.load(Relaxed) | below
+        let below = self.summary_below(slab.left()) | self.summary_below(slab.right());
+        slab.summary.load(Relaxed) | below
     }
 
     /// Hangs `left` and `right` below `top`.
@@ -124,7 +126,7 @@ impl<'a> Tree<'a> {
     }
 
     fn refresh(self, top: ExtentId) -> ExtentId {
-        self.slab(top).marks_below.store(self.sum(top), Relaxed);
+        self.slab(top).summary_below.store(self.sum(top), Relaxed);
         top
     }
 

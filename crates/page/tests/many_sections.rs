@@ -1,4 +1,4 @@
-//! More units than the first table by address has entries, as small segments make them.
+//! More sections than the first table by address has buckets, as small segments make them.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/small_segments.rs"]
@@ -9,10 +9,11 @@ use small_segments::SmallSegments;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Units: more than 2,048, so that a table of that many entries is full, and one more than fill the next one by half.
-const UNITS: usize = 2049;
+/// Sections: more than 2,048, so that a table of that many buckets is full, and one more than fill
+/// the next one by half.
+const SECTIONS: usize = 2049;
 
-/// An extent that fills its unit's segment.
+/// An extent that fills its section's segment.
 fn fill_one(space: &Space<()>) -> Result<ExtentId, Error> {
     space.alloc(((1 << 20) / page_size()) as u32, 0)
 }
@@ -20,7 +21,7 @@ fn fill_one(space: &Space<()>) -> Result<ExtentId, Error> {
 fn assert_found(space: &Space<()>, id: ExtentId) {
     let extent = space.extent(id);
     let bytes = extent.pages() as usize * page_size();
-    let address = space.pointer(extent.start()).addr().get();
+    let address = space.address(extent.start()).addr().get();
     for at in [0, 1, bytes / 2, bytes - 1] {
         let found = (space.offset_of(address + at), space.extent_at(address + at));
         assert_eq!(found.0, Some(extent.start() + at as u64));
@@ -34,7 +35,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
     let space = Space::new(Config { by_address: true, supply, ..Config::default() }).unwrap();
     let before = space.metadata_bytes();
     for round in 0..2 {
-        let ids: Vec<_> = (0..UNITS).map(|_| fill_one(&space).unwrap()).collect();
+        let ids: Vec<_> = (0..SECTIONS).map(|_| fill_one(&space).unwrap()).collect();
         ids.iter().for_each(|&id| assert_found(&space, id));
         space.check();
         if round == 0 {
@@ -43,7 +44,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
                 "the larger tables are counted"
             );
         }
-        // The lower half goes last, so that units and addresses meet anew.
+        // The lower half goes last, so that sections and addresses meet anew.
         ids.iter().rev().for_each(|&id| space.free(id));
         space.check();
     }
@@ -67,7 +68,7 @@ impl Supply for NoLargerTable {
 }
 
 #[test]
-fn a_unit_that_could_not_be_found_is_refused() {
+fn a_section_that_could_not_be_found_is_refused() {
     let supply = Arc::new(NoLargerTable::default());
     let granted = Some(supply.clone() as Arc<dyn Supply>);
     let config = Config { by_address: true, supply: granted, ..Config::default() };

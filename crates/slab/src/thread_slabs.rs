@@ -1,25 +1,26 @@
-//! Magazines: the slabs that are a thread's own, in which it takes and frees without a lock or an atomic operation.
+//! Thread slabs: the slabs that are a thread's own, in which it takes and frees without a lock or
+//! an atomic operation.
 //!
 //! ```text
-//!   thread 3 --> | word: live, remote, base | grid | kept, limit |       all that is needed to take; to free, also
-//!                | near: first, live | first, live | ...         |       slabs by the granule of an address
+//!   thread 3 --> | word: live, remote, base | divider | kept, limit |       all that is needed to take; to free, also
+//!                | hints: first, live | first, live | ...         |       slabs by the granule of an address
 //!                | current | head --> slab <--> slab <--> ... <-- tail | linked in the descriptors
 //! ```
 //! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one is taken. Slabs of
-//! layouts that have an index are never near, and have no word.
+//! layouts that have an index have no hints, and have no word.
 //!
 //! # Safety
-//! - sl-M1: a thread's magazine is made and used by that thread alone: a [`Number`] can't leave its
+//! - sl-M1: a thread's slabs are noted and used by that thread alone: a [`Number`] can't leave its
 //!   thread, and a number goes to another one under a lock. Others may look at `kept`, and set
 //!   `limit` to 0, which asks for all of it.
-//! - sl-M2: the word, and what is near, are slabs' that the thread owns now: who makes a slab the
+//! - sl-M2: the word, and the hints, are slabs' that the thread owns now: who makes a slab the
 //!   thread's notes it, and who makes it no one's forgets it first. So the words of bits stay, and
 //!   the thread may change the live ones (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::Error;
 use crate::bits::{self, Bits, Word};
-use crate::grid::Grid;
+use crate::divider::Divider;
 use crate::shape::{PAGES_MAX, Shape};
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
 use crate::thread::{NUMBERS, Number};
@@ -28,8 +29,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::{NonNull, null_mut};
 
 /// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are the smallest.
-const NEAR: usize = 256;
-const NEAR_SHIFT: u32 = 14;
+const HINTS: usize = 256;
+const HINT_SHIFT: u32 = 14;
 /// Pages are no longer than 64 KiB.
 const PAGE_SHIFT_MAX: u32 = 16;
 
@@ -58,8 +59,8 @@ impl Tunables {
 }
 
 #[inline]
-fn place(address: usize) -> usize {
-    (address >> NEAR_SHIFT) % NEAR
+fn hint_index(address: usize) -> usize {
+    (address >> HINT_SHIFT) % HINTS
 }
 
 /// The slabs of a thread.
@@ -73,17 +74,17 @@ pub(crate) struct Own {
 
 /// Where a slab begins, and its live bits.
 #[derive(Clone, Copy, Debug)]
-struct Near {
+struct Hint {
     first: usize,
     live: *const Word,
 }
 
-impl Near {
+impl Hint {
     /// In place `place` it is no slab's: `first` is half a table away from all addresses that are looked for there,
     /// and a slab is shorter.
     fn none(place: usize) -> Cell<Self> {
-        let first = ((place + NEAR / 2) % NEAR) << NEAR_SHIFT;
-        Cell::new(Near { first, live: std::ptr::null() })
+        let first = ((place + HINTS / 2) % HINTS) << HINT_SHIFT;
+        Cell::new(Hint { first, live: std::ptr::null() })
     }
 }
 
@@ -95,21 +96,21 @@ struct Current {
     base: NonNull<u8>,
 }
 
-/// What became of an object that was to be freed at once.
+/// What became of an object that was to be freed the fast way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum FastFree {
     Done,
     /// Done, and more is kept than may be.
-    Over,
+    OverLimit,
     /// Not found here, or not live.
-    Not,
+    Miss,
 }
 
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub(crate) struct Magazine {
+pub(crate) struct ThreadSlabs {
     word: Cell<Option<Current>>,
-    grid: Grid,
+    divider: Divider,
     /// Words of the live bits of a slab, behind which the remote ones lie.
     words: usize,
     /// Free objects in the thread's slabs.
@@ -117,44 +118,46 @@ pub(crate) struct Magazine {
     /// Most there may be; 0 asks for all.
     limit: AtomicU32,
     own: UnsafeCell<Own>,
-    near: [Cell<Near>; NEAR],
+    hints: [Cell<Hint>; HINTS],
 }
 
 // What every call needs is a line of memory.
-const _: () = assert!(std::mem::offset_of!(Magazine, own) == 64);
-// The longest slab, in granules, is less than half the table (`Near::none`).
-const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - NEAR_SHIFT) < NEAR / 2);
+const _: () = assert!(std::mem::offset_of!(ThreadSlabs, own) == 64);
+// The longest slab, in granules, is less than half the table (`Hint::none`).
+const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - HINT_SHIFT) < HINTS / 2);
 
-impl Magazine {
+impl ThreadSlabs {
     fn new(limit: u32, shape: &Shape) -> Self {
-        Magazine {
+        ThreadSlabs {
             word: Cell::new(None),
-            grid: Grid::new(shape),
+            divider: Divider::new(shape),
             words: shape.bits_words,
             kept: AtomicU32::new(0),
             limit: AtomicU32::new(limit),
             own: UnsafeCell::default(),
-            near: std::array::from_fn(Near::none),
+            hints: std::array::from_fn(Hint::none),
         }
     }
 
     /// An object of the current word.
     #[inline]
-    pub(crate) fn take(&self) -> Option<NonNull<u8>> {
+    pub(crate) fn alloc(&self) -> Option<NonNull<u8>> {
         let Current { live, remote, base } = self.word.get()?;
         // SAFETY: sl-M2.
-        let index = unsafe { bits::take(live.as_ref(), remote.as_ref()) }?;
+        let index = unsafe { bits::alloc(live.as_ref(), remote.as_ref()) }?;
         self.set_kept(self.kept().wrapping_sub(1));
         // SAFETY: the word's bits beyond the last object are never free, so it lies in the slab.
-        Some(unsafe { base.add(index.wrapping_mul(self.grid.stride)) })
+        Some(unsafe { base.add(index.wrapping_mul(self.divider.stride)) })
     }
 
-    /// Frees an object of a slab that is near.
+    /// Frees an object of a slab that a hint tells of.
     #[inline]
-    pub(crate) fn put(&self, object: NonNull<u8>) -> Put {
+    pub(crate) fn free(&self, object: NonNull<u8>) -> FastFree {
         let address = object.addr().get();
-        let Near { first, live } = self.near[place(address)].get();
-        let Some(index) = self.grid.index(address.wrapping_sub(first)) else { return Put::Not };
+        let Hint { first, live } = self.hints[hint_index(address)].get();
+        let Some(index) = self.divider.index(address.wrapping_sub(first)) else {
+            return FastFree::Miss;
+        };
         // SAFETY: the address lies in the slab that begins at `first`, where it has an object of
         // this number; sl-M2. Behind the words of live bits lie as many of remote ones.
         let freed = unsafe {
@@ -162,11 +165,11 @@ impl Magazine {
             bits::free(&*live, &*live.add(self.words), index)
         };
         if !freed {
-            return Put::Not;
+            return FastFree::Miss;
         }
         let kept = self.kept().wrapping_add(1);
         self.set_kept(kept);
-        if kept > self.limit.load(Relaxed) { Put::Over } else { Put::Done }
+        if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
     }
 
     /// Which word of the current slab, whose bits these are, objects are taken from; the first, if from none yet.
@@ -180,7 +183,7 @@ impl Magazine {
     pub(crate) fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
         let [live, remote] = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
         // SAFETY: a word has a bit for an object at least, which lies in the slab.
-        let base = unsafe { first.add(word * 64 * self.grid.stride) };
+        let base = unsafe { first.add(word * 64 * self.divider.stride) };
         self.word.set(Some(Current { live, remote, base }));
     }
 
@@ -190,32 +193,33 @@ impl Magazine {
     }
 
     /// The places of a slab's granules.
-    fn places(&self, first: usize) -> impl Iterator<Item = usize> {
-        (first >> NEAR_SHIFT..=(first + self.grid.span - 1) >> NEAR_SHIFT).map(|nth| nth % NEAR)
+    fn hint_indices(&self, first: usize) -> impl Iterator<Item = usize> {
+        (first >> HINT_SHIFT..=(first + self.divider.span - 1) >> HINT_SHIFT).map(|nth| nth % HINTS)
     }
 
     /// Notes a slab of the thread's, whose first object lies at `first`.
-    pub(crate) fn set_near(&self, first: usize, live: &[Word]) {
-        self.places(first)
-            .for_each(|place| self.near[place].set(Near { first, live: live.as_ptr() }));
+    pub(crate) fn set_hint(&self, first: usize, live: &[Word]) {
+        self.hint_indices(first)
+            .for_each(|place| self.hints[place].set(Hint { first, live: live.as_ptr() }));
     }
 
     /// Forgets a slab.
-    pub(crate) fn forget_near(&self, first: usize) {
-        let places = self.places(first).filter(|&place| self.near[place].get().first == first);
-        places.for_each(|place| self.near[place].swap(&Near::none(place)));
+    pub(crate) fn forget_hint(&self, first: usize) {
+        let places =
+            self.hint_indices(first).filter(|&place| self.hints[place].get().first == first);
+        places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
     }
 
-    /// Asserts that what is near, and the word, are those of the thread's slabs (sl-M2): `slabs`,
+    /// Asserts that the hints, and the word, are those of the thread's slabs (sl-M2): `slabs`,
     /// of which `current` is one.
     pub(crate) fn check(
         &self,
         slabs: &[(usize, *const Word)],
         current: Option<(&Bits<'_>, usize)>,
     ) {
-        for (place, near) in self.near.iter().enumerate() {
-            let Near { first, live } = near.get();
-            let is_none = first == Near::none(place).get().first;
+        for (place, near) in self.hints.iter().enumerate() {
+            let Hint { first, live } = near.get();
+            let is_none = first == Hint::none(place).get().first;
             assert!(is_none || slabs.contains(&(first, live)), "{first:#x} is not the thread's");
         }
         if let Some(Current { live, remote, base }) = self.word.get() {
@@ -223,15 +227,15 @@ impl Magazine {
             let word = self.word_of(bits);
             let words = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
             assert_eq!([live, remote], words, "the word is the current slab's");
-            assert_eq!(base.addr().get(), first + word * 64 * self.grid.stride);
+            assert_eq!(base.addr().get(), first + word * 64 * self.divider.stride);
         }
     }
 
     /// The thread's slabs, for the length of `work`, which does not come here again.
     #[inline]
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Own) -> R) -> R {
-        // SAFETY: sl-M1: whoever has the magazine is its thread; or no other is left
-        // (`Magazines::all`).
+        // SAFETY: sl-M1: whoever has these is its thread; or no other is left
+        // (`AllThreadSlabs::all`).
         work(unsafe { &mut *self.own.get() })
     }
 
@@ -261,86 +265,87 @@ impl Magazine {
     }
 }
 
-/// The magazines of a cache.
+/// The slabs of each thread, of a cache.
 #[derive(Debug)]
-pub(crate) struct Magazines {
+pub(crate) struct AllThreadSlabs {
     tunables: Tunables,
     /// By thread; null before a thread's first object.
-    slots: [AtomicPtr<Magazine>; NUMBERS],
+    slots: [AtomicPtr<ThreadSlabs>; NUMBERS],
 }
 
-// SAFETY: slabs may be any thread's; a magazine is its thread's alone (sl-M1).
-unsafe impl Send for Magazines {}
+// SAFETY: slabs may be any thread's; a thread's slabs are noted by it alone (sl-M1).
+unsafe impl Send for AllThreadSlabs {}
 // SAFETY: as above.
-unsafe impl Sync for Magazines {}
+unsafe impl Sync for AllThreadSlabs {}
 
-impl Magazines {
+impl AllThreadSlabs {
     pub(crate) fn new(tunables: Tunables) -> Self {
-        Magazines { tunables, slots: [const { AtomicPtr::new(null_mut()) }; NUMBERS] }
+        AllThreadSlabs { tunables, slots: [const { AtomicPtr::new(null_mut()) }; NUMBERS] }
     }
 
     pub(crate) fn tunables(&self) -> Tunables {
         self.tunables
     }
 
-    /// The thread's magazine, if it was made.
+    /// The thread's slabs, if it was given any.
     #[inline]
-    pub(crate) fn own(&self, number: Number) -> Option<&Magazine> {
-        let slot = &self.slots[usize::from(number.place())];
-        // SAFETY: null, or what `make` leaked, which stays until the magazines are dropped.
+    pub(crate) fn of(&self, number: Number) -> Option<&ThreadSlabs> {
+        let slot = &self.slots[usize::from(number.index())];
+        // SAFETY: null, or what `make` leaked, which stays until all are dropped.
         unsafe { slot.load(Relaxed).as_ref() }
     }
 
-    /// The thread's magazine, made if need be; none where it may have none, or there is no memory.
-    pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&Magazine> {
-        if let Some(made) = self.own(number) {
+    /// The thread's slabs, made room for if need be; none where it may have none, or there is no
+    /// memory.
+    pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&ThreadSlabs> {
+        if let Some(made) = self.of(number) {
             return Some(made);
         }
         if number.raw() == 0 || self.tunables.limit == 0 {
             return None;
         }
-        let slot = &self.slots[usize::from(number.place())];
+        let slot = &self.slots[usize::from(number.index())];
         let mut memory = Vec::new();
         memory.try_reserve_exact(1).ok()?;
-        memory.push(Magazine::new(self.tunables.limit, shape));
-        let magazine: *mut [Magazine] = Box::into_raw(memory.into_boxed_slice());
-        slot.store(magazine.cast(), Release);
-        self.own(number)
+        memory.push(ThreadSlabs::new(self.tunables.limit, shape));
+        let thread_slabs: *mut [ThreadSlabs] = Box::into_raw(memory.into_boxed_slice());
+        slot.store(thread_slabs.cast(), Release);
+        self.of(number)
     }
 
-    /// All magazines: to look at, or, by one who knows that no thread is at work, to empty.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Magazine> {
+    /// Those of all threads: to look at, or, by one who knows that no thread is at work, to empty.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ThreadSlabs> {
         // SAFETY: as for `own`; made before the pointer was stored, by release.
         self.slots.iter().filter_map(|slot| unsafe { slot.load(Acquire).as_ref() })
     }
 
-    /// Bytes that the magazines take.
+    /// Bytes that they take, the slabs themselves not counted.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&self.slots) + self.all().count() * size_of::<Magazine>()
+        size_of_val(&self.slots) + self.all().count() * size_of::<ThreadSlabs>()
     }
 }
 
-impl Magazines {
-    /// Ends the magazines of all threads but this one.
+impl AllThreadSlabs {
+    /// Ends those of all threads but this one.
     ///
     /// # Safety
     /// There are no other threads.
     pub(crate) unsafe fn end_others(&self, number: Number) {
         for (place, slot) in self.slots.iter().enumerate() {
-            if place != usize::from(number.place())
-                && let Some(magazine) = NonNull::new(slot.swap(null_mut(), Relaxed))
+            if place != usize::from(number.index())
+                && let Some(thread_slabs) = NonNull::new(slot.swap(null_mut(), Relaxed))
             {
                 // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone
                 // (sl-M1).
                 drop(unsafe {
-                    Box::from_raw(std::ptr::slice_from_raw_parts_mut(magazine.as_ptr(), 1))
+                    Box::from_raw(std::ptr::slice_from_raw_parts_mut(thread_slabs.as_ptr(), 1))
                 });
             }
         }
     }
 }
 
-impl Drop for Magazines {
+impl Drop for AllThreadSlabs {
     fn drop(&mut self) {
         // SAFETY: `&mut self` excludes all others; what is no one's is not this thread's.
         unsafe { self.end_others(Number::NONE) }

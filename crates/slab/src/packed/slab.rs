@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   |  0  left         4  right                       |  slabs of the cache by offset, as raw extent ids
-//!   |  8  active      10  marks   11  marks below     |  objects in use; what is to be found here (order.rs)
-//!   | 12  committed   14  ready   16  going           |  a bit per page
+//!   |  8  active      10  summary  11  summary below |  objects in use; what is to be found here (slab_tree.rs)
+//!   | 12  committed   14  retained  16  releasing    |  a bit per page
 //!   | 20  used: 512 bits                              |  bit n: object n is in use
 //! ```
-//! A page is *committed* if an object that is in use lies on it, or it is *ready* for the next, or *going*:
-//! being given back. No object is given out on a page that is going.
+//! A page is *committed* if an object that is in use lies on it, or it is *retained* for the next,
+//! or *releasing*: being given back. No object is given out on a page that is being released.
 //!
 //! Everything here changes under the cache's lock only; the fields are atomics so that a stale reader
 //! of a descriptor reads old numbers, not a data race.
@@ -24,11 +24,11 @@ use std::ops::Range;
 const WORDS: usize = OBJECTS_MAX / 32;
 
 /// There is a free object.
-pub(crate) const ROOM: u8 = 1;
+pub(crate) const HAS_ROOM: u8 = 1;
 /// There is a free object on pages that are committed.
-pub(crate) const COMMITTED: u8 = 2;
-/// There are ready pages.
-pub(crate) const READY: u8 = 4;
+pub(crate) const HAS_COMMITTED_ROOM: u8 = 2;
+/// There are retained pages.
+pub(crate) const HAS_RETAINED: u8 = 4;
 
 /// A slab's management.
 #[derive(Debug)]
@@ -36,12 +36,12 @@ pub(crate) struct Slab {
     left: AtomicU32,
     right: AtomicU32,
     active: AtomicU16,
-    pub(crate) marks: AtomicU8,
-    /// The marks of this slab and of all that hang below it.
-    pub(crate) marks_below: AtomicU8,
+    pub(crate) summary: AtomicU8,
+    /// The summaries of this slab and of all that hang below it.
+    pub(crate) summary_below: AtomicU8,
     committed: AtomicU16,
-    ready: AtomicU16,
-    going: AtomicU16,
+    retained: AtomicU16,
+    releasing: AtomicU16,
     used: [AtomicU32; WORDS],
 }
 
@@ -55,9 +55,9 @@ impl Slab {
     /// Makes a descriptor that of a slab without objects or committed pages, apart from all others.
     pub(crate) fn reset(&self) {
         self.set_children(None, None);
-        self.marks.store(0, Relaxed);
+        self.summary.store(0, Relaxed);
         self.active.store(0, Relaxed);
-        for pages in [&self.committed, &self.ready, &self.going] {
+        for pages in [&self.committed, &self.retained, &self.releasing] {
             pages.store(0, Relaxed);
         }
         for bits in &self.used {
@@ -86,12 +86,12 @@ impl Slab {
         self.committed.load(Relaxed)
     }
 
-    pub(crate) fn ready(&self) -> Pages {
-        self.ready.load(Relaxed)
+    pub(crate) fn retained(&self) -> Pages {
+        self.retained.load(Relaxed)
     }
 
-    pub(crate) fn going(&self) -> Pages {
-        self.going.load(Relaxed)
+    pub(crate) fn releasing(&self) -> Pages {
+        self.releasing.load(Relaxed)
     }
 
     /// Whether nothing is left of the slab but its address space.
@@ -101,15 +101,15 @@ impl Slab {
 
     /// The lowest free object.
     pub(crate) fn lowest_free(&self, geometry: &Geometry) -> Option<usize> {
-        match self.going() {
+        match self.releasing() {
             0 => self.lowest(0..geometry.objects, false),
-            going => self.lowest_within(geometry, !going),
+            releasing => self.lowest_within(geometry, !releasing),
         }
     }
 
     /// The lowest free object on pages that are committed.
     pub(crate) fn lowest_committed(&self, geometry: &Geometry) -> Option<usize> {
-        self.lowest_within(geometry, self.committed() & !self.going())
+        self.lowest_within(geometry, self.committed() & !self.releasing())
     }
 
     /// The lowest free object that lies on `pages` alone.
@@ -141,18 +141,19 @@ impl Slab {
         self.lowest(geometry.objects_on(page), true).is_some()
     }
 
-    /// Takes the free object `index`, whose pages are committed from now on; which of them were ready.
-    pub(crate) fn take(&self, geometry: &Geometry, index: usize) -> Pages {
+    /// Takes the free object `index`, whose pages are committed from now on; which of them were
+    /// retained.
+    pub(crate) fn set_used(&self, geometry: &Geometry, index: usize) -> Pages {
         debug_assert!(!self.is_used(index), "object {index} is taken twice");
         self.used[index / 32].fetch_or(1 << (index % 32), Relaxed);
         self.active.fetch_add(1, Relaxed);
         let pages = geometry.pages_of(index);
         self.committed.fetch_or(pages, Relaxed);
-        self.ready.fetch_and(!pages, Relaxed) & pages
+        self.retained.fetch_and(!pages, Relaxed) & pages
     }
 
-    /// Gives object `index` back: the pages that are ready now. `None` where it was not in use.
-    pub(crate) fn give(&self, geometry: &Geometry, index: usize) -> Option<Pages> {
+    /// Gives object `index` back: the pages that are retained now. `None` where it was not in use.
+    pub(crate) fn clear_used(&self, geometry: &Geometry, index: usize) -> Option<Pages> {
         let bit = 1 << (index % 32);
         if self.used[index / 32].fetch_and(!bit, Relaxed) & bit == 0 {
             return None;
@@ -161,43 +162,47 @@ impl Slab {
         let pages = runs(geometry.pages_of(index)).flatten();
         let emptied = pages.filter(|&page| !self.is_live(geometry, page));
         let emptied = emptied.fold(0, |pages, page| pages | 1 << page);
-        self.ready.fetch_or(emptied, Relaxed);
+        self.retained.fetch_or(emptied, Relaxed);
         Some(emptied)
     }
 
-    /// Holds the highest of the ready pages, `most` at most, for a release: they are *going*.
-    pub(crate) fn hold(&self, most: usize) -> Pages {
-        let mut stay = self.ready();
-        let mut going = 0;
-        while stay != 0 && (going as Pages).count_ones() < most.min(Pages::BITS as usize) as u32 {
+    /// Begins to release the highest of the retained pages, `most` at most: they are *releasing*.
+    pub(crate) fn begin_release(&self, most: usize) -> Pages {
+        let mut stay = self.retained();
+        let mut releasing = 0;
+        while stay != 0 && (releasing as Pages).count_ones() < most.min(Pages::BITS as usize) as u32
+        {
             let highest = 1 << stay.ilog2();
             stay ^= highest;
-            going |= highest;
+            releasing |= highest;
         }
-        self.ready.store(stay, Relaxed);
-        self.going.fetch_or(going, Relaxed);
-        going
+        self.retained.store(stay, Relaxed);
+        self.releasing.fetch_or(releasing, Relaxed);
+        releasing
     }
 
-    /// Takes note that of the pages `going`, which were held, `released` went; the others are ready again.
-    pub(crate) fn settle(&self, going: Pages, released: Pages) {
-        self.going.fetch_and(!going, Relaxed);
+    /// Takes note that of the pages `releasing` those in `released` went; the others are retained
+    /// again.
+    pub(crate) fn end_release(&self, releasing: Pages, released: Pages) {
+        self.releasing.fetch_and(!releasing, Relaxed);
         self.committed.fetch_and(!released, Relaxed);
-        self.ready.fetch_or(going & !released, Relaxed);
+        self.retained.fetch_or(releasing & !released, Relaxed);
     }
 
     /// What is to be found here.
-    pub(crate) fn found(&self, geometry: &Geometry) -> u8 {
-        let mark = |mark, is_found| if is_found { mark } else { 0 };
-        let stays = self.committed() & !self.going();
-        let has_room = match self.going() {
+    pub(crate) fn summarise(&self, geometry: &Geometry) -> u8 {
+        let flag = |flag, is_found| if is_found { flag } else { 0 };
+        let stays = self.committed() & !self.releasing();
+        let has_room = match self.releasing() {
             0 => self.active() < geometry.objects,
-            going => self.lowest_within(geometry, !going).is_some(),
+            releasing => self.lowest_within(geometry, !releasing).is_some(),
         };
         // Most slabs are full, or committed whole: no need to search them.
         let is_whole = stays.count_ones() as usize == geometry.pages;
         let is_committed = has_room && (is_whole || self.lowest_within(geometry, stays).is_some());
-        mark(ROOM, has_room) | mark(COMMITTED, is_committed) | mark(READY, self.ready() != 0)
+        flag(HAS_ROOM, has_room)
+            | flag(HAS_COMMITTED_ROOM, is_committed)
+            | flag(HAS_RETAINED, self.retained() != 0)
     }
 
     /// Asserts that the bits agree with each other, and with `active`.
@@ -207,11 +212,15 @@ impl Slab {
         assert!(used.max() < Some(geometry.objects), "used bits beyond the last object");
         let live = (0..geometry.pages as u32).filter(|&page| self.is_live(geometry, page));
         let live = live.fold(0, |pages, page| pages | 1 << page);
-        let (ready, going) = (self.ready(), self.going());
-        // I5: committed for an object, or ready, or about to be neither.
-        assert_eq!(live & ready | live & going | ready & going, 0, "{live:b} {ready:b} {going:b}");
-        assert_eq!(self.committed(), live | ready | going, "committed pages");
-        assert_eq!(self.marks.load(Relaxed), self.found(geometry), "marks of a slab");
+        let (retained, releasing) = (self.retained(), self.releasing());
+        // I5: committed for an object, or retained, or about to be neither.
+        assert_eq!(
+            live & retained | live & releasing | retained & releasing,
+            0,
+            "{live:b} {retained:b} {releasing:b}"
+        );
+        assert_eq!(self.committed(), live | retained | releasing, "committed pages");
+        assert_eq!(self.summary.load(Relaxed), self.summarise(geometry), "summary of a slab");
     }
 }
 

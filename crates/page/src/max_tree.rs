@@ -20,14 +20,14 @@ type Group = [u16; WIDTH];
 
 /// Numbers of 16 bits, by index; those that were never set are 0.
 #[derive(Debug, Default)]
-pub(crate) struct Maxima {
+pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
     /// The number that became smaller last, and its index: the levels have it as it was, until it is found or another
     /// becomes smaller. So what comes and goes at one place changes none of them.
-    late: Option<(u32, u16)>,
+    deferred: Option<(u32, u16)>,
 }
 
-impl Maxima {
+impl MaxTree {
     /// Makes it `len` numbers, if it is fewer.
     pub(crate) fn grow(&mut self, len: u32, supply: Option<&dyn Supply>) -> Result<(), Error> {
         let mut lens = [(len as usize).div_ceil(WIDTH); LEVELS];
@@ -53,35 +53,35 @@ impl Maxima {
 
     /// The number at `index`; 0 beyond the last.
     pub(crate) fn get(&self, index: u32) -> u16 {
-        let late = self.late.filter(|&(late, _)| late == index);
-        late.map_or(self.noted(index), |(_, number)| number)
+        let deferred = self.deferred.filter(|&(at, _)| at == index);
+        deferred.map_or(self.stored(index), |(_, number)| number)
     }
 
-    fn noted(&self, index: u32) -> u16 {
+    fn stored(&self, index: u32) -> u16 {
         let at = index as usize;
         self.levels[0].get(at / WIDTH).map_or(0, |group| group[at % WIDTH])
     }
 
     /// Changes the number at `index`, which is one of those there are.
     pub(crate) fn set(&mut self, index: u32, number: u16) {
-        if self.late.is_some_and(|(late, _)| late == index) {
-            self.late = None;
+        if self.deferred.is_some_and(|(at, _)| at == index) {
+            self.deferred = None;
         }
-        if number < self.noted(index) {
-            self.note_late();
-            self.late = Some((index, number));
+        if number < self.stored(index) {
+            self.store_deferred();
+            self.deferred = Some((index, number));
         } else {
-            self.note(index, number);
+            self.store(index, number);
         }
     }
 
-    fn note_late(&mut self) {
-        if let Some((index, number)) = self.late.take() {
-            self.note(index, number);
+    fn store_deferred(&mut self) {
+        if let Some((index, number)) = self.deferred.take() {
+            self.store(index, number);
         }
     }
 
-    fn note(&mut self, index: u32, number: u16) {
+    fn store(&mut self, index: u32, number: u16) {
         let (mut at, mut number) = (index as usize, number);
         for groups in self.levels.iter_mut().take_while(|groups| !groups.is_empty()) {
             let group = &mut groups[at / WIDTH];
@@ -95,15 +95,15 @@ impl Maxima {
 
     /// The lowest index of a number that is `least` or more.
     pub(crate) fn first(&mut self, least: u16) -> Option<u32> {
-        let found = self.first_noted(least)?;
+        let found = self.first_stored(least)?;
         if self.get(found) >= least {
             return Some(found);
         }
-        self.note_late();
-        self.first_noted(least)
+        self.store_deferred();
+        self.first_stored(least)
     }
 
-    fn first_noted(&self, least: u16) -> Option<u32> {
+    fn first_stored(&self, least: u16) -> Option<u32> {
         let top = self.levels.iter().position(|groups| groups.len() <= 1)?;
         let mut at = 0;
         for groups in self.levels[..=top].iter().rev() {
@@ -117,9 +117,13 @@ impl Maxima {
         self.levels.iter().map(|groups| groups.capacity() * size_of::<Group>()).sum()
     }
 
-    /// Asserts that each level has the largest numbers of the one below, and what is late is to become smaller.
+    /// Asserts that each level has the largest numbers of the one below, and what is deferred is to
+    /// become smaller.
     pub(crate) fn check(&self) {
-        assert!(self.late.is_none_or(|(index, number)| number < self.noted(index)), "what is late");
+        assert!(
+            self.deferred.is_none_or(|(index, number)| number < self.stored(index)),
+            "what is deferred"
+        );
         for (level, pair) in self.levels.windows(2).enumerate() {
             let below = if pair[0].len() > 1 { &*pair[0] } else { &[] };
             let above = pair[1].as_flattened();
@@ -168,65 +172,65 @@ mod tests {
     #[test]
     fn the_first_is_found_at_every_edge() {
         for len in [1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 4095, 4096, 4097, 65536] {
-            let mut maxima = Maxima::default();
-            maxima.grow(len, None).unwrap();
-            assert_eq!((maxima.first(0), maxima.first(1)), (Some(0), None));
+            let mut tree = MaxTree::default();
+            tree.grow(len, None).unwrap();
+            assert_eq!((tree.first(0), tree.first(1)), (Some(0), None));
             for index in [0, 1, 15, 16, 17, 63, 64, 65, 255, 256, len / 2, len - 1] {
                 if index < len {
-                    maxima.set(index, 7);
-                    maxima.check();
-                    assert_eq!((maxima.first(7), maxima.first(8)), (Some(index), None), "{len}");
-                    assert_eq!(maxima.get(index), 7);
-                    maxima.set(index, 0);
+                    tree.set(index, 7);
+                    tree.check();
+                    assert_eq!((tree.first(7), tree.first(8)), (Some(index), None), "{len}");
+                    assert_eq!(tree.get(index), 7);
+                    tree.set(index, 0);
                 }
             }
-            maxima.check();
-            assert_eq!((maxima.first(1), maxima.get(len)), (None, 0));
+            tree.check();
+            assert_eq!((tree.first(1), tree.get(len)), (None, 0));
         }
     }
 
     #[test]
     fn random_changes_match_a_row() {
         let mut random = Rng::with_seed(seed(1));
-        let mut maxima = Maxima::default();
+        let mut tree = MaxTree::default();
         let mut row: Vec<u16> = Vec::new();
         for step in 0..20_000 {
             if random.u32(..20) == 0 || row.is_empty() {
                 row.resize(row.len() + random.usize(1..20), 0);
-                maxima.grow(row.len() as u32, None).unwrap();
+                tree.grow(row.len() as u32, None).unwrap();
             }
             // Mostly the last, as tables that grow have it.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);
-            maxima.set(index as u32, row[index]);
+            tree.set(index as u32, row[index]);
             let least = random.u16(..10);
             let first = row.iter().position(|&number| number >= least);
-            assert_eq!(maxima.first(least), first.map(|at| at as u32), "{least} at step {step}");
+            assert_eq!(tree.first(least), first.map(|at| at as u32), "{least} at step {step}");
             if step % 500 == 0 {
-                maxima.check();
+                tree.check();
             }
         }
-        assert!((0..).zip(&row).all(|(index, &number)| maxima.get(index) == number));
+        assert!((0..).zip(&row).all(|(index, &number)| tree.get(index) == number));
     }
 
     #[test]
     fn what_is_refused_changes_nothing() {
         for nth in 1.. {
             let supply = crate::RefuseNth::new(nth, false);
-            let mut maxima = Maxima::default();
-            maxima.grow(16, None).unwrap();
-            maxima.set(3, 5);
-            if maxima.grow(4000, Some(&supply)).is_ok() {
+            let mut tree = MaxTree::default();
+            tree.grow(16, None).unwrap();
+            tree.set(3, 5);
+            if tree.grow(4000, Some(&supply)).is_ok() {
                 assert_eq!(nth, 4, "three levels begin or grow");
                 break;
             }
-            maxima.check();
-            assert_eq!((maxima.first(1), maxima.get(16)), (Some(3), 0));
-            maxima.grow(4000, Some(&supply)).unwrap();
-            maxima.set(3999, 6);
-            maxima.check();
-            assert_eq!(maxima.first(6), Some(3999));
+            tree.check();
+            assert_eq!((tree.first(1), tree.get(16)), (Some(3), 0));
+            tree.grow(4000, Some(&supply)).unwrap();
+            tree.set(3999, 6);
+            tree.check();
+            assert_eq!(tree.first(6), Some(3999));
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Units: 64 MiB of a space's offsets each, with the map from granule to extent.
+//! Sections: 64 MiB of a space's offsets each, with the map from granule to extent.
 //!
 //! ```text
 //!   segment (one mapping, 1 MiB to 1 GiB)
-//!   | unit u                 | unit u + 1             | ...
-//!     map of a unit (a mapping of its own, kept for the space's life):
+//!   | section u                 | section u + 1             | ...
+//!     map of a section (a mapping of its own, kept for the space's life):
 //!     | u32 per granule: extent index + 1, 0 = none |      4 KiB where a granule is 16 pages of 4 KiB
 //! ```
 //! Beside it, in a table of the space's: one bit per granule, set where it is used.
 //!
 //! # Safety
-//! The map is made once per unit, before `granules` is raised from 0 with release order, and stays mapped to
-//! the end of the space. A page of it is given back when none of its granules is used, so a reader with a
-//! stale offset finds zeros or another extent, never a fault.
+//! The map is made once per section, before `granules` is raised from 0 with release order, and
+//! stays mapped to the end of the space. A page of it is given back when none of its granules is
+//! used, so a reader with a stale offset finds zeros or another extent, never a fault.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
@@ -21,21 +21,22 @@ use crate::{Error, bits, page_shift, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Binary logarithm of the bytes of a unit.
-pub(crate) const UNIT_SHIFT: u32 = 26;
-pub(crate) const UNIT_BYTES: usize = 1 << UNIT_SHIFT;
+/// Binary logarithm of the bytes of a section.
+pub(crate) const SECTION_SHIFT: u32 = 26;
+pub(crate) const SECTION_BYTES: usize = 1 << SECTION_SHIFT;
 
-/// Pages in a full unit: 16384 of 4 KiB.
-pub(crate) fn unit_pages() -> u32 {
-    1 << (UNIT_SHIFT - page_shift())
+/// Pages in a full section: 16384 of 4 KiB.
+pub(crate) fn section_pages() -> u32 {
+    1 << (SECTION_SHIFT - page_shift())
 }
 
-/// One unit. `base` and `granules` change only under the space's lock; everyone may read them.
+/// One section. `base` and `granules` change only under the space's lock; everyone may read them.
 #[derive(Debug)]
-pub(crate) struct Unit {
+pub(crate) struct Section {
     base: AtomicPtr<u8>,
     map: AtomicPtr<AtomicU32>,
-    /// Granules of address space behind the unit: 0 while it has none, fewer than it could in a small segment.
+    /// Granules of address space behind the section: 0 while it has none, fewer than it could in a
+    /// small segment.
     granules: AtomicU32,
     free: AtomicU32,
     /// No granule below this one is free.
@@ -45,13 +46,13 @@ pub(crate) struct Unit {
 /// Pages of maps in which no granule was used before, or none is any more.
 pub(crate) type MapPages = usize;
 
-impl Unit {
+impl Section {
     /// As a table's memory is, which is zeros.
     #[cfg(all(test, loom))]
     pub(crate) fn unused() -> Self {
         let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
         let [granules, free, hint] = std::array::from_fn(|_| AtomicU32::new(0));
-        Unit { base, map, granules, free, hint }
+        Section { base, map, granules, free, hint }
     }
 
     /// Whether it has a map, which no model looks into.
@@ -60,7 +61,8 @@ impl Unit {
         !self.map.load(Relaxed).is_null()
     }
 
-    /// Gives the unit `granules` granules at `base`, and a map of `map_bytes`, if it has none yet.
+    /// Gives the section `granules` granules at `base`, and a map of `map_bytes`, if it has none
+    /// yet.
     pub(crate) fn attach(
         &self,
         base: NonNull<u8>,
@@ -72,7 +74,7 @@ impl Unit {
         if self.map.load(Relaxed).is_null() {
             let map = Mapping::reserve(map_bytes, page_size(), supply)?;
             self.map.store(map.base().as_ptr().cast(), Relaxed);
-            std::mem::forget(map); // `Unit::destroy` unmaps it
+            std::mem::forget(map); // `Section::destroy` unmaps it
         }
         self.base.store(base.as_ptr(), Relaxed);
         self.free.store(granules, Relaxed);
@@ -92,7 +94,7 @@ impl Unit {
     /// Unmaps the map.
     ///
     /// # Safety
-    /// No one uses the unit again, and `attach` made its map with `map_bytes`.
+    /// No one uses the section again, and `attach` made its map with `map_bytes`.
     pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
         if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
             // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller says that
@@ -132,17 +134,18 @@ impl Unit {
         unsafe { std::slice::from_raw_parts(map, granules) }
     }
 
-    /// Marks the lowest run of `count` unused granules as used by extent entry `entry`; its first granule.
-    pub(crate) fn take(
+    /// Marks the lowest run of `count` unused granules as those of the extent `extent_id`; its
+    /// first granule.
+    pub(crate) fn alloc_run(
         &self,
         used: &[AtomicU64],
         count: u32,
-        entry: u32,
+        extent_id: u32,
     ) -> Option<(u32, MapPages)> {
         let mut runs = self.runs(used, self.hint.load(Relaxed)..self.granules(), count);
         let run = runs.find(|run| run.len() as u32 == count)?;
         let fresh = unused_pages(used, run.clone()).count();
-        self.mark(used, run.clone(), entry);
+        self.mark(used, run.clone(), extent_id);
         self.free.fetch_sub(count, Relaxed);
         if run.start <= self.hint.load(Relaxed) {
             self.hint.store(run.end, Relaxed);
@@ -151,7 +154,7 @@ impl Unit {
     }
 
     /// Marks `range` as unused, and gives those pages of the map back in which nothing is used any more.
-    pub(crate) fn give(&self, used: &[AtomicU64], range: Range<u32>) -> MapPages {
+    pub(crate) fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> MapPages {
         self.hint.fetch_min(range.start, Relaxed);
         self.free.fetch_add(range.end - range.start, Relaxed);
         self.mark(used, range.clone(), 0);
@@ -165,7 +168,7 @@ impl Unit {
     }
 
     /// The longest run of unused granules, `enough` at most, after the granules `taken` were taken: it was `before`.
-    pub(crate) fn room_after_take(
+    pub(crate) fn longest_after_alloc(
         &self,
         used: &[AtomicU64],
         taken: Range<u32>,
@@ -180,7 +183,7 @@ impl Unit {
     }
 
     /// The same after the granules `given` were given back.
-    pub(crate) fn room_after_give(
+    pub(crate) fn longest_after_free(
         &self,
         used: &[AtomicU64],
         given: Range<u32>,
@@ -221,12 +224,12 @@ impl Unit {
         })
     }
 
-    fn mark(&self, used: &[AtomicU64], range: Range<u32>, entry: u32) {
+    fn mark(&self, used: &[AtomicU64], range: Range<u32>, extent_id: u32) {
         for granule in range {
-            self.map()[granule as usize].store(entry, Relaxed);
+            self.map()[granule as usize].store(extent_id, Relaxed);
             let bit = 1 << (granule % 64);
             let word = &used[granule as usize / 64];
-            if entry == 0 {
+            if extent_id == 0 {
                 word.fetch_and(!bit, Relaxed)
             } else {
                 word.fetch_or(bit, Relaxed)
@@ -247,8 +250,8 @@ impl Unit {
             run = if used { 0 } else { run + 1 };
             longest = run.max(longest);
         }
-        assert_eq!(free, self.free(), "free granules of a unit");
-        assert_eq!(longest.min(enough), room, "room of a unit");
+        assert_eq!(free, self.free(), "free granules of a section");
+        assert_eq!(longest.min(enough), room, "room of a section");
         let pages = (self.granules() as usize * 4).div_ceil(page_size());
         pages - unused_pages(used, 0..self.granules()).count()
     }

@@ -15,24 +15,28 @@
 //! zeros are as good.
 #![allow(unsafe_code)]
 
-use crate::maxima::Maxima;
+use crate::max_tree::MaxTree;
 use crate::supply::Supply;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::table::Table;
+use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;
 use crate::{Error, Extent, ExtentId, bits, page_size};
 use std::ops::Range;
 
-pub(crate) struct Descriptors<D> {
-    extents: Table<Extent<D>>,
-    used: Table<AtomicU64>,
+pub(crate) struct ExtentTable<D> {
+    extents: GrowingTable<Extent<D>>,
+    used: GrowingTable<AtomicU64>,
     /// Pages of `extents` with a descriptor that is used.
     pages: AtomicU32,
 }
 
-impl<D: Zeroed> Descriptors<D> {
+impl<D: Zeroed> ExtentTable<D> {
     pub(crate) fn new() -> Self {
-        Descriptors { extents: Table::new(), used: Table::new(), pages: AtomicU32::new(0) }
+        ExtentTable {
+            extents: GrowingTable::new(),
+            used: GrowingTable::new(),
+            pages: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn get(&self, id: ExtentId) -> Option<&Extent<D>> {
@@ -47,7 +51,7 @@ impl<D: Zeroed> Descriptors<D> {
     /// The lowest descriptor that is not used, made if need be.
     pub(crate) fn spare(
         &self,
-        spare: &mut Maxima,
+        spare: &mut MaxTree,
         supply: Option<&dyn Supply>,
     ) -> Result<ExtentId, Error> {
         let word = match spare.first(1) {
@@ -68,8 +72,8 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     /// Takes the spare descriptor `id` into use.
-    pub(crate) fn take(&self, spare: &mut Maxima, id: ExtentId) {
-        let pages = Table::<Extent<D>>::pages_of(id.index());
+    pub(crate) fn claim(&self, spare: &mut MaxTree, id: ExtentId) {
+        let pages = GrowingTable::<Extent<D>>::pages_of(id.index());
         let fresh = pages.filter(|page| !self.any_used(page.elements.clone())).count();
         self.pages.fetch_add(fresh as u32, Relaxed);
         self.set_used(id, true);
@@ -78,10 +82,10 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     /// Makes `id` a spare descriptor again, and gives back the pages in which none is used any more.
-    pub(crate) fn give(&self, spare: &mut Maxima, id: ExtentId) {
+    pub(crate) fn release(&self, spare: &mut MaxTree, id: ExtentId) {
         self.set_used(id, false);
         spare.set(id.index() / 64, 1);
-        for page in Table::<Extent<D>>::pages_of(id.index()) {
+        for page in GrowingTable::<Extent<D>>::pages_of(id.index()) {
             if !self.any_used(page.elements.clone()) {
                 // SAFETY: no descriptor in the page is used, and the lock that is held keeps it so.
                 unsafe { self.extents.release(&page) };
@@ -91,12 +95,12 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     fn word(&self, word: u32) -> u64 {
-        self.used.get(word).map_or(0, bits::seen)
+        self.used.get(word).map_or(0, bits::load_acquire)
     }
 
     fn set_used(&self, id: ExtentId, used: bool) {
         if let Some(word) = self.used.get(id.index() / 64) {
-            let before = bits::publish(word, id.index() % 64, used);
+            let before = bits::set_release(word, id.index() % 64, used);
             debug_assert_ne!(before, used, "{id:?}");
         }
     }
@@ -124,7 +128,7 @@ impl<D: Zeroed> Descriptors<D> {
     }
 
     /// Asserts that the bits, what is noted of them, and the count of pages agree with the extents.
-    pub(crate) fn check(&self, spare: &Maxima) {
+    pub(crate) fn check(&self, spare: &MaxTree) {
         spare.check();
         for word in 0..self.used.len() {
             let has_spare = self.word(word) != u64::MAX;
@@ -133,7 +137,7 @@ impl<D: Zeroed> Descriptors<D> {
         let mut pages = Vec::new();
         for id in self.live() {
             assert!(self.get(id).is_some_and(|extent| extent.pages() > 0), "{id:?} has no pages");
-            pages.extend(Table::<Extent<D>>::pages_of(id.index()).map(|page| page.elements));
+            pages.extend(GrowingTable::<Extent<D>>::pages_of(id.index()).map(|page| page.elements));
         }
         pages.dedup();
         assert_eq!(pages.len() as u32, self.pages.load(Relaxed), "pages of descriptors");

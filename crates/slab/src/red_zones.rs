@@ -17,7 +17,7 @@ const FRESH: u8 = 0xcd;
 const RIGHT_MIN: usize = 8;
 
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct RedZones {
     size: usize,
     left: usize,
     right: usize,
@@ -25,12 +25,12 @@ pub(crate) struct Guard {
     fills: bool,
 }
 
-impl Guard {
+impl RedZones {
     pub(crate) fn new(size: usize, align: usize, options: &Options) -> Option<Self> {
         let left = align.max(16);
         let right = (size + RIGHT_MIN).next_multiple_of(align) - size;
         let fills = options.may_forget();
-        (options.debug == Debug::On).then_some(Guard { size, left, right, fills })
+        (options.debug == Debug::On).then_some(RedZones { size, left, right, fills })
     }
 
     /// Bytes of an object with its zones.
@@ -47,7 +47,7 @@ impl Guard {
     ///
     /// # Safety
     /// It is an object of a slab whose shape counts [`bytes`](Self::bytes), and no one uses it.
-    pub(crate) unsafe fn prepare(&self, object: NonNull<u8>) {
+    pub(crate) unsafe fn write_zones(&self, object: NonNull<u8>) {
         // SAFETY: as the caller says.
         unsafe {
             object.sub(self.left).write_bytes(ZONE, self.left);
@@ -57,7 +57,7 @@ impl Guard {
     }
 
     /// # Safety
-    /// As for `prepare`.
+    /// As for `write_zones`.
     unsafe fn fill(&self, object: NonNull<u8>, byte: u8) {
         if self.fills {
             // SAFETY: as the caller says.
@@ -79,7 +79,7 @@ impl Guard {
     /// Looks at an object that is to be given out, and fills it.
     ///
     /// # Safety
-    /// As for `prepare`, which was called.
+    /// As for `write_zones`, which was called.
     pub(crate) unsafe fn on_alloc(&self, object: NonNull<u8>) -> Result<(), Error> {
         let address = object.addr().get();
         if self.fills {
@@ -90,7 +90,7 @@ impl Guard {
         }
         // SAFETY: as the caller says.
         unsafe {
-            self.zones(object)?;
+            self.check_zones(object)?;
             self.fill(object, FRESH);
         }
         Ok(())
@@ -99,19 +99,19 @@ impl Guard {
     /// Looks at an object that was given back, and fills it.
     ///
     /// # Safety
-    /// As for `prepare`, which was called.
+    /// As for `write_zones`, which was called.
     pub(crate) unsafe fn on_free(&self, object: NonNull<u8>) -> Result<(), Error> {
         // SAFETY: as the caller says.
         unsafe {
-            self.zones(object)?;
+            self.check_zones(object)?;
             self.fill(object, FREED);
         }
         Ok(())
     }
 
     /// # Safety
-    /// As for `prepare`, which was called.
-    unsafe fn zones(&self, object: NonNull<u8>) -> Result<(), Error> {
+    /// As for `write_zones`, which was called.
+    unsafe fn check_zones(&self, object: NonNull<u8>) -> Result<(), Error> {
         // SAFETY: as the caller says.
         let found = unsafe {
             let left = Self::first_other(object.sub(self.left), self.left, ZONE);

@@ -18,18 +18,18 @@ const END: u32 = u32::MAX;
 /// A slab that the calling thread may work in: it is its own, or the cache's lock is held and it is no thread's, or no
 /// one else knows of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<'s> {
+pub(crate) struct SlabRef<'s> {
     pub(crate) slab: &'s Slab,
     shape: &'s Shape,
 }
 
-impl<'s> Held<'s> {
+impl<'s> SlabRef<'s> {
     /// # Safety
     /// The slab is of that shape (or is about to be: `reset` comes first), and is held as said above, as long as this
     /// is used.
     #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
-        Held { slab, shape }
+        SlabRef { slab, shape }
     }
 
     /// Makes it a slab without any object in use.
@@ -172,19 +172,19 @@ impl<'s> Held<'s> {
     }
 
     /// Takes a free object, if there is one.
-    pub(crate) fn take(self) -> Option<usize> {
+    pub(crate) fn alloc(self) -> Option<usize> {
         if self.shape.layout != Layout::Native {
-            return self.take_indexed();
+            return self.alloc_indexed();
         }
         let management = &self.slab.own;
-        let index = self.slab.bits(self.shape).take_from(management.free.load(Relaxed) as usize)?;
+        let index = self.slab.bits(self.shape).alloc_from(management.free.load(Relaxed) as usize)?;
         management.free.store((index / 64) as u32, Relaxed);
         management.active.store(management.active.load(Relaxed) + 1, Relaxed);
         Some(index)
     }
 
-    /// As `take`, where there is an index.
-    fn take_indexed(self) -> Option<usize> {
+    /// As `alloc`, where there is an index.
+    fn alloc_indexed(self) -> Option<usize> {
         let management = self.management();
         let active = management.active.load(Relaxed);
         if active as usize >= self.shape.objects {
@@ -204,7 +204,7 @@ impl<'s> Held<'s> {
     }
 
     /// Puts an object back; false where it is free already.
-    pub(crate) fn put(self, index: usize) -> bool {
+    pub(crate) fn free(self, index: usize) -> bool {
         let was_live = self.slab.bits(self.shape).free(index);
         if was_live {
             self.note_free(index);
@@ -215,7 +215,7 @@ impl<'s> Held<'s> {
     /// Takes note of an object that became free.
     fn note_free(self, index: usize) {
         if self.shape.layout != Layout::Native {
-            return self.put_index(index);
+            return self.note_free_indexed(index);
         }
         let management = &self.slab.own;
         // Wrong while the slab is a thread's, until `recount`.
@@ -228,7 +228,7 @@ impl<'s> Held<'s> {
     }
 
     /// As `note_free`, where there is an index.
-    fn put_index(self, index: usize) {
+    fn note_free_indexed(self, index: usize) {
         let management = self.management();
         let active = management.active.load(Relaxed) as usize - 1;
         management.active.store(active as u32, Relaxed);
@@ -241,9 +241,9 @@ impl<'s> Held<'s> {
     }
 
     /// Puts back what other threads have freed; how many objects.
-    pub(crate) fn collect(self) -> usize {
+    pub(crate) fn drain_remote(self) -> usize {
         let mut count = 0;
-        self.slab.bits(self.shape).collect(|index| {
+        self.slab.bits(self.shape).drain_remote(|index| {
             self.note_free(index);
             count += 1;
         });
@@ -261,7 +261,7 @@ impl<'s> Held<'s> {
     }
 
     /// The free objects, in the order in which they would be taken.
-    fn free(self) -> Vec<usize> {
+    fn free_objects(self) -> Vec<usize> {
         let Shape { objects, layout, .. } = *self.shape;
         match layout {
             Layout::Native => (0..objects).filter(|&index| !self.is_live(index)).collect(),
@@ -287,7 +287,7 @@ impl<'s> Held<'s> {
 
     /// Asserts that the free objects are each there once, not live, and as many as are not active.
     pub(crate) fn check(self) {
-        let mut free = self.free();
+        let mut free = self.free_objects();
         assert_eq!(free.len() + self.active(), self.shape.objects, "free and active objects");
         assert!(free.iter().all(|&index| !self.is_live(index)), "a free object is live");
         free.sort_unstable();
@@ -327,14 +327,14 @@ mod tests {
             // SAFETY: the memory is this test's alone, the block behind the slab.
             unsafe {
                 let block = start.add(bed.shape.bytes());
-                bed.held().reset(start, block, bed.shape.first);
+                bed.slab_ref().reset(start, block, bed.shape.first);
             }
             bed
         }
 
-        fn held(&self) -> Held<'_> {
+        fn slab_ref(&self) -> SlabRef<'_> {
             // SAFETY: no one else knows of it.
-            unsafe { Held::new(&self.slab, &self.shape) }
+            unsafe { SlabRef::new(&self.slab, &self.shape) }
         }
     }
 
@@ -343,26 +343,26 @@ mod tests {
         for layout in Layout::ALL {
             for size in [8, 32, 100, 512, 4096, 30000] {
                 let bed = Bed::new(layout, size);
-                let (held, objects) = (bed.held(), bed.shape.objects);
+                let (slab_ref, objects) = (bed.slab_ref(), bed.shape.objects);
                 let mut out = Vec::new();
                 let mut random = Rng::with_seed(crate::seed::seed(size as u64));
                 for step in 0..2000 {
                     if out.len() < objects && (out.is_empty() || random.bool()) {
-                        out.push(held.take().unwrap());
+                        out.push(slab_ref.alloc().unwrap());
                     } else {
                         let index = out.swap_remove(random.usize(..out.len()));
-                        assert!(held.put(index) && !held.put(index));
+                        assert!(slab_ref.free(index) && !slab_ref.free(index));
                     }
-                    assert_eq!(held.active(), out.len());
+                    assert_eq!(slab_ref.active(), out.len());
                     if step % 16 == 0 {
-                        held.check();
-                        let free = held.free();
+                        slab_ref.check();
+                        let free = slab_ref.free_objects();
                         assert!(out.iter().all(|index| !free.contains(index)), "{layout} {size}");
                     }
                 }
-                while held.take().is_some() {}
-                assert_eq!(held.active(), objects);
-                held.check();
+                while slab_ref.alloc().is_some() {}
+                assert_eq!(slab_ref.active(), objects);
+                slab_ref.check();
             }
         }
     }
@@ -371,12 +371,12 @@ mod tests {
     #[test]
     fn the_linked_list_is_walked_as_it_was() {
         let bed = Bed::new(Layout::LinkedBufctl, 512);
-        let held = bed.held();
+        let slab_ref = bed.slab_ref();
         let order = [6, 3, 7, 2, 5, 4, 0, 1];
-        assert_eq!((0..8).filter_map(|_| held.take()).max(), Some(7));
-        assert!(order.iter().rev().all(|&index| held.put(index)));
-        assert_eq!(held.free(), order);
-        let array: Vec<u32> = (0..8).map(|nth| held.get(nth)).collect();
+        assert_eq!((0..8).filter_map(|_| slab_ref.alloc()).max(), Some(7));
+        assert!(order.iter().rev().all(|&index| slab_ref.free(index)));
+        assert_eq!(slab_ref.free_objects(), order);
+        let array: Vec<u32> = (0..8).map(|nth| slab_ref.get(nth)).collect();
         assert_eq!(array, [1, END, 5, 7, 0, 4, 3, 2]);
     }
 
@@ -384,10 +384,13 @@ mod tests {
     fn a_stack_gives_the_last_first() {
         for layout in [Layout::Stack, Layout::StackU32] {
             let bed = Bed::new(layout, 512);
-            let held = bed.held();
-            assert_eq!([held.take(), held.take(), held.take()], [0, 1, 2].map(Some));
-            assert!(held.put(0) && held.put(2));
-            assert_eq!((held.active(), held.take(), held.take()), (1, Some(2), Some(0)));
+            let slab_ref = bed.slab_ref();
+            assert_eq!([slab_ref.alloc(), slab_ref.alloc(), slab_ref.alloc()], [0, 1, 2].map(Some));
+            assert!(slab_ref.free(0) && slab_ref.free(2));
+            assert_eq!(
+                (slab_ref.active(), slab_ref.alloc(), slab_ref.alloc()),
+                (1, Some(2), Some(0))
+            );
         }
     }
 }

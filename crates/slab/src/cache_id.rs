@@ -1,0 +1,72 @@
+//! Which cache a slab is of, and whether it is *attached* there: the tag of its extent.
+//!
+//! ```text
+//!   tag:  | number of the cache: 31 bits | attached: 1 |
+//!   extent made --> detached --first of a thread, in a list, or of the reserve--> attached --unlinked to go--> detached --> gone
+//! ```
+//! A slab is made, and goes, with no lock of the cache held, and its extent may be another cache's
+//! next. sl-H2: a slab becomes attached to a cache, and detached again, under that cache's lock
+//! only. So who has the lock and reads that a slab is attached to the cache knows that all of it is
+//! the cache's, and stays so while he has it. (No later change of the tag can be hidden from him:
+//! it would have been made under the same lock, before.) Without the lock it may be believed of a
+//! slab with a live object, of which he was told: it was attached before, and stays so until that
+//! object is freed.
+
+use crate::depot::Depot;
+use crate::slab::Slab;
+use crate::sync::Relaxed;
+use page::{Extent, ExtentId};
+
+const ATTACHED: u32 = 1;
+
+/// The number of a cache within its arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheId(u32);
+
+impl CacheId {
+    /// The n-th cache.
+    pub(crate) fn new(nth: u32) -> Self {
+        CacheId(nth << 1)
+    }
+
+    /// What an extent of the cache is tagged with while its slab is made.
+    pub(crate) fn tag(self) -> u32 {
+        self.0
+    }
+
+    /// And once it is attached.
+    #[inline]
+    pub(crate) fn attached_tag(self) -> u32 {
+        self.0 | ATTACHED
+    }
+
+    /// Whether the slab is of the cache, attached or not.
+    pub(crate) fn has(self, extent: &Extent<Slab>) -> bool {
+        extent.tag() & !ATTACHED == self.0
+    }
+
+    /// Whether the slab is attached to the cache (sl-H2).
+    #[inline]
+    pub(crate) fn is_attached(self, extent: &Extent<Slab>) -> bool {
+        extent.tag() == self.attached_tag()
+    }
+}
+
+impl Depot {
+    /// Takes a slab that was just made up into the cache, as `owner`'s. The lock is held (sl-H2).
+    pub(crate) fn attach(&self, id: ExtentId, owner: u32) {
+        let extent = self.arena.space.extent(id);
+        extent.data.owner.store(owner, Relaxed);
+        extent.set_tag(self.cache_id.attached_tag());
+    }
+
+    /// Ends that: the slab, which is no one's and empty, is about to go. The lock is held (sl-H2).
+    pub(crate) fn detach(&self, id: ExtentId) {
+        self.arena.space.extent(id).set_tag(self.cache_id.tag());
+    }
+
+    /// Whether the slab is the cache's. The lock is held (sl-H2).
+    pub(crate) fn is_attached(&self, id: ExtentId) -> bool {
+        self.cache_id.is_attached(self.arena.space.extent(id))
+    }
+}

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use zram::{Compaction, CompactionStat};
-use zsmalloc::{Content, Core, Slots};
+use zsmalloc::{Content, EntryPool, Slots};
 
 use super::{Compacted, Store};
 use crate::Error;
 
 /// Slots of a pool.
 #[derive(Debug)]
-pub struct SlotStore(Arc<Core<Slots>>);
+pub struct SlotStore(Arc<EntryPool<Slots>>);
 
 impl SlotStore {
     /// An empty pool.
     pub fn new(slots: u32, compaction: Compaction) -> Result<SlotStore, Error> {
-        let core = Arc::new(Core::with_slots(zsmalloc::Config::default(), slots.into())?);
+        let core = Arc::new(EntryPool::with_slots(zsmalloc::Config::default(), slots.into())?);
         if compaction == Compaction::Auto {
             core.compact_in_background();
         }
@@ -32,13 +32,13 @@ impl Store for SlotStore {
 
     fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
         if let Some(word) = self.0.lock_existing(slot) {
-            word.set_inline(0);
+            word.set_payload(0);
         }
         Ok(())
     }
 
     fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error> {
-        match self.0.pin(slot).content() {
+        match self.0.read(slot).content() {
             Content::Object { bytes, .. } => {
                 out[..bytes.len()].copy_from_slice(bytes);
                 Ok(bytes.len())

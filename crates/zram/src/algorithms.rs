@@ -88,7 +88,7 @@ impl Codecs {
         &mut *self.own
     }
 
-    /// That of a priority. Objects have only the marks of those there are (zr-X3).
+    /// That of a priority. Objects have only the flags of those there are (zr-X3).
     pub(crate) fn of(&mut self, priority: u8) -> &mut dyn Stream {
         let other = usize::from(priority).checked_sub(1).and_then(|nth| self.others.get_mut(nth));
         match other {

@@ -36,7 +36,7 @@ use crate::streams::BlockStream;
 use crate::table::Table;
 use cache::Decoded;
 use std::sync::atomic::{Ordering::SeqCst, fence};
-use zsmalloc::{BesideSlot, Content, Exclusive, Old, Room};
+use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old, Reservation};
 
 impl<E: BesideSlot> Table<E> {
     /// Whether a slot's word is empty at this moment, or not there.
@@ -77,7 +77,7 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// The slots that are in a block whose word is locked.
-    pub(crate) fn live_in(&self, block: u32, word: &Exclusive<'_, E>) -> Members {
+    pub(crate) fn live_in(&self, block: u32, word: &EntryWriteGuard<'_, E>) -> Members {
         match word.content() {
             Content::Inline(0) => Members::default(),
             _ => self.live(block),
@@ -89,7 +89,7 @@ impl<E: BesideSlot> Table<E> {
         &self,
         block: u32,
         some: Members,
-    ) -> impl Iterator<Item = (u32, Exclusive<'_, E>)> {
+    ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_, E>)> {
         // After the block's word was locked: who has a slot's locked by now, and found the block's vacant, is waited
         // for; who locks one later finds the block's locked.
         fence(SeqCst);
@@ -98,7 +98,11 @@ impl<E: BesideSlot> Table<E> {
         slots.filter_map(|slot| Some((slot, self.pool.lock_existing(slot)?)))
     }
 
-    pub(crate) fn lock_block(&self, block: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+    pub(crate) fn lock_block(
+        &self,
+        block: u32,
+        seconds: u32,
+    ) -> Result<EntryWriteGuard<'_, E>, Error> {
         self.lock_word(self.shared.layout.block_word(block), seconds)
     }
 
@@ -108,8 +112,8 @@ impl<E: BesideSlot> Table<E> {
         block: u32,
         content: Content<'o>,
     ) -> Result<Option<Stored<'o>>, Error> {
-        let Content::Object { bytes, mark } = content else { return Ok(None) };
-        let stored = Stored::new(bytes, mark, self.shared.layout.slots());
+        let Content::Object { bytes, flags } = content else { return Ok(None) };
+        let stored = Stored::new(bytes, flags, self.shared.layout.slots());
         stored.map(Some).ok_or_else(|| self.damaged(block))
     }
 
@@ -141,16 +145,18 @@ fn decoded<'b, E: BesideSlot>(
 
 /// What is to be changed of a block whose word is locked.
 pub(crate) struct Change<'t, 'b, E: BesideSlot, W> {
-    pub(crate) block: (u32, Exclusive<'t, E>),
+    pub(crate) block: (u32, EntryWriteGuard<'t, E>),
     /// Words of its slots, and what they are to hold.
     pub(crate) words: W,
-    /// The object, and its mark; none, where nothing is to be in it.
-    pub(crate) new: Option<(Room<'t>, &'b [u8], u8)>,
+    /// The object, and its flags; none, where nothing is to be in it.
+    pub(crate) new: Option<(Reservation<'t>, &'b [u8], u8)>,
     /// How many slots are in it, before and afterwards.
     pub(crate) live: [u32; 2],
 }
 
-impl<'t, E: BesideSlot, W: IntoIterator<Item = (Exclusive<'t, E>, u64)>> Change<'t, '_, E, W> {
+impl<'t, E: BesideSlot, W: IntoIterator<Item = (EntryWriteGuard<'t, E>, u64)>>
+    Change<'t, '_, E, W>
+{
     /// Changes it, and counts that; what the block's word held.
     pub(crate) fn make(self, table: &'t Table<E>, share: &Share) -> Old {
         let (slots, (block, word)) = (table.shared.layout.slots(), self.block);
@@ -160,11 +166,11 @@ impl<'t, E: BesideSlot, W: IntoIterator<Item = (Exclusive<'t, E>, u64)>> Change<
         }
         let held_before = held(word.content(), slots);
         let (old, held_now) = match self.new {
-            Some((room, bytes, mark)) => {
-                let now = held(Content::Object { bytes, mark }, slots);
-                (table.commit(word, room, bytes, mark), now)
+            Some((room, bytes, flags)) => {
+                let now = held(Content::Object { bytes, flags }, slots);
+                (table.commit(word, room, bytes, flags), now)
             }
-            None => (word.set_inline(0), Held::Nothing),
+            None => (word.set_payload(0), Held::Nothing),
         };
         share.changed(held_before, held_now);
         share.changed_live(self.live);
@@ -175,11 +181,11 @@ impl<'t, E: BesideSlot, W: IntoIterator<Item = (Exclusive<'t, E>, u64)>> Change<
 
 /// What a block's word holds.
 pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
-    let Content::Object { bytes, mark } = content else {
+    let Content::Object { bytes, flags } = content else {
         let away = Place::of_content(content).map(|place| Held::BlockAway { slots: place.slots });
         return away.unwrap_or(Held::Nothing);
     };
-    let stored = Stored::new(bytes, mark, slots);
+    let stored = Stored::new(bytes, flags, slots);
     let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
     Held::Block { bytes: bytes.len(), slots, is_raw }
 }

@@ -10,7 +10,7 @@ use crate::{BLOCK, Compaction, Config, Error, Fork};
 use page::page_size;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
-use zsmalloc::{BesideSlot, Both, Core, Stamp, Sum};
+use zsmalloc::{BesideSlot, Both, EntryPool, Stamp, Sum};
 
 /// The device's table of slots, with what it notes of each.
 pub(crate) fn make_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
@@ -37,7 +37,7 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
         ..page::Config::default()
     };
     let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
-    let pool = Arc::new(Core::with_slots_and(pool, layout.words())?);
+    let pool = Arc::new(EntryPool::with_slots_and(pool, layout.words())?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }

@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::{BLOCK, Error, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content, Exclusive, Old, Pin};
+use zsmalloc::{BesideSlot, Content, EntryReadGuard, EntryWriteGuard, Old};
 
 /// Runs of slots that a discard frees before it gives its stream back.
 const RUNS: usize = 128;
@@ -141,7 +141,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
 
     fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
         // While one slot is decompressed the next one's bytes come from memory.
-        let pins = self.table.pool.pins(slots(offset, buf.len()));
+        let pins = self.table.pool.read_ahead(slots(offset, buf.len()));
         for (part, pin) in parts(offset, buf.len()).zip(pins) {
             let (at, buf) = (part.within.start, &mut buf[part.request.clone()]);
             let content = match pin.content() {
@@ -162,12 +162,12 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// Takes note that what is pinned was read.
-    pub(crate) fn note_access(&self, pin: &Pin<'_, E>) {
+    pub(crate) fn note_access(&self, pin: &EntryReadGuard<'_, E>) {
         if let Some(beside) = pin.beside() {
             beside.stamp(self.seconds);
         }
-        if slot::mark_of(pin.content()) & IDLE != 0 {
-            pin.unmark(IDLE);
+        if slot::flags_of(pin.content()) & IDLE != 0 {
+            pin.clear_flags(IDLE);
         }
     }
 
@@ -222,7 +222,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
     fn rewrite(
         &mut self,
-        word: Exclusive<'_, E>,
+        word: EntryWriteGuard<'_, E>,
         part: &Part,
         data: Option<&[u8]>,
     ) -> Result<bool, Stop> {
@@ -246,15 +246,15 @@ impl<'t, E: BesideSlot> Request<'t, E> {
 pub(crate) fn put<E: BesideSlot>(
     table: &Table<E>,
     share: &Share,
-    (slot, word): (u32, Exclusive<'_, E>),
+    (slot, word): (u32, EntryWriteGuard<'_, E>),
     encoded: Encoded<'_>,
-    mark: u8,
+    flags: u8,
 ) -> Result<Old, Error> {
     let old = match encoded {
-        Encoded::Inline(payload) => word.set_inline(payload),
+        Encoded::Inline(payload) => word.set_payload(payload),
         Encoded::Object(bytes) => {
             let room = word.reserve(bytes).map_err(|error| table.shared.full(slot, error))?;
-            table.commit(word, room, bytes, mark)
+            table.commit(word, room, bytes, flags)
         }
     };
     share.changed(slot::held_before(old), encoded.held());

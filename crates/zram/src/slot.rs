@@ -76,8 +76,8 @@ pub(crate) fn decode(
             fill::fill(buf, pattern(content).unwrap_or(0), at);
         }
         Content::Inline(_) => fill::fill(buf, pattern(content).unwrap_or(0), at),
-        Content::Object { bytes, mark } => {
-            let codec = workspace.codecs.of(mark & PRIORITY);
+        Content::Object { bytes, flags } => {
+            let codec = workspace.codecs.of(flags & PRIORITY);
             let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
             if buf.len() == BLOCK {
                 codec.decompress(bytes, buf).map_err(corrupt)?;
@@ -143,18 +143,18 @@ pub(crate) fn held_before(old: Old) -> Held {
     }
 }
 
-/// The marks of what a slot held when it was looked at.
-pub(crate) fn mark_before(old: Old) -> u8 {
+/// The flags of what a slot held when it was looked at.
+pub(crate) fn flags_before(old: Old) -> u8 {
     match old {
-        Old::Object { mark, .. } => mark,
+        Old::Object { flags, .. } => flags,
         Old::Inline(_) => ACCESSED,
     }
 }
 
-/// The marks of what a slot holds; none, where that is no object.
-pub(crate) fn mark_of(content: Content<'_>) -> u8 {
+/// The flags of what a slot holds; none, where that is no object.
+pub(crate) fn flags_of(content: Content<'_>) -> u8 {
     match content {
-        Content::Object { mark, .. } => mark,
+        Content::Object { flags, .. } => flags,
         Content::Inline(_) => ACCESSED,
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of each slot beside its data: how it is stored, its marks and when it was accessed.
+//! What is known of each slot beside its data: how it is stored, its flags and when it was accessed.
 
 use crate::blocks::Members;
 use crate::cold::Place;
@@ -38,16 +38,16 @@ pub struct SlotState {
 }
 
 impl SlotState {
-    fn new(index: u32, held: Held, mark: u8, accessed_seconds: Option<u32>) -> Self {
+    fn new(index: u32, held: Held, flags: u8, accessed_seconds: Option<u32>) -> Self {
         SlotState {
             index: index as u64,
             accessed_seconds,
             is_same: held == Held::Same,
             is_written_back: matches!(held, Held::Away | Held::BlockAway { .. }),
             is_huge: matches!(held, Held::Raw | Held::Block { is_raw: true, .. }),
-            is_idle: mark & IDLE != 0,
-            priority: mark & PRIORITY,
-            is_incompressible: mark & INCOMPRESSIBLE != 0,
+            is_idle: flags & IDLE != 0,
+            priority: flags & PRIORITY,
+            is_incompressible: flags & INCOMPRESSIBLE != 0,
         }
     }
 }
@@ -121,13 +121,13 @@ impl<E: BesideSlot> Table<E> {
     fn states_of(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
         let (layout, is_here) = (self.shared.layout, self.shared.is_here().is_ok());
         let word = layout.has_blocks().then(|| layout.block_word(block));
-        let pin = word.filter(|_| is_here).map(|word| self.pool.pin(word));
+        let pin = word.filter(|_| is_here).map(|word| self.pool.read(word));
         // What there is to say of a slot in a block is its block's.
         let of_block = match &pin {
             Some(pin) => {
                 let (content, beside) = (pin.content(), pin.beside());
                 let held = blocks::held(content, layout.slots());
-                Some((held, slot::mark_of(content), beside.and_then(BesideSlot::stamped)))
+                Some((held, slot::flags_of(content), beside.and_then(BesideSlot::stamped)))
             }
             None => word.and_then(|word| self.block_left_behind(word)),
         };
@@ -140,12 +140,12 @@ impl<E: BesideSlot> Table<E> {
                 None if is_unpinned && !self.holds_nothing(slot) => return false,
                 None => {
                     let of_block =
-                        of_block.map(|(held, mark, at)| SlotState::new(slot, held, mark, at));
+                        of_block.map(|(held, flags, at)| SlotState::new(slot, held, flags, at));
                     some.extend(of_block);
                 }
                 Some((held, accessed)) => {
-                    let (kind, mark) = (slot::held_before(held), slot::mark_before(held));
-                    let state = SlotState::new(slot, kind, mark, accessed);
+                    let (kind, flags) = (slot::held_before(held), slot::flags_before(held));
+                    let state = SlotState::new(slot, kind, flags, accessed);
                     some.extend(Some(state).filter(|_| kind != Held::Nothing));
                 }
             }
@@ -165,7 +165,7 @@ impl<E: BesideSlot> Table<E> {
             },
             Old::Inline(_) => Held::BlockAway { slots: Place::of(held)?.slots },
         };
-        Some((kind, slot::mark_before(held), accessed))
+        Some((kind, slot::flags_before(held), accessed))
     }
 
     /// Marks slots idle, and blocks, those of at least that age or all.
@@ -188,10 +188,12 @@ impl<E: BesideSlot> Table<E> {
             });
             for word in words.drain(..) {
                 let is_slot = matches!(self.shared.layout.whose(word), Whose::Slot(_));
-                self.pool.remark(word, |len, mark, beside: &E| match slot::held(len) {
-                    Held::Same if is_slot => mark,
-                    _ if is_idle(beside) => mark | IDLE,
-                    _ => mark & !IDLE,
+                self.pool.set_flags_if_unlocked(word, |len, flags, beside: &E| {
+                    match slot::held(len) {
+                        Held::Same if is_slot => flags,
+                        _ if is_idle(beside) => flags | IDLE,
+                        _ => flags & !IDLE,
+                    }
                 });
             }
         }
@@ -208,7 +210,7 @@ impl<E: BesideSlot> Table<E> {
         let sums = Counters::new(1);
         let mut places = Vec::new();
         for block in self.blocks_from(0) {
-            let pin = layout.has_blocks().then(|| self.pool.pin(layout.block_word(block)));
+            let pin = layout.has_blocks().then(|| self.pool.read(layout.block_word(block)));
             let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
             for slot in layout.slots_of(block) {
                 let held = self.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));

@@ -105,7 +105,7 @@ impl<E: BesideSlot> Table<E> {
         let is_it = |fetched: &&Fetched| (fetched.away.word, fetched.away.place) == (word, place);
         match (fetched.iter().find(is_it), &self.shared.store) {
             (Some(fetched), _) => {
-                Ok(Content::Object { bytes: &fetched.bytes, mark: place.priority })
+                Ok(Content::Object { bytes: &fetched.bytes, flags: place.priority })
             }
             (None, Some(store)) => Err(Stop::Away(store.hold(place, word))),
             (None, None) => Err(Error::NoBacking.into()),

@@ -23,7 +23,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use zsmalloc::{BesideSlot, Classes, CompactionStat, Content, Core, Exclusive, Old, Room, Slots};
+use zsmalloc::{
+    BesideSlot, Classes, CompactionStat, Content, EntryPool, EntryWriteGuard, Old, Reservation,
+    Slots,
+};
 
 /// What a device has beside the pool.
 #[derive(Debug)]
@@ -74,7 +77,7 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Table<E: BesideSlot> {
     pub(crate) shared: Shared,
-    pub(crate) pool: Arc<Core<Slots<E>>>,
+    pub(crate) pool: Arc<EntryPool<Slots<E>>>,
 }
 
 impl<E: BesideSlot> Table<E> {
@@ -91,15 +94,15 @@ impl<E: BesideSlot> Table<E> {
     /// held.
     pub(crate) fn commit<'t>(
         &self,
-        word: Exclusive<'t, E>,
-        room: Room<'t>,
+        word: EntryWriteGuard<'t, E>,
+        room: Reservation<'t>,
         bytes: &[u8],
-        mark: u8,
+        flags: u8,
     ) -> Old {
         if E::SUMMED {
             word.beside().note_sum(crc32fast::hash(bytes));
         }
-        word.commit(room, bytes, mark)
+        word.store_in(room, bytes, flags)
     }
 
     /// Whether what a word holds, which is locked, is what was stored.
@@ -136,20 +139,24 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// Gives a slot's word a payload instead of what it holds, and counts that.
-    pub(crate) fn set(&self, share: &Share, slot: Exclusive<'_, E>, payload: u64) {
-        let old = slot.set_inline(payload);
+    pub(crate) fn set(&self, share: &Share, slot: EntryWriteGuard<'_, E>, payload: u64) {
+        let old = slot.set_payload(payload);
         share.changed(slot::held_before(old), slot::held_inline(payload));
         self.gone(old);
     }
 
     /// Locks a slot that is written to.
-    pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+    pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<EntryWriteGuard<'_, E>, Error> {
         self.lock_word(slot, seconds)
     }
 
     /// The same of a word, a slot's or a block's.
     #[inline]
-    pub(crate) fn lock_word(&self, index: u32, seconds: u32) -> Result<Exclusive<'_, E>, Error> {
+    pub(crate) fn lock_word(
+        &self,
+        index: u32,
+        seconds: u32,
+    ) -> Result<EntryWriteGuard<'_, E>, Error> {
         let full = |error| self.shared.full(self.shared.layout.slot_of(index), error);
         let word = self.pool.lock(index).map_err(full)?;
         word.beside().stamp(seconds);

@@ -8,12 +8,12 @@
 //!           not asked for a second: it ends
 //! ```
 
-use crate::Core;
+use crate::EntryPool;
 use crate::class::{Class, ClassState};
-use crate::compact::{Aim, Compacting};
-use crate::core::Owner;
+use crate::compact::{Aim, CompactionScope};
+use crate::entry_pool::Owner;
 use crate::plan::Purpose;
-use crate::worker::{IDLE, Told, Worker};
+use crate::worker::{IDLE, Wake, Worker};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,13 +37,13 @@ const BEGIN_PAGES: u32 = 2;
 const END_SHARE: u32 = 128;
 
 /// Whether compaction should begin in a class.
-pub(crate) fn is_worth_asking(class: &Class, state: &ClassState) -> bool {
+pub(crate) fn should_begin(class: &Class, state: &ClassState) -> bool {
     let gain = class.gain(state);
     gain > BEGIN_PAGES && gain > state.committed / BEGIN_SHARE
 }
 
 /// Whether it should go on there.
-fn is_worth_going_on(class: &Class, state: &ClassState) -> bool {
+fn should_go_on(class: &Class, state: &ClassState) -> bool {
     let gain = class.gain(state);
     gain > 1 && gain > state.committed / END_SHARE
 }
@@ -57,21 +57,21 @@ enum Next {
     Finish,
 }
 
-impl<O: Owner + Send + 'static> Core<O> {
+impl<O: Owner + Send + 'static> EntryPool<O> {
     /// Has the pool work in the background from now on, whenever it is worth it: two threads, one of which compacts,
-    /// while the other fetches pages ahead of need and gives back what too much is ready.
+    /// while the other prefaults pages and gives back what too much is retained.
     pub fn compact_in_background(self: &Arc<Self>) {
-        self.enable(|core| &core.parts().compactor, Self::run);
-        self.enable(|core| &core.parts().fetcher, Self::tend);
+        self.enable(|pool| &pool.inner().compactor, Self::run);
+        self.enable(|pool| &pool.inner().prefaulter, Self::run_prefaulter);
     }
 
     /// Has `run` done by a thread whenever that is asked for.
     fn enable(self: &Arc<Self>, worker: fn(&Self) -> &Arc<Worker>, run: fn(&Weak<Self>, &Worker)) {
         let weak = Arc::downgrade(self);
         worker(self).enable(move || {
-            if let Some(core) = weak.upgrade() {
-                let (weak, shared) = (weak.clone(), worker(&core).clone());
-                worker(&core).start_or_wake(move || run(&weak, &shared));
+            if let Some(pool) = weak.upgrade() {
+                let (weak, shared) = (weak.clone(), worker(&pool).clone());
+                worker(&pool).start_or_wake(move || run(&weak, &shared));
             }
         });
     }
@@ -81,13 +81,13 @@ impl<O: Owner + Send + 'static> Core<O> {
         let mut finished = false;
         loop {
             let next = match worker.wait(if finished { IDLE } else { QUIET }, finished) {
-                Told::Asked => Next::Pass,
-                Told::Quiet => Next::Finish,
-                Told::End => return,
+                Wake::Notified => Next::Pass,
+                Wake::Timeout => Next::Finish,
+                Wake::Stop => return,
             };
-            let Some(core) = weak.upgrade() else { return };
-            let moved = core.pass(worker, next);
-            drop(core);
+            let Some(pool) = weak.upgrade() else { return };
+            let moved = pool.pass(worker, next);
+            drop(pool);
             finished = next == Next::Finish;
             // What could not be moved now (pinned, or no room to move to) is not tried again at once.
             rest = match next {
@@ -100,17 +100,17 @@ impl<O: Owner + Send + 'static> Core<O> {
 
     /// Compacts every class that is worth it, a little at a time; objects moved.
     fn pass(&self, worker: &Worker, next: Next) -> usize {
-        let parts = self.parts();
-        let alone = self.whole().ok().and_then(|()| Compacting::begin(parts));
+        let inner = self.inner();
+        let alone = self.ensure_here().ok().and_then(|()| CompactionScope::begin(inner));
         let Some(alone) = alone else { return 0 };
-        if next == Next::Finish || parts.is_plan_too_large() {
-            parts.plan_anew(Purpose::Compaction);
+        if next == Next::Finish || inner.is_plan_too_large() {
+            inner.replan(Purpose::Compaction);
         }
         let worth: &dyn Fn(&Class, &ClassState) -> bool = match next {
             Next::Finish => &|_, _| true,
-            _ => &is_worth_going_on,
+            _ => &should_go_on,
         };
-        let grown = parts.has_grown().filter(|_| next == Next::Finish);
+        let grown = inner.has_grown().filter(|_| next == Next::Finish);
         let mut moved = 0;
         let mut begun = Instant::now();
         let mut go_on = || {
@@ -121,23 +121,23 @@ impl<O: Owner + Send + 'static> Core<O> {
             }
             !worker.is_stopping()
         };
-        for class in parts.classes.iter().rev() {
+        for class in inner.classes.iter().rev() {
             let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
             moved += self.compact_class(&alone, class, grown.is_some(), aim).moved;
         }
         if next == Next::Finish {
-            self.tidy_all(&alone, &mut go_on);
+            self.compact_meta(&alone, &mut go_on);
             self.trim();
-            grown.inspect(|grown| parts.settled(grown));
+            grown.inspect(|grown| inner.refined(grown));
         }
         moved
     }
 }
 
-impl<O: Owner> Core<O> {
+impl<O: Owner> EntryPool<O> {
     /// Ends the background threads, if there are any, and waits for them.
     pub fn stop_background(&self) {
-        self.parts().compactor.stop();
-        self.parts().fetcher.stop();
+        self.inner().compactor.stop();
+        self.inner().prefaulter.stop();
     }
 }

@@ -1,12 +1,12 @@
 //! Assertions of a class's whole state.
 
 use crate::class::FULL;
-use crate::locked::Locked;
+use crate::class_guard::ClassGuard;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
-impl Locked<'_> {
-    /// Asserts the class's whole state. `visit` gets each live object's offset and owner's number.
+impl ClassGuard<'_> {
+    /// Asserts the class's whole state. `visit` gets each live object's offset and entry's number.
     pub(crate) fn check(&self, mut visit: impl FnMut(u64, u32)) {
         let mut listed = 0;
         for group in 0..FULL {
@@ -16,8 +16,12 @@ impl Locked<'_> {
             for id in self.group(group) {
                 listed += 1;
                 assert!(listed <= self.state.zspages, "group {group} has a cycle");
-                assert_eq!(self.head(id).group.previous.load(Relaxed), previous);
-                assert_eq!(self.class().group(self.head(id).inuse()), group, "group of {id:?}");
+                assert_eq!(self.fixed_header(id).group.previous.load(Relaxed), previous);
+                assert_eq!(
+                    self.class().group(self.fixed_header(id).inuse()),
+                    group,
+                    "group of {id:?}"
+                );
                 previous = id.to_raw();
             }
         }
@@ -26,57 +30,60 @@ impl Locked<'_> {
         for id in self.offering() {
             offering += 1;
             assert!(offering <= self.state.zspages, "those that offer pages are a cycle");
-            assert!(self.has(id) && self.head(id).has_offer(), "{id:?} offers no ready page");
-            assert_eq!(self.head(id).offers.previous.load(Relaxed), previous);
+            assert!(
+                self.contains(id) && self.fixed_header(id).has_offer(),
+                "{id:?} offers no retained page"
+            );
+            assert_eq!(self.fixed_header(id).offers.previous.load(Relaxed), previous);
             previous = id.to_raw();
         }
-        let noted = self.parts().offers.has(self.class());
-        assert_eq!(noted, offering > 0, "whether the class offers ready pages");
-        let (mut inuse, mut committed, mut ready, mut zspages, mut full) = (0, 0, 0, 0, 0);
+        let noted = self.inner().offers.has(self.class());
+        assert_eq!(noted, offering > 0, "whether the class offers retained pages");
+        let (mut inuse, mut committed, mut retained, mut zspages, mut full) = (0, 0, 0, 0, 0);
         let mut offer = 0;
         for id in self.all() {
             self.check_zspage(id, &mut visit);
-            let head = self.head(id);
+            let head = self.fixed_header(id);
             zspages += 1;
             full += u32::from(self.class().group(head.inuse()) == FULL);
             inuse += head.inuse();
-            ready += head.ready.len();
+            retained += head.retained.len();
             offer += u32::from(head.has_offer());
             committed += head.committed.len();
         }
-        assert_eq!(offer, offering, "zspages that offer ready pages");
+        assert_eq!(offer, offering, "zspages that offer retained pages");
         let state = &self.state;
         assert_eq!(
-            (inuse, committed, ready, zspages, full),
-            (state.inuse, state.committed, state.ready, state.zspages, zspages - listed)
+            (inuse, committed, retained, zspages, full),
+            (state.inuse, state.committed, state.retained, state.zspages, zspages - listed)
         );
     }
 
     fn check_zspage(&self, id: ExtentId, visit: &mut impl FnMut(u64, u32)) {
-        let extent = self.parts().memory.space.extent(id);
-        let body = self.body(id);
+        let extent = self.inner().memory.space.extent(id);
+        let header = self.header(id);
         assert_eq!(extent.tag(), self.class().position);
         assert_eq!(extent.pages(), self.class().pages());
-        assert_eq!(body.check(), body.head.inuse(), "live slots of {id:?}");
+        assert_eq!(header.check(), header.fixed.inuse(), "live slots of {id:?}");
         for page in 0..page::EXTENT_PAGES_MAX {
-            // I5: committed for a live object, or ready; never neither.
-            let live = page < extent.pages() && self.is_live(body, page, body.head.inuse());
-            let ready = body.head.ready.contains(page);
-            assert!(!(live && ready), "page {page} of {id:?} is ready under a live object");
-            let committed = body.head.committed.contains(page);
-            assert_eq!(committed, live || ready, "page {page} of {id:?}");
+            // I5: committed for a live object, or retained; never neither.
+            let live = page < extent.pages() && self.is_live(header, page, header.fixed.inuse());
+            let retained = header.fixed.retained.contains(page);
+            assert!(!(live && retained), "page {page} of {id:?} is retained under a live object");
+            let committed = header.fixed.committed.contains(page);
+            assert_eq!(committed, live || retained, "page {page} of {id:?}");
         }
         let has_pages =
-            |slot: &u32| body.head.committed.contains_all(self.class().pages_for(*slot));
-        let mut free = (0..self.class().objects()).filter(|&slot| !body.is_taken(slot));
+            |slot: &u32| header.fixed.committed.contains_all(self.class().pages_for(*slot));
+        let mut free = (0..self.class().objects()).filter(|&slot| !header.is_taken(slot));
         assert_eq!(
             self.lowest_committed(id),
             free.find(has_pages),
             "free slots of {id:?} with pages"
         );
         for slot in 0..self.class().objects() {
-            if let Some(owner) = body.owner(slot) {
-                visit(extent.start() + self.class().offset(slot), owner);
+            if let Some(entry) = header.entry(slot) {
+                visit(extent.start() + self.class().offset(slot), entry);
             }
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Class {
     /// Live objects whose own size this class is, whichever class they lie in.
     pub(crate) population: AtomicU32,
     /// The smallest object that goes here as planned: noted in the class, so that an overwrite need not look at the plan.
-    least: std::sync::atomic::AtomicU32,
+    min_len: std::sync::atomic::AtomicU32,
     /// Bytes from one slot to the next.
     size: u32,
     /// The largest object.
@@ -26,16 +26,16 @@ pub(crate) struct Class {
     objects: u16,
     pages: u16,
     /// Whether zspages are committed whole, as the kernel's, or page by page.
-    pub(crate) whole: bool,
+    pub(crate) commits_whole: bool,
     pub(crate) state: Mutex<ClassState>,
 }
 
-/// What the class's lock guards, besides the bodies of its zspages.
+/// What the class's lock guards, besides the headers of its zspages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
     /// First zspage of each fullness group but the last, as a raw extent id; 0 is none.
     pub(crate) heads: [u32; FULL],
-    /// First zspage that offers ready pages, likewise.
+    /// First zspage that offers retained pages, likewise.
     pub(crate) offers: u32,
     /// The groups that have zspages, a bit each.
     pub(crate) groups: u32,
@@ -43,22 +43,22 @@ pub(crate) struct ClassState {
     /// Pages committed.
     pub(crate) committed: u32,
     /// Of them, those that no live object touches.
-    pub(crate) ready: u32,
+    pub(crate) retained: u32,
     /// Objects in use.
     pub(crate) inuse: u32,
 }
 
 impl Class {
-    pub(crate) fn new(position: u32, shape: ClassShape, whole: bool) -> Self {
+    pub(crate) fn new(position: u32, shape: ClassShape, commits_whole: bool) -> Self {
         Class {
             position,
             population: AtomicU32::new(0),
-            least: u32::MAX.into(),
+            min_len: u32::MAX.into(),
             size: shape.size as u32,
             capacity: shape.capacity as u32,
             objects: shape.objects as u16,
             pages: shape.pages as u16,
-            whole,
+            commits_whole,
             state: Mutex::default(),
         }
     }
@@ -74,13 +74,13 @@ impl Class {
     }
 
     /// Notes that objects of `least` bytes and more go here; none, where it is above the capacity.
-    pub(crate) fn set_least(&self, least: usize) {
-        self.least.store(least as u32, Relaxed);
+    pub(crate) fn set_min_len(&self, least: usize) {
+        self.min_len.store(least as u32, Relaxed);
     }
 
     /// Whether a new object of `len` bytes goes here.
-    pub(crate) fn is_for(&self, len: usize) -> bool {
-        (self.least.load(Relaxed) as usize..=self.capacity()).contains(&len)
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        (self.min_len.load(Relaxed) as usize..=self.capacity()).contains(&len)
     }
 
     /// Slots of a zspage.
@@ -103,11 +103,11 @@ impl Class {
     /// Pages that moving objects together could free, as it would in the kernel where zspages are whole: as
     /// many as all free slots make zspages.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
-        if self.whole {
+        if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());
             return (state.zspages.saturating_sub(needed) * self.pages()).min(state.committed);
         }
-        (state.committed - state.ready).saturating_sub(self.packed_pages(state.inuse))
+        (state.committed - state.retained).saturating_sub(self.packed_pages(state.inuse))
     }
 
     /// Counts one more object of this class's own size.
@@ -139,17 +139,17 @@ impl Class {
 
     /// The pages that must be committed while slot `slot` is taken.
     pub(crate) fn pages_for(&self, slot: u32) -> Range<u32> {
-        if self.whole { 0..self.pages() } else { self.pages_of(slot) }
+        if self.commits_whole { 0..self.pages() } else { self.pages_of(slot) }
     }
 
     /// The last page of the slot after `slot`, in a zspage that is committed page by page.
     pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
         let end = (slot + 2) * self.size;
-        (slot + 1 < self.objects() && !self.whole).then(|| (end - 1) >> page_shift())
+        (slot + 1 < self.objects() && !self.commits_whole).then(|| (end - 1) >> page_shift())
     }
 
     /// The slots before and after `slot`, where they lie on `page` too, as `slot` does.
-    pub(crate) fn beside(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
+    pub(crate) fn neighbours(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
         let start = slot * self.size;
         let before = start > page << page_shift();
         let after = start + self.size < (page + 1) << page_shift() && slot + 1 < self.objects();
@@ -195,7 +195,7 @@ mod tests {
                     assert!(slots.contains(&slot));
                     let beside = [slot.checked_sub(1), Some(slot + 1)];
                     let beside = beside.map(|other| other.filter(|other| slots.contains(other)));
-                    assert_eq!(class.beside(slot, page), beside.into());
+                    assert_eq!(class.neighbours(slot, page), beside.into());
                 }
             }
             for page in 0..shape.pages as u32 {

@@ -2,20 +2,20 @@
 //!
 //! Classes that the plan has closed lose their objects to those that are open; in each open one, objects of
 //! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under a coarser
-//! plan move to the finer classes that are open now. A move copies first and then swings the owner's word by
-//! compare-and-swap, all under the class's lock: a word that is locked is left alone, so no reader waits for
-//! a move and none moves under a reader (I3).
+//! plan move to the finer classes that are open now. A move copies first and then retargets the
+//! entry by compare-and-swap, all under the class's lock: an entry that is locked is left alone, so
+//! no reader waits for a move and none moves under a reader (I3).
 
 use crate::class::{Class, ClassState};
-use crate::core::{Owner, sealed};
-use crate::locked::Locked;
-use crate::migrate::{Movable, Moved, Obstacle};
-use crate::parts::Parts;
+use crate::class_guard::ClassGuard;
+use crate::entry::{Location, Value};
+use crate::entry_pool::{Owner, sealed};
+use crate::inner::PoolInner;
 use crate::plan::Purpose;
+use crate::relocate::{Movable, Moved, Obstacle};
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{Alone, Backoff};
-use crate::word::{Place, Value};
-use crate::{Core, Error};
+use crate::sync::{Backoff, JobGuard};
+use crate::{EntryPool, Error};
 use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -39,14 +39,14 @@ pub struct CompactionStat {
     pub cpu: Duration,
     /// How often the set of open classes was chosen anew, whoever did.
     pub plans: u64,
-    /// Background threads that ended by a panic, those that fetch pages too. Another is started when there is something
-    /// to do, a second later, and each time twice as late, up to a minute.
+    /// Background threads that ended by a panic, those that prefault pages too. Another is started
+    /// when there is something to do, a second later, and each time twice as late, up to a minute.
     pub panics: u64,
 }
 
 /// The same, as it is counted.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct CompactionCounters {
     moved_objects: AtomicU64,
     moved_bytes: AtomicU64,
     freed_pages: AtomicU64,
@@ -55,7 +55,7 @@ pub(crate) struct Counters {
     pub(crate) plans: AtomicU64,
 }
 
-impl Counters {
+impl CompactionCounters {
     fn read(&self) -> CompactionStat {
         let spent = self.spent_pages.load(Relaxed);
         CompactionStat {
@@ -70,24 +70,24 @@ impl Counters {
 }
 
 /// That one thread compacts, which is this one, and since when.
-pub(crate) struct Compacting<'p> {
-    parts: &'p Parts,
+pub(crate) struct CompactionScope<'p> {
+    inner: &'p PoolInner,
     begun: Duration,
-    _alone: Alone<'p>,
+    _alone: JobGuard<'p>,
 }
 
-impl<'p> Compacting<'p> {
+impl<'p> CompactionScope<'p> {
     /// Begins, unless another thread compacts.
-    pub(crate) fn begin(parts: &'p Parts) -> Option<Self> {
-        let alone = Alone::begin(&parts.compacting)?;
-        Some(Compacting { parts, begun: thread_time(), _alone: alone })
+    pub(crate) fn begin(inner: &'p PoolInner) -> Option<Self> {
+        let alone = JobGuard::begin(&inner.compacting)?;
+        Some(CompactionScope { inner, begun: thread_time(), _alone: alone })
     }
 }
 
-impl Drop for Compacting<'_> {
+impl Drop for CompactionScope<'_> {
     fn drop(&mut self) {
         let took = thread_time().saturating_sub(self.begun).as_nanos() as u64;
-        self.parts.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
+        self.inner.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
     }
 }
 
@@ -99,7 +99,7 @@ fn thread_time() -> Duration {
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct Progress {
     /// Objects moved.
     pub(crate) moved: usize,
     /// Pages on which nothing lives any more.
@@ -108,14 +108,14 @@ pub(crate) struct Done {
     spent: usize,
 }
 
-impl Done {
+impl Progress {
     /// Pages gained.
     pub(crate) fn gained(&self) -> usize {
         self.freed.saturating_sub(self.spent)
     }
 
-    fn and(self, other: Done) -> Done {
-        Done {
+    fn and(self, other: Progress) -> Progress {
+        Progress {
             moved: self.moved + other.moved,
             freed: self.freed + other.freed,
             spent: self.spent + other.spent,
@@ -128,7 +128,7 @@ pub(crate) struct Aim<'a> {
     /// Whether packing an open class is worth it.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
     /// Asked after each step, with no lock held: whether to go on, given what was done in the class.
-    pub(crate) go_on: &'a mut dyn FnMut(&Done) -> bool,
+    pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
 /// Objects of a class moved at most before its lock is dropped: who waits for it waits no longer for large ones.
@@ -136,30 +136,30 @@ fn step_of(class: &Class) -> usize {
     (STEP_BYTES / class.size()).clamp(1, STEP)
 }
 
-/// An owner's words, for a mover.
-struct Words<'o, O>(&'o O);
+/// The entries, for a mover.
+struct EntriesOf<'o, O>(&'o O);
 
-impl<O: sealed::Owner> Movable for Words<'_, O> {
+impl<O: sealed::Owner> Movable for EntriesOf<'_, O> {
     fn len_at(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.0.words().with(index, |word, _| word.unlocked())??.decode().ok()?;
+        let place = self.0.table().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
         (place.offset == offset).then_some(place.len)
     }
 
-    fn swing(&self, index: u32, from: u64, to: u64) -> bool {
-        let swung = self.0.words().with(index, |word, _| {
-            let value = word.unlocked()?;
+    fn retarget(&self, index: u32, from: u64, to: u64) -> bool {
+        let retargeted = self.0.table().peek(index, |entry, _| {
+            let value = entry.unlocked()?;
             let place = value.decode().ok().filter(|place| place.offset == from)?;
-            Some(word.swing(value, Value::object(Place { offset: to, ..place })))
+            Some(entry.retarget(value, Value::object(Location { offset: to, ..place })))
         });
-        swung.flatten().unwrap_or(false)
+        retargeted.flatten().unwrap_or(false)
     }
 }
 
-impl<O: Owner> Core<O> {
-    /// Moves objects together in every class, the largest first, and gives back the pages kept ready;
-    /// by how many pages less are in use. While another thread compacts, only the ready pages go. In a pool that has grown
-    /// since, objects go to finer classes too; where there is next to nothing to free, those may take a few pages more
-    /// than they save.
+impl<O: Owner> EntryPool<O> {
+    /// Moves objects together in every class, the largest first, and gives back the pages retained;
+    /// by how many pages less are in use. While another thread compacts, only the retained pages
+    /// go. In a pool that has grown since, objects go to finer classes too; where there is next to
+    /// nothing to free, those may take a few pages more than they save.
     pub fn compact(&self) -> usize {
         self.pages_less_after(|| {
             self.shrink_until(usize::MAX);
@@ -174,7 +174,7 @@ impl<O: Owner> Core<O> {
             let gained = self.shrink_until(bytes.div_ceil(page_size())).gained();
             // Where objects came to pages that were not committed, as many more were left as those.
             let committed = self.pages().used().saturating_sub(before);
-            self.parts().trim_pages(gained + committed);
+            self.inner().purge(gained + committed);
         })
     }
 
@@ -185,23 +185,23 @@ impl<O: Owner> Core<O> {
     }
 
     /// Moves objects together until so many pages were gained.
-    fn shrink_until(&self, wanted: usize) -> Done {
-        let parts = self.parts();
-        let alone = self.whole().ok().and_then(|()| Compacting::begin(parts));
-        let Some(alone) = alone else { return Done::default() };
-        parts.plan_anew(Purpose::Compaction);
+    fn shrink_until(&self, wanted: usize) -> Progress {
+        let inner = self.inner();
+        let alone = self.ensure_here().ok().and_then(|()| CompactionScope::begin(inner));
+        let Some(alone) = alone else { return Progress::default() };
+        inner.replan(Purpose::Compaction);
         // Who wants so many pages gets them by packing alone: to refine takes pages at first.
-        let grown = parts.has_grown().filter(|_| wanted == usize::MAX);
-        let mut total = Done::default();
-        for class in parts.classes.iter().rev() {
-            let mut go_on = |done: &Done| total.and(*done).gained() < wanted;
+        let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
+        let mut total = Progress::default();
+        for class in inner.classes.iter().rev() {
+            let mut go_on = |done: &Progress| total.and(*done).gained() < wanted;
             let aim = &mut Aim { worth: &|_, _| true, go_on: &mut go_on };
             let all = self.compact_class(&alone, class, grown.is_some(), aim);
             total = total.and(all);
         }
         if total.gained() < wanted {
-            self.tidy_all(&alone, &mut || true);
-            grown.inspect(|grown| parts.settled(grown));
+            self.compact_meta(&alone, &mut || true);
+            grown.inspect(|grown| inner.refined(grown));
         }
         total
     }
@@ -210,28 +210,29 @@ impl<O: Owner> Core<O> {
     /// its objects leave it that have a finer class now.
     pub(crate) fn compact_class(
         &self,
-        _alone: &Compacting<'_>,
+        _alone: &CompactionScope<'_>,
         class: &Class,
         refine: bool,
         aim: &mut Aim<'_>,
-    ) -> Done {
-        let is_open = self.parts().is_open(class);
-        let done = if refine || !is_open { self.resettle(class, aim) } else { Done::default() };
+    ) -> Progress {
+        let is_open = self.inner().is_open(class);
+        let done =
+            if refine || !is_open { self.reclassify(class, aim) } else { Progress::default() };
         if is_open { done.and(self.pack(class, aim)) } else { done }
     }
 
     /// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
     /// dropped after each step, for those who wait. A zspage of which nothing can be moved is passed over.
-    fn pack(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
-        let mut done = Done::default();
+    fn pack(&self, class: &Class, aim: &mut Aim<'_>) -> Progress {
+        let mut done = Progress::default();
         let mut skipped = Vec::new();
         while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
-            let mut locked = Locked::new(self.parts(), class);
+            let mut locked = ClassGuard::new(self.inner(), class);
             if !(aim.worth)(class, &locked.state) {
                 break;
             }
-            let Some((source, target)) = locked.ends(&skipped) else { break };
-            let moved = locked.migrate(source, target, step_of(class), &Words(self.owner()));
+            let Some((source, target)) = locked.pick_source_and_target(&skipped) else { break };
+            let moved = locked.migrate(source, target, step_of(class), &EntriesOf(self.owner()));
             done = done.and(self.end_step(locked, source, &moved));
             if moved.objects == 0 {
                 skipped.push(source);
@@ -241,19 +242,19 @@ impl<O: Owner> Core<O> {
     }
 
     /// Moves those objects of a class to others that the plan has others for; what is pinned stays.
-    fn resettle(&self, class: &Class, aim: &mut Aim<'_>) -> Done {
-        let mut done = Done::default();
-        if Locked::new(self.parts(), class).state.inuse == 0 {
+    fn reclassify(&self, class: &Class, aim: &mut Aim<'_>) -> Progress {
+        let mut done = Progress::default();
+        if ClassGuard::new(self.inner(), class).state.inuse == 0 {
             return done;
         }
         // All there are, of whichever class, are walked without the lock; those found are looked at again under it.
-        let space = &self.parts().memory.space;
+        let space = &self.inner().memory.space;
         let mut backoff = Backoff::default();
         for id in space.live().filter(|&id| space.extent(id).tag() == class.position) {
             let mut more = true;
             while more && (aim.go_on)(&done) {
                 let step;
-                (step, more) = self.resettle_some(class, id, &mut backoff);
+                (step, more) = self.reclassify_some(class, id, &mut backoff);
                 done = done.and(step);
             }
         }
@@ -261,16 +262,21 @@ impl<O: Owner> Core<O> {
     }
 
     /// The same with some objects of a zspage; and whether there may be more that can be moved.
-    fn resettle_some(&self, class: &Class, id: ExtentId, backoff: &mut Backoff) -> (Done, bool) {
-        let parts = self.parts();
-        let mut locked = Locked::new(parts, class);
-        if !locked.has(id) {
-            return (Done::default(), false);
+    fn reclassify_some(
+        &self,
+        class: &Class,
+        id: ExtentId,
+        backoff: &mut Backoff,
+    ) -> (Progress, bool) {
+        let inner = self.inner();
+        let mut locked = ClassGuard::new(inner, class);
+        if !locked.contains(id) {
+            return (Progress::default(), false);
         }
-        let moved = locked.resettle(id, step_of(class), &Words(self.owner()));
+        let moved = locked.reclassify(id, step_of(class), &EntriesOf(self.owner()));
         let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {
-            Some(Obstacle::NoRoom(position)) => self.add_zspage(&parts.classes[position]).is_ok(),
+            Some(Obstacle::NoRoom(position)) => self.add_zspage(&inner.classes[position]).is_ok(),
             Some(Obstacle::Busy) => {
                 backoff.wait();
                 true
@@ -281,34 +287,39 @@ impl<O: Owner> Core<O> {
     }
 
     fn add_zspage(&self, class: &Class) -> Result<(), Error> {
-        let zspage = self.parts().memory.create(class)?;
-        Locked::new(self.parts(), class).insert(zspage);
+        let zspage = self.inner().memory.create(class)?;
+        ClassGuard::new(self.inner(), class).insert(zspage);
         Ok(())
     }
 
     /// Counts a step, and sees to the pages of the zspage that objects were moved from: near a limit they are needed at
     /// once, for what is moved next.
-    fn end_step(&self, locked: Locked<'_>, source: ExtentId, moved: &Moved) -> Done {
-        if self.parts().is_near_limit(0) {
+    fn end_step(&self, locked: ClassGuard<'_>, source: ExtentId, moved: &Moved) -> Progress {
+        if self.inner().is_near_limit(0) {
             locked.release(source);
         } else {
-            locked.leave_ready(source);
+            locked.retain_pages(source);
         }
-        let counters = &self.parts().compaction;
+        let counters = &self.inner().compaction;
         counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);
         counters.moved_bytes.fetch_add(moved.bytes, Relaxed);
         counters.freed_pages.fetch_add(moved.emptied as u64, Relaxed);
         counters.spent_pages.fetch_add(moved.entered as u64, Relaxed);
-        Done { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
+        Progress { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
     }
 
-    /// Moves what manages the pool together: words, and bodies of zspages. `go_on` is asked now and then.
-    pub(crate) fn tidy_all(&self, _alone: &Compacting<'_>, go_on: &mut dyn FnMut() -> bool) {
+    /// Moves what manages the pool together: entries, and headers of zspages. `go_on` is asked now
+    /// and then.
+    pub(crate) fn compact_meta(
+        &self,
+        _alone: &CompactionScope<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) {
         self.tidy(go_on);
-        let memory = &self.parts().memory;
+        let memory = &self.inner().memory;
         for id in memory.space.live().take_while(|_| go_on()) {
-            let class = &self.parts().classes[memory.space.extent(id).tag() as usize];
-            Locked::new(self.parts(), class).rehouse(id);
+            let class = &self.inner().classes[memory.space.extent(id).tag() as usize];
+            ClassGuard::new(self.inner(), class).relocate_header(id);
         }
         memory.shrink();
     }
@@ -326,7 +337,7 @@ impl<O: Owner> Core<O> {
 
     /// What compaction has done so far, and what it took.
     pub fn compaction_stat(&self) -> CompactionStat {
-        let Parts { compaction, compactor, fetcher, .. } = self.parts();
+        let PoolInner { compaction, compactor, prefaulter: fetcher, .. } = self.inner();
         CompactionStat { panics: compactor.panics() + fetcher.panics(), ..compaction.read() }
     }
 }

@@ -23,7 +23,7 @@ pub enum Error {
     /// The memory that manages the objects is used up.
     #[error(transparent)]
     Slab(#[from] slab::Error),
-    /// The owner's number is outside its table.
+    /// The entry's number is outside its table.
     #[error("number {index} is outside the table of {len}")]
     Index {
         /// Number asked for.

@@ -23,7 +23,7 @@ pub const ORDER_MAX: u32 = 4;
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 /// What the kernel adds to every request: the handle it keeps in the object.
 const HEADER: usize = 8;
-/// Most objects of a native zspage, and of one of objects below `SMALL`: bodies have these sizes.
+/// Most objects of a native zspage, and of one of objects below `SMALL`: headers have these sizes.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
@@ -85,7 +85,7 @@ pub enum GeometryError {
         /// The order asked for.
         order: u32,
     },
-    /// Pages longer than an object may be: bodies are not made for as many as would lie in one.
+    /// Pages longer than an object may be: headers are not made for as many as would lie in one.
     #[error("pages of {page} bytes can't be; up to {max} are possible")]
     Page {
         /// Bytes of a page of this system.
@@ -401,7 +401,7 @@ pub(crate) mod tests {
                 most = most.max(class.objects);
             }
         }
-        assert_eq!(most, OBJECTS_MAX, "bodies are no larger than they must be");
+        assert_eq!(most, OBJECTS_MAX, "headers are no larger than they must be");
     }
 
     #[test]

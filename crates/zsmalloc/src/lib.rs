@@ -1,61 +1,62 @@
 //! zsmalloc: a pool of objects of odd sizes, packed as densely as there is.
 //!
 //! Objects of about one size share *zspages*: extents of consecutive pages of which only those are
-//! committed that an object touches. Every object is one plain slice. Each belongs to an *owner's word*
-//! of 8 bytes that says where it lies and is its lock; beside the object lies only the owner's number.
+//! committed that an object touches. Every object is one plain slice. Each belongs to an *entry*
+//! of 8 bytes that says where it lies and is its lock; beside the object lies only the entry's
+//! number.
 //!
 //! ```text
 //!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed -> bytes copied
-//!          -> owner's word swapped under its lock -> what it held before is freed
-//!   read:  owner's word locked for reading (the pin) -> slice
-//!   free:  word -> offset -> extent -> class -> bit cleared -> pages without objects given back
+//!          -> entry swapped under its lock -> what it held before is freed
+//!   read:  entry locked for reading (the pin) -> slice
+//!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects given back
 //! ```
 //!
-//! [`Core`] does all that for an [`Owner`]. There are two: [`Slots`], numbered words for a device, and
-//! the cells of [`Pool`], which gives out opaque [`Handle`]s.
+//! [`EntryPool`] does all that for an [`Owner`]. There are two: [`Slots`], numbered entries for a
+//! device, and the cells of [`Pool`], which gives out opaque [`Handle`]s.
 
-mod ahead;
 mod background;
-mod cells;
 mod check;
 mod class;
+mod class_guard;
 mod compact;
-mod core;
+mod entry;
+mod entry_iter;
+mod entry_pool;
+mod epoch;
 mod error;
-mod exclusive;
 mod fork;
+mod fork_stamp;
 mod geometry;
-mod locked;
+mod handle_slots;
+mod inner;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod memory;
-mod migrate;
-mod parts;
-mod pins;
 mod plan;
 mod pool;
-mod readers;
-mod ready;
-mod since;
+mod prefault;
+mod relocate;
+mod retained;
 mod slots;
-mod stat;
+mod stats;
 mod sync;
-mod word;
-mod words;
+mod table;
 mod worker;
+mod write_guard;
 mod zspage;
 
-pub use crate::core::{Content, Core, Old, Owner, Pin};
+pub use crate::entry_pool::{Content, EntryPool, EntryReadGuard, Old, Owner};
 pub use compact::CompactionStat;
+pub use entry_iter::EntryIter;
 pub use error::Error;
-pub use exclusive::{Exclusive, Room, Staged};
 pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
-pub use pins::Pins;
 pub use pool::{Handle, Pool, ReadGuard};
 pub use slots::{BesideSlot, Both, Slots, Stamp, Sum};
-pub use stat::{ClassStat, Classes};
+pub use stats::{ClassStat, Classes};
+pub use write_guard::{EntryWriteGuard, Reservation, StagedObject};
 
 /// How a pool is made.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,5 @@
-//! Models of the whole core: the code as it is, with loom's class locks and words, over real pages.
+//! Models of the whole core: the code as it is, with loom's class locks and entries, over real
+//! pages.
 //!
 //! The one class there is has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so that slots 1 and 2
 //! straddle pages; where there are two, the other has 2 slots of 2048 bytes in a page. Contents differ per
@@ -10,16 +11,16 @@ mod forks;
 mod marks;
 mod moves;
 
-use crate::{Config, Content, Core, Geometry, Slots};
+use crate::{Config, Content, EntryPool, Geometry, Slots};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
 
 const WORDS: u64 = 8;
 
-/// A core, and what each word is to hold.
+/// A core, and what each entry is to hold.
 struct Scene {
-    core: Core<Slots>,
+    core: EntryPool<Slots>,
     /// Counts steps: an order that loom tries out where nothing else has one.
     steps: AtomicUsize,
 }
@@ -34,7 +35,7 @@ fn bytes(version: u8) -> Vec<u8> {
 
 impl Scene {
     fn new(geometry: Geometry) -> Self {
-        let core = Core::with_slots(Config { geometry, ..Config::default() }, WORDS).unwrap();
+        let core = EntryPool::with_slots(Config { geometry, ..Config::default() }, WORDS).unwrap();
         Scene { core, steps: AtomicUsize::new(0) }
     }
 
@@ -48,30 +49,31 @@ impl Scene {
     }
 
     fn free(&self, index: u32) {
-        self.core.lock(index).unwrap().set_inline(0);
+        self.core.lock(index).unwrap().set_payload(0);
     }
 
-    /// The version word `index` holds; 0 for none. Read twice, with a switch between.
+    /// The version entry `index` holds; 0 for none. Read twice, with a switch between.
     fn read(&self, index: u32) -> u8 {
-        let pin = self.core.pin(index);
+        let pin = self.core.read(index);
         let Content::Object { bytes: first, .. } = pin.content() else { return 0 };
         let version = first[0];
-        assert!(first == bytes(version), "word {index} is torn");
+        assert!(first == bytes(version), "entry {index} is torn");
         self.step();
         let Content::Object { bytes: second, .. } = pin.content() else { unreachable!() };
-        assert!(second == bytes(version), "word {index} changed while it was pinned");
+        assert!(second == bytes(version), "entry {index} changed while it was pinned");
         version
     }
 
-    /// Asserts what the words hold and every invariant, frees all and asserts that nothing is left.
+    /// Asserts what the entries hold and every invariant, frees all and asserts that nothing is
+    /// left.
     fn finish(&self, versions: &[(u32, &[u8])]) {
         self.core.check();
         let used: u64 = self.core.classes().iter().map(|stat| stat.obj_used).sum();
         let held = versions.iter().filter(|(index, _)| self.read(*index) != 0).count();
-        assert_eq!(used as usize, held, "objects without a word");
+        assert_eq!(used as usize, held, "objects without an entry");
         for (index, possible) in versions {
             let version = self.read(*index);
-            assert!(possible.contains(&version), "word {index} has version {version}");
+            assert!(possible.contains(&version), "entry {index} has version {version}");
         }
         (0..WORDS as u32).for_each(|index| self.free(index));
         self.core.trim();
@@ -79,14 +81,15 @@ impl Scene {
         assert_eq!(self.core.pages().used(), 0, "pages left");
     }
 
-    /// Two zspages of two objects each: words 0 and 1 in one, 4 and 5 in the other.
+    /// Two zspages of two objects each: entries 0 and 1 in one, 4 and 5 in the other.
     fn two_half_full(&self) {
         (0..6).for_each(|index| self.store(index, index as u8 + 1));
         self.free(2);
         self.free(3);
     }
 
-    /// As before, with words 0 and 4 only: so few that one zspage can go though a third object is staged.
+    /// As before, with entries 0 and 4 only: so few that one zspage can go though a third object is
+    /// staged.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);
@@ -244,13 +247,13 @@ fn loom_core_write_against_compaction() {
     );
 }
 
-/// Of the two words one lies in the zspage that is emptied.
+/// Of the two entries one lies in the zspage that is emptied.
 #[test]
 fn loom_core_overwrite_against_compaction() {
     let actor: Actor = |scene| {
         for (index, version) in [(0, 7), (4, 8)] {
-            let word = scene.core.lock(index).unwrap();
-            assert!(word.overwrite(&bytes(version), 0).is_ok());
+            let entry = scene.core.lock(index).unwrap();
+            assert!(entry.overwrite(&bytes(version), 0).is_ok());
         }
     };
     write_in_place(actor);

@@ -1,24 +1,24 @@
-//! The memory of a pool: its pages, the bodies of its zspages, and the only door to raw bytes.
+//! The memory of a pool: its pages, the headers of its zspages, and the only door to raw bytes.
 //!
 //! # Safety
 //! Everything here rests on three facts, which the rest of the crate establishes:
-//! - zs-M1: a slot is given to one taker at a time (`Locked::take`, under the class's lock), and
+//! - zs-M1: a slot is given to one taker at a time (`ClassGuard::alloc_slot`, under the class's lock), and
 //!   its pages are committed before it is given out and until it is given back.
-//! - zs-M2: bytes are written only by the taker of a slot before its owner's word names it
-//!   (`Staged`, or a move), or by the holder of that word's exclusive lock and its class's
-//!   (`Exclusive`).
-//! - zs-M3: bytes are read only under the word's shared or exclusive lock, and a slot is given back
-//!   only after the word was made to say something else, under its exclusive lock or, by a mover,
+//! - zs-M2: bytes are written only by the taker of a slot before its entry names it
+//!   (`StagedObject`, or a move), or by the holder of that entry's exclusive lock and its class's
+//!   (`EntryWriteGuard`).
+//! - zs-M3: bytes are read only under the entry's shared or exclusive lock, and a slot is given back
+//!   only after the entry was made to say something else, under its exclusive lock or, by a mover,
 //!   in one step from its unlocked state: when no one had it locked, and no one reads the old place
 //!   after.
 #![allow(unsafe_code)]
 
 use crate::Error;
 use crate::class::Class;
+use crate::class_guard::ClassGuard;
 use crate::geometry::OBJECTS_MAX;
-use crate::locked::Locked;
-use crate::parts::table_of;
-use crate::zspage::{Body, Head, Zspage};
+use crate::inner::boxed;
+use crate::zspage::{FixedHeader, Header, HeaderPtr};
 use page::{Extent, ExtentId, PageSet, Space, Zeroed};
 use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
@@ -29,20 +29,20 @@ use std::sync::Arc;
 const LINE: usize = 64;
 /// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that fills them is short, so
 /// it would be waited for at the next lock.
-const OVERWRITTEN: usize = 64;
+const OVERWRITTEN_LINES: usize = 64;
 
 // SAFETY: an atomic pointer, of which null is valid.
-unsafe impl Zeroed for Zspage {}
+unsafe impl Zeroed for HeaderPtr {}
 
 /// A zspage that no one can find: one that is being made, or destroyed.
 #[derive(Debug)]
 pub(crate) struct Loose {
     id: ExtentId,
-    body: NonNull<u8>,
+    header: NonNull<u8>,
 }
 
-/// The bytes of an object whose word stays locked as long as this is looked at: no reference, since it may
-/// outlive the lock for the moment in which both are dropped.
+/// The bytes of an object whose entry stays locked as long as this is looked at: no reference,
+/// since it may outlive the lock for the moment in which both are dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned(NonNull<[u8]>);
 
@@ -54,7 +54,7 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `pinned` made it of such a slice, and its holder has the word locked still
+        // SAFETY: `pinned` made it of such a slice, and its holder has the entry locked still
         // (zs-M3).
         unsafe { self.0.as_ref() }
     }
@@ -92,28 +92,28 @@ fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
     let _ = (bytes, lines);
 }
 
-/// Pages and bodies.
+/// Pages and headers.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) space: Space<Zspage>,
-    /// What manages the pool lies here: bodies, slot tables, cells.
+    pub(crate) space: Space<HeaderPtr>,
+    /// What manages the pool lies here: headers, slot tables, cells.
     pub(crate) arena: Arc<Arena>,
-    /// Caches of bodies, by size.
-    bodies: Box<[RawCache]>,
+    /// Caches of headers, by size.
+    header_caches: Box<[RawCache]>,
 }
 
 impl Memory {
     pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        let bodies =
-            BODY_SLOTS.iter().map(|&slots| Ok(RawCache::new(&arena, Body::bytes(slots), 8)?));
-        let bodies = table_of(pages.supply.as_deref(), bodies)?;
-        Ok(Memory { space: Space::new(pages)?, arena, bodies })
+        let header_caches =
+            HEADER_SLOTS.iter().map(|&slots| Ok(RawCache::new(&arena, Header::bytes(slots), 8)?));
+        let header_caches = boxed(pages.supply.as_deref(), header_caches)?;
+        Ok(Memory { space: Space::new(pages)?, arena, header_caches })
     }
 
-    /// The cache for bodies of `objects` slots: the smallest that is large enough.
-    fn body_cache(&self, objects: usize) -> &RawCache {
-        match BODY_SLOTS.iter().position(|&slots| slots >= objects) {
-            Some(nth) => &self.bodies[nth],
+    /// The cache for headers of `objects` slots: the smallest that is large enough.
+    fn header_cache(&self, objects: usize) -> &RawCache {
+        match HEADER_SLOTS.iter().position(|&slots| slots >= objects) {
+            Some(nth) => &self.header_caches[nth],
             None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
         }
     }
@@ -121,48 +121,49 @@ impl Memory {
     /// A zspage of `class` without objects or committed pages, that no one else can find yet.
     pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
         let objects = class.objects() as usize;
-        let body = self.body_cache(objects).alloc()?;
-        // SAFETY: the cache's objects have at least Body::bytes(objects) bytes, this one is ours alone,
-        // and zeros are valid for what lies in it.
-        unsafe { body.write_bytes(0, Body::bytes(objects)) };
+        let header = self.header_cache(objects).alloc()?;
+        // SAFETY: the cache's objects have at least Header::bytes(objects) bytes, this one is ours
+        // alone, and zeros are valid for what lies in it.
+        unsafe { header.write_bytes(0, Header::bytes(objects)) };
         match self.space.alloc(class.pages(), class.position) {
-            Ok(id) => Ok(Loose { id, body }),
+            Ok(id) => Ok(Loose { id, header }),
             Err(error) => {
-                self.free_body(class, body);
+                self.free_header(class, header);
                 Err(error.into())
             }
         }
     }
 
     /// Has a zspage found by whoever has the class's lock.
-    pub(crate) fn attach(&self, locked: &mut Locked<'_>, zspage: Loose) -> ExtentId {
-        self.space.extent(zspage.id).data.attach(locked.class().position, zspage.body);
+    pub(crate) fn attach(&self, locked: &mut ClassGuard<'_>, zspage: Loose) -> ExtentId {
+        self.space.extent(zspage.id).data.attach(locked.class().position, zspage.header);
         zspage.id
     }
 
     /// Takes a zspage, which no list has any more, out of reach.
-    pub(crate) fn detach(&self, locked: &mut Locked<'_>, id: ExtentId) -> Loose {
-        let (extent, body) = self.body_of(locked, id);
+    pub(crate) fn detach(&self, locked: &mut ClassGuard<'_>, id: ExtentId) -> Loose {
+        let (extent, header) = self.header_of(locked, id);
         extent.data.detach();
-        Loose { id, body }
+        Loose { id, header }
     }
 
     /// Gives a zspage back that has no objects and no committed pages.
     pub(crate) fn destroy(&self, class: &Class, zspage: Loose) {
-        self.free_body(class, zspage.body);
+        self.free_header(class, zspage.header);
         self.space.free(zspage.id);
     }
 
-    fn free_body(&self, class: &Class, body: NonNull<u8>) {
-        // SAFETY: the body came from this cache (same class, same size), and no zspage points to it: that of a
-        // `Loose` is out of reach, and `rehouse` has put another in its place, under the class's lock.
-        let freed = unsafe { self.body_cache(class.objects() as usize).free(body) };
-        debug_assert_eq!(freed, Ok(()), "a body is freed once, to its own cache");
+    fn free_header(&self, class: &Class, header: NonNull<u8>) {
+        // SAFETY: the header came from this cache (same class, same size), and no zspage points to
+        // it: that of a `Loose` is out of reach, and `relocate_header` has put another in its
+        // place, under the class's lock.
+        let freed = unsafe { self.header_cache(class.objects() as usize).free(header) };
+        debug_assert_eq!(freed, Ok(()), "a header is freed once, to its own cache");
     }
 
     /// Locks the memory over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
     pub(crate) fn lock_for_fork(&self) {
-        self.bodies.iter().for_each(RawCache::lock_for_fork);
+        self.header_caches.iter().for_each(RawCache::lock_for_fork);
         self.arena.lock_for_fork();
         self.space.lock_for_fork();
     }
@@ -170,72 +171,81 @@ impl Memory {
     pub(crate) fn unlock_after_fork(&self) {
         self.space.unlock_after_fork();
         self.arena.unlock_after_fork();
-        self.bodies.iter().for_each(RawCache::unlock_after_fork);
+        self.header_caches.iter().for_each(RawCache::unlock_after_fork);
     }
 
-    /// Mends, in a child, what lost threads left of what manages the pool. Counted first: mending gives
-    /// pages back.
-    pub(crate) fn mend_arena(&self) {
+    /// Repairs, in a child, what lost threads left of what manages the pool. Counted first:
+    /// repairing gives pages back.
+    pub(crate) fn repair_arena(&self) {
         self.arena.recount();
-        self.bodies.iter().for_each(RawCache::repair);
+        self.header_caches.iter().for_each(RawCache::repair);
     }
 
-    /// Gives back what the caches of bodies keep ready.
+    /// Gives back what the caches of headers retain.
     pub(crate) fn shrink(&self) {
-        for cache in &self.bodies {
+        for cache in &self.header_caches {
             cache.shrink();
         }
     }
 
-    /// A zspage of the class whose lock is held, and its body.
-    fn body_of(&self, locked: &Locked<'_>, id: ExtentId) -> (&Extent<Zspage>, NonNull<u8>) {
+    /// A zspage of the class whose lock is held, and its header.
+    fn header_of(
+        &self,
+        locked: &ClassGuard<'_>,
+        id: ExtentId,
+    ) -> (&Extent<HeaderPtr>, NonNull<u8>) {
         let extent = self.space.extent(id);
-        match extent.data.body(locked.class().position) {
-            Some(body) => (extent, body),
+        match extent.data.header(locked.class().position) {
+            Some(header) => (extent, header),
             None => panic!("{id:?} is not a zspage of {:?}", locked.class()),
         }
     }
 
-    /// The fixed part of a zspage's body.
-    pub(crate) fn head<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> &'a Head {
-        // SAFETY: `create` made the body of zeros, which are a valid Head; it is freed only after `detach` or
-        // `rehouse` took it from the zspage, which borrow the lock mutably that `locked` holds for 'a.
-        unsafe { self.body_of(locked, id).1.cast().as_ref() }
+    /// The fixed part of a zspage's header.
+    pub(crate) fn fixed_header<'a>(
+        &'a self,
+        locked: &'a ClassGuard<'_>,
+        id: ExtentId,
+    ) -> &'a FixedHeader {
+        // SAFETY: `create` made the header of zeros, which are a valid FixedHeader; it is freed
+        // only after `detach` or `relocate_header` took it from the zspage, which borrow the lock
+        // mutably that `locked` holds for 'a.
+        unsafe { self.header_of(locked, id).1.cast().as_ref() }
     }
 
-    pub(crate) fn body<'a>(&'a self, locked: &'a Locked<'_>, id: ExtentId) -> Body<'a> {
-        let (extent, body) = self.body_of(locked, id);
+    pub(crate) fn header<'a>(&'a self, locked: &'a ClassGuard<'_>, id: ExtentId) -> Header<'a> {
+        let (extent, header) = self.header_of(locked, id);
         let objects = locked.class().objects() as usize;
-        let words = Body::words(objects);
-        // SAFETY: as for `head`; `create` made the body for this many slots, and head, bits and owners lie
-        // one behind the other in it (`Body::bytes`).
+        let words = Header::words(objects);
+        // SAFETY: as for `fixed_header`; `create` made the header for this many slots, and head,
+        // bits and entries lie one behind the other in it (`Header::bytes`).
         unsafe {
-            let taken = body.add(size_of::<Head>());
-            let owners = taken.add(words * 8);
-            Body {
+            let taken = header.add(size_of::<FixedHeader>());
+            let entries = taken.add(words * 8);
+            Header {
                 start: extent.start(),
-                head: body.cast().as_ref(),
+                fixed: header.cast().as_ref(),
                 taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
-                owners: std::slice::from_raw_parts(owners.cast().as_ptr(), objects),
+                entries: std::slice::from_raw_parts(entries.cast().as_ptr(), objects),
             }
         }
     }
 
-    /// Moves a zspage's body to a lower place, if there is one on pages that bodies have anyway.
-    pub(crate) fn rehouse(&self, locked: &mut Locked<'_>, id: ExtentId) {
+    /// Moves a zspage's header to a lower place, if there is one on pages that headers have anyway.
+    pub(crate) fn relocate_header(&self, locked: &mut ClassGuard<'_>, id: ExtentId) {
         let class = locked.class();
-        let (extent, old) = self.body_of(locked, id);
+        let (extent, old) = self.header_of(locked, id);
         let objects = class.objects() as usize;
-        let Some(new) = self.body_cache(objects).alloc_before(old) else { return };
+        let Some(new) = self.header_cache(objects).alloc_before(old) else { return };
         // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
-        // and no `Body` or `Head` borrows the old, since `locked` is borrowed mutably.
-        unsafe { new.copy_from_nonoverlapping(old, Body::bytes(objects)) };
+        // and no `Header` or `FixedHeader` borrows the old, since `locked` is borrowed mutably.
+        unsafe { new.copy_from_nonoverlapping(old, Header::bytes(objects)) };
         extent.data.attach(class.position, new);
-        self.free_body(class, old);
+        self.free_header(class, old);
     }
 
-    /// Writes an object into a slot that its caller has taken and no word names yet, or whose word the
-    /// caller holds exclusively (zs-M2).
+    /// Writes an object into a slot that its caller has taken and no entry names yet, or whose
+    /// entry the caller holds exclusively (zs-M2).
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
         // SAFETY: by zs-M1 the slot is committed and the caller's alone, by zs-M2 and zs-M3 no one
         // reads it.
@@ -243,22 +253,23 @@ impl Memory {
     }
 
     /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an object
-    /// is written again only under its class's lock (`Exclusive`), and no word names the new place yet.
-    pub(crate) fn copy(&self, _locked: &Locked<'_>, from: u64, to: u64, len: usize) {
-        // SAFETY: by zs-M1 both slots are committed and stay so; `from` is whole, since a word
+    /// is written again only under its class's lock (`EntryWriteGuard`), and no entry names the new
+    /// place yet.
+    pub(crate) fn copy(&self, _locked: &ClassGuard<'_>, from: u64, to: u64, len: usize) {
+        // SAFETY: by zs-M1 both slots are committed and stay so; `from` is whole, since an entry
         // names it (zs-M2), and not written meanwhile, as said above; `to` is read by no one.
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
-    /// The object at `offset`. The caller holds the lock of the word that names it for as long as the
-    /// slice lives (zs-M3).
+    /// The object at `offset`. The caller holds the lock of the entry that names it for as long as
+    /// the slice lives (zs-M3).
     pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
-        // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the word named it,
-        // and by zs-M3 it is neither written nor given back while the word is locked.
+        // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry named
+        // it, and by zs-M3 it is neither written nor given back while the entry is locked.
         unsafe { self.space.bytes(offset, len) }
     }
 
-    /// The same, for a guard that keeps the word locked.
+    /// The same, for a guard that keeps the entry locked.
     pub(crate) fn pinned(&self, offset: u64, len: usize) -> Pinned {
         Pinned(NonNull::from(self.read(offset, len)))
     }
@@ -267,20 +278,20 @@ impl Memory {
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         let start = self.space.try_address(offset);
         let object = start.map(|start| NonNull::slice_from_raw_parts(start, len));
-        object.iter().for_each(|&object| prefetch(object, OVERWRITTEN));
+        object.iter().for_each(|&object| prefetch(object, OVERWRITTEN_LINES));
     }
 
-    /// Gives pages of zspages back; each set is left with those that went. Their slots are held (`Body::hold`), all
-    /// of them.
+    /// Gives pages of zspages back; each set is left with those that went. Their slots are held
+    /// (`Header::withhold_slots`), all of them.
     pub(crate) fn release<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone) {
         // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one reads,
-        // writes or commits them until `Locked` frees them again, after this call.
+        // writes or commits them until `ClassGuard` frees them again, after this call.
         unsafe { self.space.release_all(batch) }
     }
 }
 
-/// The slots that bodies are for, a cache each. The last two serve pages of 64 KiB only.
-const BODY_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
+/// The slots that headers are for, a cache each. The last two serve pages of 64 KiB only.
+const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
 #[cfg(test)]
 mod tests {
@@ -288,11 +299,11 @@ mod tests {
     use crate::geometry::tests::tables;
 
     #[test]
-    fn every_body_has_a_cache() {
+    fn every_header_has_a_cache() {
         let arena = Arena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
         let has_room =
-            |objects| memory.body_cache(objects).geometry().stride >= Body::bytes(objects);
+            |objects| memory.header_cache(objects).geometry().stride >= Header::bytes(objects);
         assert!((1..=OBJECTS_MAX).all(has_room));
         for (page, table) in tables() {
             for class in table.classes() {

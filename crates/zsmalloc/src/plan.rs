@@ -15,7 +15,7 @@
 //! lower hull of the lines, so that the whole takes time linear in the number of sizes.
 
 use crate::Error;
-use crate::parts::table_of;
+use crate::inner::boxed;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use page::fork::Mutex;
 use page::{Supply, page_size};
@@ -69,7 +69,7 @@ impl Plan {
         supply: Option<&dyn Supply>,
     ) -> Result<Self, Error> {
         let plan = Plan {
-            class_for: table_of(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
+            class_for: boxed(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
             open: AtomicUsize::new(len),
             above: AtomicUsize::new(CHANGE_MIN),
             below: AtomicUsize::new(0),
@@ -276,9 +276,9 @@ impl Draft {
     }
 }
 
-/// Bytes that an open class costs: half of its last page, and of the body of its last zspage. One that has
-/// no objects yet is taken for dearer, so that classes do not come and go for next to nothing; what one has
-/// cost already is not saved by closing it, unless it is emptied.
+/// Bytes that an open class costs: half of its last page, and of the header of its last zspage. One
+/// that has no objects yet is taken for dearer, so that classes do not come and go for next to
+/// nothing; what one has cost already is not saved by closing it, unless it is emptied.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     let cost = page_size() as i64 / 2 + 256;
     match purpose {

@@ -1,8 +1,10 @@
 //! The pool for everyone: opaque handles to stored bytes.
 
-use crate::cells::{Cells, GENERATION_MAX, Generation};
+use crate::handle_slots::{GENERATION_MAX, Generation, HandleSlots};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
-use crate::{Classes, CompactionStat, Config, Content, Core, Error, Exclusive, Pin};
+use crate::{
+    Classes, CompactionStat, Config, Content, EntryPool, EntryReadGuard, EntryWriteGuard, Error,
+};
 use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -10,7 +12,7 @@ use std::sync::{Arc, Weak};
 /// A stored object: it must be freed with [`Pool::free`], and can't be used after.
 ///
 /// ```text
-///   | 63 .. 52 pool | 51 .. 32 generation | 31 .. 0 cell |
+///   | 63 .. 52 pool | 51 .. 32 generation | 31 .. 0 slot |
 /// ```
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "an object without its handle can't be freed before its pool is dropped"]
@@ -65,7 +67,7 @@ impl Handle {
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    core: Arc<Core<Cells>>,
+    core: Arc<EntryPool<HandleSlots>>,
     id: u32,
 }
 
@@ -79,14 +81,15 @@ impl Pool {
         // long gone is hardly taken for one of this.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
-        let core = Arc::new(Core::new(config, |arena| Cells::new(arena, first))?);
-        let weak: Weak<Core<Cells>> = Arc::downgrade(&core);
+        let core = Arc::new(EntryPool::new(config, |arena| HandleSlots::new(arena, first))?);
+        let weak: Weak<EntryPool<HandleSlots>> = Arc::downgrade(&core);
         page::fork::register(weak);
         Ok(Pool { core, id })
     }
 
-    /// Has the pool compacted in the background from now on, whenever it is worth it, and pages fetched ahead of need. The
-    /// two threads are there only while they have work, and none after the pool is dropped.
+    /// Has the pool compacted in the background from now on, whenever it is worth it, and pages
+    /// prefaulted. The two threads are there only while they have work, and none after the pool is
+    /// dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }
@@ -94,14 +97,14 @@ impl Pool {
     /// Stores `bytes`, 1 up to the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
-        self.core.whole()?;
-        let cells = self.core.owner();
-        let (index, word) = cells.take()?;
-        let word = self.core.exclusive(index, word);
-        let staged = word.stage(bytes)?;
-        let handle = Handle::new(self.id, index, word.beside().now());
-        cells.given_out(index);
-        word.replace(staged, 0);
+        self.core.ensure_here()?;
+        let slots = self.core.owner();
+        let (index, entry) = slots.claim()?;
+        let entry = self.core.write_guard(index, entry);
+        let staged = entry.stage(bytes)?;
+        let handle = Handle::new(self.id, index, entry.beside().now());
+        slots.mark_used(index);
+        entry.replace(staged, 0);
         Ok(handle)
     }
 
@@ -126,7 +129,7 @@ impl Pool {
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever). Six guards at
     /// most are there of an object at a time: whoever wants another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
-        let pin = self.core.pin_if(handle.index(), |generation| self.names(handle, generation))?;
+        let pin = self.core.read_if(handle.index(), |generation| self.names(handle, generation))?;
         match pin.content() {
             Content::Object { .. } => Ok(ReadGuard(pin)),
             Content::Inline(_) => Err(Error::Handle { raw: handle.0.get() }),
@@ -136,29 +139,30 @@ impl Pool {
     /// Frees the object behind `handle`.
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
-        let word = self.lock(&handle)?;
-        let generation = word.beside().now();
-        word.set_inline(0);
-        self.core.owner().taken_back(handle.index(), generation);
+        let entry = self.lock(&handle)?;
+        let generation = entry.beside().now();
+        entry.set_payload(0);
+        self.core.owner().mark_free(handle.index(), generation);
         Ok(())
     }
 
-    /// Locks the word of the object behind `handle`.
-    fn lock(&self, handle: &Handle) -> Result<Exclusive<'_, Generation>, Error> {
-        let word =
+    /// Locks the entry of the object behind `handle`.
+    fn lock(&self, handle: &Handle) -> Result<EntryWriteGuard<'_, Generation>, Error> {
+        let entry =
             self.core.lock_if(handle.index(), |generation| self.names(handle, generation))?;
-        let is_live = |word: &Exclusive<'_, _>| matches!(word.content(), Content::Object { .. });
-        word.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
+        let is_live =
+            |entry: &EntryWriteGuard<'_, _>| matches!(entry.content(), Content::Object { .. });
+        entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
 
-    /// Whether `handle` is of this pool and its cell's generation.
+    /// Whether `handle` is of this pool and its slot's generation.
     fn names(&self, handle: &Handle, generation: &Generation) -> bool {
         handle.pool() == self.id && handle.generation() == generation.now()
     }
 
     /// Objects stored.
     pub fn len(&self) -> u64 {
-        self.core.mended();
+        self.core.try_repair();
         self.core.owner().live()
     }
 
@@ -190,8 +194,8 @@ impl Pool {
         self.core.table()
     }
 
-    /// Moves objects together, and gives back pages kept ready; pages freed. While another thread compacts,
-    /// only the ready pages go.
+    /// Moves objects together, and gives back pages retained; pages freed. While another thread
+    /// compacts, only the retained pages go.
     #[doc(alias = "zs_compact")]
     pub fn compact(&self) -> usize {
         self.core.compact()
@@ -218,7 +222,7 @@ impl Pool {
         self.core.compaction_stat()
     }
 
-    /// Gives back the memory of cells that are free, if enough are; bytes.
+    /// Gives back the memory of slots that are free, if enough are; bytes.
     pub fn tidy(&self) -> usize {
         self.core.tidy(&mut || true)
     }
@@ -228,7 +232,7 @@ impl Pool {
         self.core.read_waits()
     }
 
-    /// Gives back the pages that are kept ready for the next objects; how many.
+    /// Gives back the pages that are retained for the next objects; how many.
     pub fn trim(&self) -> usize {
         self.core.trim()
     }
@@ -243,7 +247,7 @@ impl Pool {
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let live = self.core.owner().live_cells(SHOWN).into_iter();
+        let live = self.core.owner().live_slots(SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
         let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();
         let more = if count > SHOWN as u64 { " ..." } else { "" };
@@ -274,7 +278,7 @@ impl Drop for Pool {
 /// In a child of the process that pinned them it can only be dropped, and looking at the bytes panics; nor are they to be
 /// looked at there through a slice from before the fork.
 #[derive(Debug)]
-pub struct ReadGuard<'p>(Pin<'p, Generation>);
+pub struct ReadGuard<'p>(EntryReadGuard<'p, Generation>);
 
 impl Deref for ReadGuard<'_> {
     type Target = [u8];

@@ -1,11 +1,11 @@
-//! Numbered words: the owner for a device, whose slot n is word n.
+//! Numbered entries: the owner for a device, whose slot n is entry n.
 
-use crate::core::sealed;
+use crate::entry_pool::sealed;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
-use crate::words::{Beside, LEAF, Words};
-use crate::{Config, Core, Error, Old, Owner};
+use crate::table::{Beside, LEAF, Table};
+use crate::{Config, EntryPool, Error, Old, Owner};
 
-/// What a slot has beside its word: nothing, a [`Stamp`], a [`Sum`], or [`Both`].
+/// What a slot has beside its entry: nothing, a [`Stamp`], a [`Sum`], or [`Both`].
 pub trait BesideSlot: Beside<Leaf = (), Seed = ()> {
     /// Whether it notes times.
     const STAMPED: bool;
@@ -19,7 +19,7 @@ pub trait BesideSlot: Beside<Leaf = (), Seed = ()> {
     /// Whether it notes sums.
     const SUMMED: bool = false;
 
-    /// Notes the checksum of what the word, which is locked for a change, is about to hold.
+    /// Notes the checksum of what the entry, which is locked for a change, is about to hold.
     fn note_sum(&self, _sum: u32) {}
 
     /// The checksum noted last; `None` where none is ever noted.
@@ -39,8 +39,8 @@ impl BesideSlot for () {
     }
 }
 
-/// A time in seconds beside each word, 4 bytes. It goes with what the word holds. Who has the word locked may
-/// change it, readers too.
+/// A time in seconds beside each entry, 4 bytes. It goes with what the entry holds. Who has the
+/// entry locked may change it, readers too.
 #[derive(Debug, Default)]
 pub struct Stamp(AtomicU32);
 
@@ -80,7 +80,7 @@ impl Beside for Stamp {
     }
 }
 
-/// A checksum beside each word, 4 bytes. It goes with what the word holds.
+/// A checksum beside each entry, 4 bytes. It goes with what the entry holds.
 #[derive(Debug, Default)]
 pub struct Sum(AtomicU32);
 
@@ -124,7 +124,7 @@ impl Beside for Sum {
     }
 }
 
-/// A time and a checksum beside each word.
+/// A time and a checksum beside each entry.
 #[derive(Debug, Default)]
 pub struct Both(Stamp, Sum);
 
@@ -176,57 +176,60 @@ impl Beside for Both {
     }
 }
 
-/// A table of words, made as they are used, with an `E` beside each.
+/// A table of entries, made as they are used, with an `E` beside each.
 #[derive(Debug)]
 pub struct Slots<E: BesideSlot = ()> {
-    words: Words<E>,
+    table: Table<E>,
     len: u64,
 }
 
-impl Core<Slots> {
-    /// A pool with words 0 to `len - 1`; at most 2^32 - 1 of them. Who has it sees to it that it is held over forks
-    /// ([`page::fork`]), or that no child uses it; but one whose pages are not in children is refused there anyway.
+impl EntryPool<Slots> {
+    /// A pool with entries 0 to `len - 1`; at most 2^32 - 1 of them. Who has it sees to it that it
+    /// is held over forks ([`page::fork`]), or that no child uses it; but one whose pages are not
+    /// in children is refused there anyway.
     pub fn with_slots(config: Config, len: u64) -> Result<Self, Error> {
         Self::with_slots_and(config, len)
     }
 }
 
-impl<E: BesideSlot> Core<Slots<E>> {
-    /// The same with an `E` beside each word.
+impl<E: BesideSlot> EntryPool<Slots<E>> {
+    /// The same with an `E` beside each entry.
     pub fn with_slots_and(config: Config, len: u64) -> Result<Self, Error> {
-        // u32::MAX marks slots of zspages that are held, so no word has that number.
+        // u32::MAX marks slots of zspages that are held, so no entry has that number.
         if len > u32::MAX as u64 {
             return Err(Error::Index { index: len, len: u32::MAX as u64 });
         }
-        Core::new(config, |arena| Ok(Slots { words: Words::new(arena, ())?, len }))
+        EntryPool::new(config, |arena| Ok(Slots { table: Table::new(arena, ())?, len }))
     }
 
-    /// The first word from `index` on that may hold something: those passed over hold nothing.
+    /// The first entry from `index` on that may hold something: those passed over hold nothing.
     pub fn first_made(&self, index: u64) -> Option<u64> {
-        self.owner().words.first_made(index)
+        self.owner().table.first_made(index)
     }
 
-    /// What word `index` holds at this moment, and what `look` says of what lies beside it; nothing where it was never
-    /// made. Waits for nothing: what it holds may be changed or freed meanwhile.
+    /// What entry `index` holds at this moment, and what `look` says of what lies beside it;
+    /// nothing where it was never made. Waits for nothing: what it holds may be changed or freed
+    /// meanwhile.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, &E) -> R) -> Option<R> {
-        self.mended();
-        self.owner().words.with(index, |word, beside| look(Old::from(word.peek()), beside))
+        self.try_repair();
+        self.owner().table.peek(index, |entry, beside| look(Old::from(entry.peek()), beside))
     }
 
-    /// Whether word `index` holds nothing, and no one has it locked who may be about to change that.
+    /// Whether entry `index` holds nothing, and no one has it locked who may be about to change
+    /// that.
     pub fn is_vacant(&self, index: u32) -> bool {
-        self.mended();
-        self.owner().words.with(index, |word, _| word.is_vacant()).unwrap_or(true)
+        self.try_repair();
+        self.owner().table.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
     }
 
-    /// Shows `look` words that hold something, some from `index` on, locked or not; from where to go on, if there
-    /// may be more. `look` must not wait for anything.
+    /// Shows `look` entries that hold something, some from `index` on, locked or not; from where to
+    /// go on, if there may be more. `look` must not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, &E)) -> Option<u64> {
-        self.mended();
+        self.try_repair();
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
-        self.owner().words.for_each_of(leaf, |nth, word, beside| {
-            let held = Old::from(word.peek());
+        self.owner().table.for_each_of(leaf, |nth, entry, beside| {
+            let held = Old::from(entry.peek());
             if nth as u64 >= first && held != Old::Inline(0) {
                 look(nth, held, beside);
             }
@@ -234,11 +237,12 @@ impl<E: BesideSlot> Core<Slots<E>> {
         Some((leaf + 1) * LEAF as u64)
     }
 
-    /// Gives the object of word `index` the mark that `choose` says, of its length, its mark and what lies beside the
-    /// word; whether it has. Waits for nothing: a word that is locked is left. `choose` is asked until it says
-    /// the mark that is there, so a time it looks at is not older than the mark.
-    pub fn remark(&self, index: u32, choose: impl Fn(usize, u8, &E) -> u8) -> bool {
-        self.whole().is_ok() && self.owner().words.remark(index, choose)
+    /// Gives the object of entry `index` the flags that `choose` says, of its length, its flags and
+    /// what lies beside the entry; whether it has. Waits for nothing: an entry that is locked is
+    /// left. `choose` is asked until it says the flags that are there, so a time it looks at is not
+    /// older than the flags.
+    pub fn set_flags_if_unlocked(&self, index: u32, choose: impl Fn(usize, u8, &E) -> u8) -> bool {
+        self.ensure_here().is_ok() && self.owner().table.set_flags_if_unlocked(index, choose)
     }
 }
 
@@ -248,8 +252,8 @@ impl<E: BesideSlot> Owner for Slots<E> {}
 impl<E: BesideSlot> sealed::Owner for Slots<E> {
     type Beside = E;
 
-    fn words(&self) -> &Words<E> {
-        &self.words
+    fn table(&self) -> &Table<E> {
+        &self.table
     }
 
     fn check_index(&self, index: u32) -> Result<(), Error> {
@@ -258,22 +262,22 @@ impl<E: BesideSlot> sealed::Owner for Slots<E> {
     }
 
     fn lock_for_fork(&self) {
-        self.words.lock_for_fork();
+        self.table.lock_for_fork();
     }
 
     fn unlock_after_fork(&self) {
-        self.words.unlock_after_fork();
+        self.table.unlock_after_fork();
     }
 
-    fn mend(&self) {
-        self.words.mend();
+    fn repair(&self) {
+        self.table.repair();
     }
 
     fn bytes(&self) -> usize {
-        self.words.bytes()
+        self.table.bytes()
     }
 
     fn check(&self) {
-        self.words.check();
+        self.table.check();
     }
 }

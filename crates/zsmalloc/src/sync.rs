@@ -66,20 +66,20 @@ impl Flag for loom::sync::atomic::AtomicBool {
 }
 
 /// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves the job to the other.
-pub(crate) struct Alone<'f, F: Flag = AtomicBool>(&'f F);
+pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
-impl<'f, F: Flag> Alone<'f, F> {
+impl<'f, F: Flag> JobGuard<'f, F> {
     /// Begins, unless another thread is at it.
     pub(crate) fn begin(taken: &'f F) -> Option<Self> {
         // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
-        (!taken.swap(true)).then(|| Alone(taken))
+        (!taken.swap(true)).then(|| JobGuard(taken))
     }
 
     /// Begins as soon as no other thread is at it.
     pub(crate) fn wait(taken: &'f F) -> Self {
         let mut backoff = Backoff::default();
         loop {
-            match Alone::begin(taken) {
+            match JobGuard::begin(taken) {
                 Some(alone) => return alone,
                 None => backoff.wait(),
             }
@@ -87,7 +87,7 @@ impl<'f, F: Flag> Alone<'f, F> {
     }
 }
 
-impl<F: Flag> Drop for Alone<'_, F> {
+impl<F: Flag> Drop for JobGuard<'_, F> {
     fn drop(&mut self) {
         self.0.swap(false);
     }

@@ -1,6 +1,7 @@
 //! A thread of the pool's own: started when it is first asked, ended when it has not been for a while.
 //!
-//! Locks: `inner` is taken with no lock held but an owner's word or a stream, and over a fork before all others.
+//! Locks: `inner` is taken with no lock held but an entry or a stream, and over a fork before all
+//! others.
 
 use page::fork::Mutex;
 use rustix_futex_sync::Condvar;
@@ -26,13 +27,13 @@ const STACK: usize = 512 << 10;
 
 /// What a wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Wake {
     /// It was asked for.
-    Asked,
+    Notified,
     /// The time has passed.
-    Quiet,
+    Timeout,
     /// It is to end.
-    End,
+    Stop,
 }
 
 #[derive(Debug, Default)]
@@ -47,8 +48,8 @@ struct Inner {
 pub(crate) struct Worker {
     name: &'static str,
     inner: Mutex<Inner>,
-    told: Condvar,
-    asked: AtomicBool,
+    condvar: Condvar,
+    notified: AtomicBool,
     panics: AtomicU32,
     /// Starts or wakes the thread; unset where there is to be none.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -60,8 +61,8 @@ impl Worker {
         Worker {
             name,
             inner: Mutex::default(),
-            told: Condvar::new(),
-            asked: AtomicBool::new(false),
+            condvar: Condvar::new(),
+            notified: AtomicBool::new(false),
             panics: AtomicU32::new(0),
             wake: OnceLock::new(),
         }
@@ -79,10 +80,10 @@ impl Worker {
     }
 
     /// Has the thread work soon.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn notify(&self) {
         if let Some(wake) = self.wake.get()
-            && !self.asked.load(Relaxed)
-            && !self.asked.swap(true, SeqCst)
+            && !self.notified.load(Relaxed)
+            && !self.notified.swap(true, SeqCst)
         {
             wake();
         }
@@ -106,11 +107,11 @@ impl Worker {
             // Without a thread all stays as it is, until the next who asks.
             inner.thread = if is_early { None } else { thread.spawn(run).ok() };
             if inner.thread.is_none() {
-                self.asked.store(false, SeqCst);
+                self.notified.store(false, SeqCst);
             }
         }
         drop(inner);
-        self.told.notify_all();
+        self.condvar.notify_all();
     }
 
     /// For the thread: another is started in its place, not at once.
@@ -120,7 +121,7 @@ impl Worker {
         let rest = RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1);
         inner.not_before = Some(Instant::now() + rest);
         inner.thread = None;
-        self.asked.store(false, SeqCst);
+        self.notified.store(false, SeqCst);
     }
 
     /// Threads that ended by a panic.
@@ -129,26 +130,26 @@ impl Worker {
     }
 
     /// For the thread: waits until someone asks, `time` at most. `ends`: it is not to go on after that time.
-    pub(crate) fn wait(&self, time: Duration, ends: bool) -> Told {
+    pub(crate) fn wait(&self, time: Duration, ends: bool) -> Wake {
         let mut inner = self.inner.lock();
-        while !inner.stopping && !self.asked.load(SeqCst) {
-            let (guard, result) = self.told.wait_timeout(inner, time);
+        while !inner.stopping && !self.notified.load(SeqCst) {
+            let (guard, result) = self.condvar.wait_timeout(inner, time);
             inner = guard;
-            if result.timed_out() && !self.asked.load(SeqCst) && !inner.stopping {
+            if result.timed_out() && !self.notified.load(SeqCst) && !inner.stopping {
                 if ends {
                     inner.thread = None;
-                    return Told::End;
+                    return Wake::Stop;
                 }
-                return Told::Quiet;
+                return Wake::Timeout;
             }
         }
-        self.asked.store(false, SeqCst);
-        if inner.stopping { Told::End } else { Told::Asked }
+        self.notified.store(false, SeqCst);
+        if inner.stopping { Wake::Stop } else { Wake::Notified }
     }
 
     /// For the thread: has those who ask not wake it, since it looks of itself; or has them again.
     pub(crate) fn set_awake(&self, awake: bool) {
-        self.asked.store(awake, SeqCst);
+        self.notified.store(awake, SeqCst);
     }
 
     /// For the thread: waits for `time`, or until it is to end; whether it is.
@@ -157,7 +158,7 @@ impl Worker {
         let mut inner = self.inner.lock();
         while !inner.stopping {
             let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
-            inner = self.told.wait_timeout(inner, left).0;
+            inner = self.condvar.wait_timeout(inner, left).0;
         }
         true
     }
@@ -173,7 +174,7 @@ impl Worker {
             inner.stopping = true;
             inner.thread.take()
         };
-        self.told.notify_all();
+        self.condvar.notify_all();
         // The thread itself may drop the last reference to the pool.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
         {
@@ -192,7 +193,7 @@ impl Worker {
 
     /// Forgets the thread, in a child that has not got it.
     pub(crate) fn forget_thread(&self) {
-        self.asked.store(false, SeqCst);
+        self.notified.store(false, SeqCst);
         std::mem::forget(self.inner.lock().thread.take());
     }
 }
@@ -213,14 +214,14 @@ mod tests {
             let (shared, runs) = (worker.clone(), count.clone());
             worker.start_or_wake(move || {
                 assert!(runs.fetch_add(1, SeqCst) >= 3, "a panic that is wanted here");
-                while shared.wait(IDLE, true) == Told::Asked {
+                while shared.wait(IDLE, true) == Wake::Notified {
                     runs.fetch_add(100, SeqCst);
                 }
             });
         });
         let begun = Instant::now();
         while runs.load(SeqCst) < 104 {
-            worker.ask();
+            worker.notify();
             assert!(begun.elapsed() < Duration::from_secs(60), "{} runs", runs.load(SeqCst));
             thread::sleep(Duration::from_millis(1));
         }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
-use zsmalloc::{Config, Core, Geometry, KernelGeometry, Pool};
+use zsmalloc::{Config, EntryPool, Geometry, KernelGeometry, Pool};
 
 const ROUNDS: usize = 200;
 const MIB: usize = 1 << 20;
@@ -24,9 +24,9 @@ fn config(round: usize) -> Config {
 }
 
 /// A pool and a core of objects of all sizes, some of them freed: about 5 MiB.
-fn filled(round: usize) -> (Pool, Core<zsmalloc::Slots>) {
+fn filled(round: usize) -> (Pool, EntryPool<zsmalloc::Slots>) {
     let pool = Pool::new(config(round)).unwrap();
-    let core = Core::with_slots(config(round), 2000).unwrap();
+    let core = EntryPool::with_slots(config(round), 2000).unwrap();
     for nth in 0..1500 {
         let len = 1 + (nth * 997 + round) % 4096;
         let handle = pool.store(&vec![nth as u8; len]).unwrap();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use support::Stop;
 use support::child::in_child;
 use support::seed;
-use zsmalloc::{Config, Content, Core, Geometry, Handle, KernelGeometry, Pool, Slots};
+use zsmalloc::{Config, Content, EntryPool, Geometry, Handle, KernelGeometry, Pool, Slots};
 
 fn data(rng: &mut Rng) -> Vec<u8> {
     let (byte, len) = (rng.u8(..), rng.usize(1..=4096));
@@ -92,7 +92,7 @@ fn a_child_has_a_whole_copy() {
                 in_child(|| {
                     use_pool(&pool, &kept, seed);
                     if round % 20 == 0 {
-                        // A grandchild, of a pool that was mended already.
+                        // A grandchild, of a pool that was repaired already.
                         in_child(|| use_pool(&pool, &kept, seed));
                     }
                 });
@@ -162,21 +162,21 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     }
 }
 
-/// The same of words: pinned, locked for a change, and objects that are staged.
+/// The same of entries: pinned, locked for a change, and objects that are staged.
 #[test]
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
-    let core = Arc::new(Core::with_slots(Config::default(), 100).unwrap());
-    let weak: Weak<Core<Slots>> = Arc::downgrade(&core);
+    let core = Arc::new(EntryPool::with_slots(Config::default(), 100).unwrap());
+    let weak: Weak<EntryPool<Slots>> = Arc::downgrade(&core);
     page::fork::register(weak);
     let store = |index: u32, byte: u8| {
         let staged = core.stage(index, &[byte; 500]).unwrap();
         core.lock(index).unwrap().replace(staged, 0);
     };
     let expect = |index: u32, byte: u8| {
-        assert_eq!(core.pin(index).content(), Content::Object { bytes: &[byte; 500], mark: 0 });
+        assert_eq!(core.read(index).content(), Content::Object { bytes: &[byte; 500], flags: 0 });
     };
     (0..20).for_each(|index| store(index, index as u8));
-    let mut pinned = Some(core.pin(1));
+    let mut pinned = Some(core.read(1));
     let mut locked = Some(core.lock(2).unwrap());
     let mut staged = Some(core.stage(3, &[99; 500]).unwrap());
     let mut room = Some(locked.as_ref().unwrap().reserve(&[98; 600]).unwrap());
@@ -192,7 +192,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
             let pin = pinned.as_ref().unwrap();
             assert!(is_refused(&|| assert!(pin.content() == Content::Inline(0))));
             assert!(is_refused(&|| assert!(pin.beside().is_some())));
-            pin.unmark(15);
+            pin.clear_flags(15);
             let locked_before = locked.as_ref().unwrap();
             assert!(is_refused(&|| drop(locked_before.reserve(b"bytes"))));
             assert!(is_refused(&|| drop(locked_before.stage(b"bytes"))));
@@ -205,7 +205,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
             }
         });
         in_child(|| {
-            // What changes a word by a lock from before is refused, and changes nothing.
+            // What changes an entry by a lock from before is refused, and changes nothing.
             let (locked, staged) = (locked.take().unwrap(), staged.take().unwrap());
             let replace = AssertUnwindSafe(|| locked.replace(staged, 0));
             assert!(catch_unwind(replace).is_err());

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use support::{is_long, seed};
 use zsmalloc::{
-    ChainRule, ClassShape, ClassTable, Config, Content, Core, Error, Geometry, Handle,
+    ChainRule, ClassShape, ClassTable, Config, Content, EntryPool, Error, Geometry, Handle,
     KernelGeometry, Old, Pool, Slots,
 };
 
@@ -194,9 +194,9 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// The words of a device, each with an object, a payload or nothing.
+/// The entries of a device, each with an object, a payload or nothing.
 struct Device {
-    core: Core<Slots>,
+    core: EntryPool<Slots>,
     edges: Edges,
     model: HashMap<u32, (Vec<u8>, u8)>,
     inline: HashMap<u32, u64>,
@@ -206,12 +206,12 @@ const SLOTS: u32 = 3000;
 
 impl Device {
     fn new(config: Config) -> Result<Self, Error> {
-        let core = Core::with_slots(config, SLOTS as u64)?;
+        let core = EntryPool::with_slots(config, SLOTS as u64)?;
         let edges = Edges::new(&core.table());
         Ok(Device { core, edges, model: HashMap::new(), inline: HashMap::new() })
     }
 
-    /// Any word, or one at the edge of a leaf.
+    /// Any entry, or one at the edge of a leaf.
     fn index(rng: &mut Rng) -> u32 {
         let leaf = rng.usize(..=SLOTS as usize / 512);
         let at_edge = beside(rng, 512 * leaf) as u32;
@@ -220,7 +220,7 @@ impl Device {
 
     fn expect_old(&self, index: u32, old: Old) {
         let expected = match self.model.get(&index) {
-            Some((data, mark)) => Old::Object { len: data.len(), mark: *mark },
+            Some((data, flags)) => Old::Object { len: data.len(), flags: *flags },
             None => Old::Inline(self.inline.get(&index).copied().unwrap_or(0)),
         };
         assert_eq!(old, expected, "what word {index} held");
@@ -228,10 +228,10 @@ impl Device {
 
     fn write(&mut self, rng: &mut Rng, index: u32) -> Result<(), Error> {
         let len = self.edges.length(rng);
-        let (data, mark) = (bytes(rng, len), rng.u8(..16));
+        let (data, flags) = (bytes(rng, len), rng.u8(..16));
         let old = match self.core.stage(index, &data) {
-            Ok(staged) => self.core.lock(index)?.replace(staged, mark),
-            Err(error) => match self.core.lock(index)?.overwrite(&data, mark) {
+            Ok(staged) => self.core.lock(index)?.replace(staged, flags),
+            Err(error) => match self.core.lock(index)?.overwrite(&data, flags) {
                 Ok(old) => old,
                 Err(unchanged) => {
                     drop(unchanged);
@@ -242,13 +242,13 @@ impl Device {
         };
         self.expect_old(index, old);
         self.inline.remove(&index);
-        self.model.insert(index, (data, mark));
+        self.model.insert(index, (data, flags));
         Ok(())
     }
 
     fn clear(&mut self, rng: &mut Rng, index: u32) -> Result<(), Error> {
         let payload = if rng.bool() { 0 } else { rng.u64(..1 << 59) };
-        let old = self.core.lock(index)?.set_inline(payload);
+        let old = self.core.lock(index)?.set_payload(payload);
         self.expect_old(index, old);
         self.model.remove(&index);
         self.inline.insert(index, payload);
@@ -256,9 +256,9 @@ impl Device {
     }
 
     fn compare(&self, index: u32) {
-        let pin = self.core.pin(index);
+        let pin = self.core.read(index);
         let expected = match self.model.get(&index) {
-            Some((data, mark)) => Content::Object { bytes: data, mark: *mark },
+            Some((data, flags)) => Content::Object { bytes: data, flags: *flags },
             None => Content::Inline(self.inline.get(&index).copied().unwrap_or(0)),
         };
         assert_eq!(pin.content(), expected, "word {index}");
@@ -547,7 +547,7 @@ fn threads_share_a_pool() {
 
 /// With objects of up to 4096 << `order` bytes; fewer of large ones.
 fn share_a_pool(order: u32) {
-    let core = Core::with_slots(config(Geometry::Native { order }), 4096).unwrap();
+    let core = EntryPool::with_slots(config(Geometry::Native { order }), 4096).unwrap();
     let core = Arc::new(core);
     core.compact_in_background();
     let mut seeds = Rng::with_seed(seed(31 + order as u64));
@@ -564,13 +564,13 @@ fn share_a_pool(order: u32) {
                         let data = stamp.concat().repeat(rng.usize(1..=256 << order));
                         let staged = core.stage(index, &data).unwrap();
                         core.lock(index).unwrap().replace(staged, 0);
-                    } else if let Content::Object { bytes, .. } = core.pin(index).content() {
+                    } else if let Content::Object { bytes, .. } = core.read(index).content() {
                         let first = &bytes[..16];
                         assert_eq!(first[..8], (index as u64).to_le_bytes());
                         assert!(bytes.chunks(16).all(|chunk| chunk == first), "torn object");
                     }
                     if version % 64 == 0 {
-                        core.lock(rng.u32(..4096)).unwrap().set_inline(0);
+                        core.lock(rng.u32(..4096)).unwrap().set_payload(0);
                     }
                     if version % 1000 == 0 {
                         core.compact();
@@ -582,7 +582,7 @@ fn share_a_pool(order: u32) {
     core.stop_background();
     core.check();
     for index in 0..4096 {
-        core.lock(index).unwrap().set_inline(0);
+        core.lock(index).unwrap().set_payload(0);
     }
     core.trim();
     core.check();

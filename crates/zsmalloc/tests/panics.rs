@@ -57,10 +57,10 @@ fn another_thread_comes_after_a_panic() {
 /// A walk that is ended by a panic is no one's any more.
 #[test]
 fn words_are_tidied_after_a_panic() {
-    let pool = zsmalloc::Core::with_slots(Config::default(), 1 << 20).unwrap();
+    let pool = zsmalloc::EntryPool::with_slots(Config::default(), 1 << 20).unwrap();
     let store = |index| pool.lock(index).unwrap().store(b"bytes", 0).unwrap();
     (0..100_000).for_each(|index| _ = store(index));
-    (0..100_000).for_each(|index| _ = pool.lock(index).unwrap().set_inline(0));
+    (0..100_000).for_each(|index| _ = pool.lock(index).unwrap().set_payload(0));
     let before = pool.bytes();
     let asked = AtomicU32::new(0);
     let panics = || {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use zsmalloc::{
-    ChainRule, ClassStat, Config, Content, Core, Error, Geometry, Handle, KernelGeometry, Pool,
-    Slots,
+    ChainRule, ClassStat, Config, Content, EntryPool, Error, Geometry, Handle, KernelGeometry,
+    Pool, Slots,
 };
 
 fn config(geometry: Geometry) -> Config {
@@ -88,7 +88,7 @@ fn objects_of_a_full_zspage_do_not_overlap() {
 /// Row 2: however many write one slot, it has one object, and none is left when it is freed.
 #[test]
 fn threads_that_write_one_slot_leave_one_object() {
-    let core = Core::with_slots(Config::default(), 2).unwrap();
+    let core = EntryPool::with_slots(Config::default(), 2).unwrap();
     thread::scope(|scope| {
         for writer in 0..4u32 {
             let core = &core;
@@ -103,7 +103,7 @@ fn threads_that_write_one_slot_leave_one_object() {
     });
     let objects = || core.classes().iter().map(|stat| stat.obj_used).sum::<u64>();
     assert_eq!(objects(), 1);
-    core.lock(0).unwrap().set_inline(0);
+    core.lock(0).unwrap().set_payload(0);
     core.trim();
     core.check();
     assert_eq!((objects(), core.pages().used()), (0, 0));
@@ -121,7 +121,7 @@ fn compaction_from_four_threads_at_once() {
         [(21, Geometry::default()), (22, Geometry::Kernel(KernelGeometry::default()))]
     {
         const SLOTS: u32 = 600;
-        let core = Core::with_slots(config(geometry), SLOTS as u64).unwrap();
+        let core = EntryPool::with_slots(config(geometry), SLOTS as u64).unwrap();
         let mut rng = Rng::with_seed(support::seed(seed));
         let mut model = vec![None; SLOTS as usize];
         let begun = Instant::now();
@@ -141,7 +141,7 @@ fn compaction_from_four_threads_at_once() {
                 for _ in (0..).take_while(|&nth| nth < 800 || unmoved()) {
                     let index = (from_one_thread + rng.u32(..SLOTS / 2)) % SLOTS;
                     let held = &mut model[index as usize];
-                    match core.pin(index).content() {
+                    match core.read(index).content() {
                         Content::Object { bytes, .. } => assert!(Some(bytes) == held.as_deref()),
                         Content::Inline(_) => assert!(held.is_none()),
                     }
@@ -151,7 +151,7 @@ fn compaction_from_four_threads_at_once() {
                         core.lock(index).unwrap().replace(staged, 0);
                         *held = Some(bytes);
                     } else {
-                        core.lock(index).unwrap().set_inline(0);
+                        core.lock(index).unwrap().set_payload(0);
                         *held = None;
                     }
                 }
@@ -161,7 +161,7 @@ fn compaction_from_four_threads_at_once() {
         }
         assert!(core.pages_compacted() > 0, "nothing moved");
         for (index, held) in model.iter().enumerate() {
-            match core.pin(index as u32).content() {
+            match core.read(index as u32).content() {
                 Content::Object { bytes, .. } => assert!(Some(bytes) == held.as_deref()),
                 Content::Inline(_) => assert!(held.is_none()),
             }
@@ -174,7 +174,7 @@ fn compaction_from_four_threads_at_once() {
 fn stress_writes_in_place_are_not_lost_to_moves() {
     const WRITERS: u32 = 3;
     const EACH: u32 = 200;
-    let core = Core::with_slots(Config::default(), (WRITERS * EACH) as u64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), (WRITERS * EACH) as u64).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -188,13 +188,13 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
                     for version in (0u32..).take_while(|&nth| nth < 20_000 || unmoved()) {
                         let nth = rng.u32(..EACH);
                         let (index, held) = (writer * EACH + nth, &mut model[nth as usize]);
-                        if let Content::Object { bytes, .. } = core.pin(index).content() {
+                        if let Content::Object { bytes, .. } = core.read(index).content() {
                             assert!(bytes == held.as_slice(), "word {index} lost a write");
                         }
                         let word = core.lock(index).unwrap();
                         match rng.u32(..8) {
                             0 => {
-                                word.set_inline(0);
+                                word.set_payload(0);
                                 held.clear();
                             }
                             1..4 if !held.is_empty() => {
@@ -233,7 +233,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
 #[test]
 fn pools_are_dropped_right_after_use() {
     for round in 0..1000u32 {
-        let core = Core::with_slots(Config::default(), 64).unwrap();
+        let core = EntryPool::with_slots(Config::default(), 64).unwrap();
         thread::scope(|scope| {
             for busy in 0..2u32 {
                 let core = &core;
@@ -277,22 +277,22 @@ fn freed_bytes_are_never_read() {
 /// Row 18: an object that gets shorter in place shows none of its old bytes.
 #[test]
 fn a_shorter_overwrite_shows_no_old_bytes() {
-    let core = Core::with_slots(Config::default(), 1).unwrap();
+    let core = EntryPool::with_slots(Config::default(), 1).unwrap();
     let staged = core.stage(0, &[0xa5; 3000]).unwrap();
     core.lock(0).unwrap().replace(staged, 0);
     assert!(core.lock(0).unwrap().overwrite(&[1; 10], 0).is_ok());
-    assert_eq!(core.pin(0).content(), Content::Object { bytes: &[1; 10], mark: 0 });
+    assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10], flags: 0 });
     // One byte more than the slot has is refused, and changes nothing.
     let slot = core.classes().iter().find(|stat| stat.obj_used > 0).unwrap().shape.capacity;
     assert!(core.lock(0).unwrap().overwrite(&vec![2; slot + 1], 0).is_err());
-    assert_eq!(core.pin(0).content(), Content::Object { bytes: &[1; 10], mark: 0 });
+    assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10], flags: 0 });
     core.check();
 }
 
 /// Row 10: a write that fails leaves the old bytes, and what comes later does not bring others back.
 #[test]
 fn a_failed_write_leaves_the_old_bytes_for_good() {
-    let core = Core::with_slots(Config::default(), 64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), 64).unwrap();
     for index in 0..64 {
         let staged = core.stage(index, &stamped(index, 1000)).unwrap();
         core.lock(index).unwrap().replace(staged, 0);
@@ -305,7 +305,7 @@ fn a_failed_write_leaves_the_old_bytes_for_good() {
     core.pages().set_limit(None);
     for index in 0..64 {
         let old = stamped(index, 1000);
-        assert_eq!(core.pin(index).content(), Content::Object { bytes: &old, mark: 0 });
+        assert_eq!(core.read(index).content(), Content::Object { bytes: &old, flags: 0 });
     }
     core.check();
 }
@@ -532,8 +532,8 @@ impl Supply for Halting {
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
     let pages = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
-    let core = Core::with_slots(Config { pages, ..Config::default() }, 4000).unwrap();
-    let store = |core: &Core<Slots>, index: u32| {
+    let core = EntryPool::with_slots(Config { pages, ..Config::default() }, 4000).unwrap();
+    let store = |core: &EntryPool<Slots>, index: u32| {
         let staged = core.stage(index, &stamped(index, 1000)).unwrap();
         core.lock(index).unwrap().replace(staged, 0);
     };
@@ -541,7 +541,7 @@ fn a_second_compactor_is_sent_away_at_once() {
     // In runs, so that the target of the first move has no page there: the mover must ask for it.
     let is_gone = |index: u32| index / 16 % 2 == 1;
     (0..4000).filter(|&index| is_gone(index)).for_each(|index| {
-        core.lock(index).unwrap().set_inline(0);
+        core.lock(index).unwrap().set_payload(0);
     });
     core.trim();
     let ((ask, asked), (answer, answered)) = (mpsc::channel(), mpsc::channel());
@@ -560,7 +560,7 @@ fn a_second_compactor_is_sent_away_at_once() {
     core.check();
     for index in (0..4000).filter(|&index| !is_gone(index)) {
         let bytes = stamped(index, 1000);
-        assert_eq!(core.pin(index).content(), Content::Object { bytes: &bytes, mark: 0 });
+        assert_eq!(core.read(index).content(), Content::Object { bytes: &bytes, flags: 0 });
     }
 }
 

@@ -7,7 +7,7 @@ mod support;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 use support::{Sizes, is_long, seed, stamped};
-use zsmalloc::{Config, Content, Core, Geometry, Handle, Pool, Slots};
+use zsmalloc::{Config, Content, EntryPool, Geometry, Handle, Pool, Slots};
 
 /// Objects by number, stored with an owner of either kind.
 trait Store {
@@ -73,7 +73,7 @@ impl Store for Handles {
     }
 }
 
-struct Words(std::sync::Arc<Core<Slots>>);
+struct Words(std::sync::Arc<EntryPool<Slots>>);
 
 impl Store for Words {
     fn put(&mut self, nth: usize, bytes: &[u8]) {
@@ -82,12 +82,12 @@ impl Store for Words {
     }
 
     fn free(&mut self, nth: usize) {
-        self.0.lock(nth as u32).unwrap().set_inline(0);
+        self.0.lock(nth as u32).unwrap().set_payload(0);
     }
 
     fn expect(&self, nth: usize, bytes: &[u8]) {
-        let pin = self.0.pin(nth as u32);
-        assert!(pin.content() == Content::Object { bytes, mark: 0 }, "{nth}");
+        let pin = self.0.read(nth as u32);
+        assert!(pin.content() == Content::Object { bytes, flags: 0 }, "{nth}");
     }
 
     fn compact(&self) -> usize {
@@ -131,7 +131,7 @@ fn subjects(order: u32) -> [Subject; 2] {
     let handles = (0..objects).map(|_| None).collect();
     let stores: [Box<dyn Store>; 2] = [
         Box::new(Handles { pool: Pool::new(config()).unwrap(), handles }),
-        Box::new(Words(Core::with_slots(config(), objects as u64).unwrap().into())),
+        Box::new(Words(EntryPool::with_slots(config(), objects as u64).unwrap().into())),
     ];
     stores.map(|store| Subject::new(store, objects, 4096 << order))
 }
@@ -298,7 +298,7 @@ fn an_emptied_pool_is_small() {
 #[test]
 fn shortened_objects_move_to_their_class() {
     const COUNT: u32 = 400;
-    let core = Core::with_slots(Config::default(), COUNT as u64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), COUNT as u64).unwrap();
     for index in 0..COUNT {
         let staged = core.stage(index, &stamped(index as u64, 1000)).unwrap();
         core.lock(index).unwrap().replace(staged, 0);
@@ -311,7 +311,7 @@ fn shortened_objects_move_to_their_class() {
         core.check();
         for index in 0..COUNT {
             let bytes = &stamped(index as u64, 400);
-            assert!(core.pin(index).content() == Content::Object { bytes, mark: 3 }, "{index}");
+            assert!(core.read(index).content() == Content::Object { bytes, flags: 3 }, "{index}");
         }
     };
     let zspages = || core.classes().iter().filter(|stat| stat.obj_allocated > 0).count();

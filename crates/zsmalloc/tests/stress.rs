@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use support::handles::Handles;
 use support::rounds::{Subject, rounds};
 use support::{Sizes, Stop, load_time, seed, stamped};
-use zsmalloc::{Config, Content, Core, Exclusive, Old, Pool, Slots};
+use zsmalloc::{Config, Content, EntryPool, EntryWriteGuard, Old, Pool, Slots};
 
-/// What a word must hold, in 64 bits: nothing, a payload, or an object's version and length.
+/// What an entry must hold, in 64 bits: nothing, a payload, or an object's version and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected(u64);
 
@@ -29,7 +29,7 @@ impl Expected {
         Expected(Self::INLINE | payload)
     }
 
-    /// Bytes and mark of the object, or else the payload.
+    /// Bytes and flags of the object, or else the payload.
     fn content(self, index: u32) -> Result<(Vec<u8>, u8), u64> {
         if self.0 & Self::INLINE != 0 {
             return Err(self.0 & !Self::INLINE);
@@ -40,23 +40,23 @@ impl Expected {
 
     fn old(self, index: u32) -> Old {
         match self.content(index) {
-            Ok((bytes, mark)) => Old::Object { len: bytes.len(), mark },
+            Ok((bytes, flags)) => Old::Object { len: bytes.len(), flags },
             Err(payload) => Old::Inline(payload),
         }
     }
 }
 
-/// A device's words. What one must hold is changed while the word is locked, so that whoever has it locked
-/// knows what to find, whatever other threads do.
+/// A device's entries. What one must hold is changed while the entry is locked, so that whoever has
+/// it locked knows what to find, whatever other threads do.
 struct Words {
-    core: Arc<Core<Slots>>,
+    core: Arc<EntryPool<Slots>>,
     expected: Vec<AtomicU64>,
     versions: AtomicU64,
 }
 
 impl Words {
     fn new(config: Config, len: usize) -> Self {
-        let core = Arc::new(Core::with_slots(config, len as u64).unwrap());
+        let core = Arc::new(EntryPool::with_slots(config, len as u64).unwrap());
         core.compact_in_background();
         let empty = Expected::inline(0).0;
         let expected = (0..len).map(|_| AtomicU64::new(empty)).collect();
@@ -73,14 +73,14 @@ impl Words {
 
     fn compare(&self, index: u32, content: Content<'_>) {
         match self.expected(index).content(index) {
-            Ok((bytes, mark)) => {
-                assert!(content == Content::Object { bytes: &bytes, mark }, "word {index}");
+            Ok((bytes, flags)) => {
+                assert!(content == Content::Object { bytes: &bytes, flags }, "word {index}");
             }
             Err(payload) => assert!(content == Content::Inline(payload), "word {index}"),
         }
     }
 
-    fn lock(&self, index: u32) -> Exclusive<'_> {
+    fn lock(&self, index: u32) -> EntryWriteGuard<'_> {
         let word = self.core.lock(index).unwrap();
         self.compare(index, word.content());
         word
@@ -88,32 +88,39 @@ impl Words {
 
     fn fresh(&self, index: u32, len: usize) -> (Expected, Vec<u8>, u8) {
         let new = Expected::object(self.versions.fetch_add(1, Relaxed), len);
-        let (bytes, mark) = new.content(index).unwrap();
-        (new, bytes, mark)
+        let (bytes, flags) = new.content(index).unwrap();
+        (new, bytes, flags)
     }
 
     fn write(&self, index: u32, len: usize) {
-        let (new, bytes, mark) = self.fresh(index, len);
+        let (new, bytes, flags) = self.fresh(index, len);
         let staged = self.core.stage(index, &bytes);
         let (word, old) = (self.lock(index), self.expected(index));
         match staged {
             Ok(staged) => {
                 self.expect(index, new);
-                assert_eq!(word.replace(staged, mark), old.old(index));
+                assert_eq!(word.replace(staged, flags), old.old(index));
             }
             Err(error) => {
                 assert!(error.is_limit(), "{error}");
-                self.write_over(word, index, new, &bytes, mark);
+                self.write_over(word, index, new, &bytes, flags);
             }
         }
     }
 
     /// In the old object's place; where that is shorter, it may be refused.
-    fn write_over(&self, word: Exclusive<'_>, index: u32, new: Expected, bytes: &[u8], mark: u8) {
+    fn write_over(
+        &self,
+        word: EntryWriteGuard<'_>,
+        index: u32,
+        new: Expected,
+        bytes: &[u8],
+        flags: u8,
+    ) {
         let old = self.expected(index);
         let fits = old.content(index).is_ok_and(|(old, _)| bytes.len() <= old.len());
         self.expect(index, new);
-        match word.overwrite(bytes, mark) {
+        match word.overwrite(bytes, flags) {
             Ok(held) => assert_eq!(held, old.old(index)),
             Err(word) => {
                 assert!(!fits, "word {index} refused {} bytes", bytes.len());
@@ -123,12 +130,12 @@ impl Words {
         }
     }
 
-    /// All of the object, which keeps its length and mark.
+    /// All of the object, which keeps its length and flags.
     fn patch(&self, index: u32) {
         let word = self.lock(index);
-        let Ok((bytes, mark)) = self.expected(index).content(index) else { return };
+        let Ok((bytes, flags)) = self.expected(index).content(index) else { return };
         let (mut new, mut fresh, mut new_mark) = self.fresh(index, bytes.len());
-        while new_mark != mark {
+        while new_mark != flags {
             (new, fresh, new_mark) = self.fresh(index, bytes.len());
         }
         self.expect(index, new);
@@ -138,16 +145,16 @@ impl Words {
     fn clear(&self, index: u32, payload: u64) {
         let (word, old) = (self.lock(index), self.expected(index));
         self.expect(index, Expected::inline(payload));
-        assert_eq!(word.set_inline(payload), old.old(index));
+        assert_eq!(word.set_payload(payload), old.old(index));
     }
 
-    /// Some words, pinned at once.
+    /// Some entries, pinned at once.
     fn read(&self, rng: &mut Rng) {
         let first = self.pick(rng);
         let len = self.expected.len() as u32;
         let pins: Vec<_> = (0..rng.u32(1..4))
             .map(|nth| (first + nth * 7) % len)
-            .map(|index| (index, self.core.pin(index)))
+            .map(|index| (index, self.core.read(index)))
             .collect();
         for _ in 0..2 {
             // Where there is nothing, nothing is locked, and another thread may know better by now.
@@ -159,7 +166,7 @@ impl Words {
         }
     }
 
-    /// Any word, or one of a few that all threads use.
+    /// Any entry, or one of a few that all threads use.
     fn pick(&self, rng: &mut Rng) -> u32 {
         let most = if rng.u32(..8) == 0 { 16 } else { self.expected.len() };
         rng.usize(..most) as u32
@@ -179,8 +186,8 @@ impl Subject for Words {
         match rng.u32(..16) {
             0..6 => self.write(index, sizes.pick(rng)),
             6 => {
-                let (new, bytes, mark) = self.fresh(index, sizes.pick(rng));
-                self.write_over(self.lock(index), index, new, &bytes, mark);
+                let (new, bytes, flags) = self.fresh(index, sizes.pick(rng));
+                self.write_over(self.lock(index), index, new, &bytes, flags);
             }
             7 => self.patch(index),
             8 => self.clear(index, rng.u64(..1 << 59)),
@@ -214,7 +221,7 @@ impl Subject for Words {
     fn check(&self) {
         self.core.check();
         for index in 0..self.expected.len() as u32 {
-            self.compare(index, self.core.pin(index).content());
+            self.compare(index, self.core.read(index).content());
         }
     }
 }
@@ -222,7 +229,7 @@ impl Subject for Words {
 /// A zspage that one thread is about to give pages of back is gone, or another, when its turn comes.
 #[test]
 fn stress_zspages_come_and_go_beside_trims() {
-    let core = Core::with_slots(Config::default(), 2).unwrap();
+    let core = EntryPool::with_slots(Config::default(), 2).unwrap();
     let begun = Instant::now();
     let time = load_time(Duration::from_secs(1));
     std::thread::scope(|scope| {
@@ -232,7 +239,7 @@ fn stress_zspages_come_and_go_beside_trims() {
                 while begun.elapsed() < time {
                     let staged = core.stage(index, &[1; 4096]).unwrap();
                     core.lock(index).unwrap().replace(staged, 0);
-                    core.lock(index).unwrap().set_inline(0);
+                    core.lock(index).unwrap().set_payload(0);
                     core.trim();
                 }
             });
@@ -242,18 +249,18 @@ fn stress_zspages_come_and_go_beside_trims() {
     assert_eq!(core.pages().used(), 0);
 }
 
-/// A word that was moved names bytes that are there already. Only a few words, and a look at each that takes
-/// no longer than a copy, so that looks meet moves.
+/// An entry that was moved names bytes that are there already. Only a few entries, and a look at
+/// each that takes no longer than a copy, so that looks meet moves.
 #[test]
 fn stress_reads_meet_moves() {
     const WORDS: u32 = 32;
-    let core = Core::with_slots(Config::default(), WORDS as u64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), WORDS as u64).unwrap();
     let mut rng = Rng::with_seed(seed(103));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for index in (0..WORDS).cycle().take_while(|_| !done.load(Relaxed)) {
-                let pin = core.pin(index);
+                let pin = core.read(index);
                 let Content::Object { bytes, .. } = pin.content() else { continue };
                 let (first, last) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>());
                 assert!(first == last && bytes[0] == index as u8 + 1, "word {index} is torn");

@@ -1,4 +1,5 @@
-//! The table of words as its owners use it: threads, pins and stale handles while leaves are converted.
+//! The table of entries as its owners use it: threads, pins and stale handles while leaves are
+//! converted.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::seed;
-use zsmalloc::{Config, Content, Core, Error, Handle, Pin, Pool, Slots};
+use zsmalloc::{Config, Content, EntryPool, EntryReadGuard, Error, Handle, Pool, Slots};
 
 /// Bytes that differ per slot and version, and say which they are of.
 fn contents(slot: u32, version: u32) -> Vec<u8> {
@@ -18,12 +19,12 @@ fn contents(slot: u32, version: u32) -> Vec<u8> {
     seed.to_ne_bytes().into_iter().chain(rest).collect()
 }
 
-fn read(core: &Core<Slots>, slot: u32) -> Option<u32> {
-    version_of(core.pin(slot), slot)
+fn read(core: &EntryPool<Slots>, slot: u32) -> Option<u32> {
+    version_of(core.read(slot), slot)
 }
 
 /// The version that a slot holds, all of it.
-fn version_of(pin: Pin<'_>, slot: u32) -> Option<u32> {
+fn version_of(pin: EntryReadGuard<'_>, slot: u32) -> Option<u32> {
     let Content::Object { bytes, .. } = pin.content() else { return None };
     let seed = u64::from_ne_bytes(*bytes.first_chunk().unwrap());
     assert_eq!(seed >> 32, slot as u64, "slot {slot} holds another's bytes");
@@ -33,7 +34,7 @@ fn version_of(pin: Pin<'_>, slot: u32) -> Option<u32> {
 
 /// Writes and discards slots of its own, and knows what they hold.
 fn write(
-    core: &Core<Slots>,
+    core: &EntryPool<Slots>,
     mut rng: Rng,
     (writer, writers): (u32, u32),
     slots: u32,
@@ -57,7 +58,7 @@ fn write(
                 core.lock(slot).unwrap().replace(staged, 0);
                 mine[nth] = Some(version);
             } else if let Some(word) = core.lock_existing(slot) {
-                word.set_inline(0);
+                word.set_payload(0);
                 mine[nth] = None;
             }
         }
@@ -71,7 +72,7 @@ fn write(
 fn slots_keep_their_contents_while_leaves_are_converted() {
     const WRITERS: u32 = 3;
     const SLOTS: u32 = 512 * 9;
-    let core = Core::with_slots(Config::default(), SLOTS as u64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), SLOTS as u64).unwrap();
     let (stop, done, read_by_others) =
         (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let mut seeds = Rng::with_seed(seed(1));
@@ -85,7 +86,7 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
         scope.spawn(move || {
             while !stop.load(Relaxed) {
                 let first = rng.u32(..SLOTS);
-                for (slot, pin) in (first..SLOTS).zip(core.pins(first..SLOTS)).take(20) {
+                for (slot, pin) in (first..SLOTS).zip(core.read_ahead(first..SLOTS)).take(20) {
                     version_of(pin, slot);
                     read_by_others.fetch_add(1, Relaxed);
                 }
@@ -110,23 +111,23 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
     core.check();
 }
 
-/// However many words there are, and whether or not they hold something.
+/// However many entries there are, and whether or not they hold something.
 #[test]
 fn words_in_a_row_are_pinned_in_order() {
     const SLOTS: u32 = 1200;
-    let core = Core::with_slots(Config::default(), SLOTS as u64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), SLOTS as u64).unwrap();
     let holds = |slot: u32| (slot < 600 && !slot.is_multiple_of(3)).then_some(slot);
     for slot in (0..SLOTS).filter(|&slot| holds(slot).is_some()) {
         core.lock(slot).unwrap().store(&contents(slot, slot), 0).unwrap();
     }
     for (first, len) in [(0, 0), (0, 1), (1, 2), (597, 3), (590, 30), (0, SLOTS)] {
         let words = first..first + len;
-        let found = words.clone().zip(core.pins(words.clone()));
+        let found = words.clone().zip(core.read_ahead(words.clone()));
         let found: Vec<_> = found.map(|(slot, pin)| version_of(pin, slot)).collect();
         assert_eq!(found, words.map(holds).collect::<Vec<_>>());
     }
     // What was pinned ahead is let go when no one asks for it.
-    assert_eq!(core.pins(1..SLOTS).next().map(|pin| version_of(pin, 1)), Some(Some(1)));
+    assert_eq!(core.read_ahead(1..SLOTS).next().map(|pin| version_of(pin, 1)), Some(Some(1)));
     core.check();
     drop(core.lock(2).unwrap());
 }
@@ -185,17 +186,17 @@ fn much_used_cells_age_alone() {
 const COUNT: usize = 262_144;
 
 /// Gives slots a payload each that tells them apart; bytes that took.
-fn fill(core: &Core<Slots>, slots: &[u32]) -> usize {
+fn fill(core: &EntryPool<Slots>, slots: &[u32]) -> usize {
     let empty = core.bytes();
     slots.iter().for_each(|&slot| {
-        core.lock(slot).unwrap().set_inline(1 + slot as u64);
+        core.lock(slot).unwrap().set_payload(1 + slot as u64);
     });
     core.bytes() - empty
 }
 
 /// Fills slots and empties them; bytes per slot that each takes.
 fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
-    let core = Core::with_slots(Config::default(), u32::MAX as u64).unwrap();
+    let core = EntryPool::with_slots(Config::default(), u32::MAX as u64).unwrap();
     let empty = core.bytes();
     let each = |bytes: usize| bytes as f64 / slots.len() as f64;
     let filled = each(fill(&core, slots));
@@ -204,11 +205,11 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     let tidied = each(core.bytes() - empty);
     for &slot in slots {
         assert!(
-            matches!(core.pin(slot).content(), Content::Inline(payload) if payload == 1 + slot as u64)
+            matches!(core.read(slot).content(), Content::Inline(payload) if payload == 1 + slot as u64)
         );
     }
     slots.iter().for_each(|&slot| {
-        core.lock_existing(slot).unwrap().set_inline(0);
+        core.lock_existing(slot).unwrap().set_payload(0);
     });
     core.tidy(&mut || true);
     core.check();

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
-use zsmalloc::{Content, Core, Slots};
+use zsmalloc::{Content, EntryPool, Slots};
 
 use super::{Cost, Job, NAME, ROUNDS, SMALL, median, report_growth, told};
 use crate::Error;
@@ -98,7 +98,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
 struct Full {
     /// What it holds, about.
     bytes: u64,
-    core: Core<Slots>,
+    core: EntryPool<Slots>,
     rng: Rng,
     /// What objects are made of: each lies in it somewhere.
     noise: Vec<u8>,
@@ -113,7 +113,7 @@ impl Full {
         let mut rng = Rng::with_seed(seed);
         let slots = bytes / *LENS[0].start() as u64 + u64::from(WORKED_ON);
         let noise = (0..2 * *LENS[1].end()).map(|_| rng.u8(..)).collect();
-        let core = Core::with_slots(zsmalloc::Config::default(), slots)?;
+        let core = EntryPool::with_slots(zsmalloc::Config::default(), slots)?;
         let held = vec![(0, 0); WORKED_ON as usize];
         let mut full = Full { bytes, core, rng, noise, held, tried: 0, refused: 0 };
         full.fill()?;
@@ -146,7 +146,7 @@ impl Full {
 
     fn free(&mut self, slot: u32) {
         if let Some(word) = self.core.lock_existing(slot) {
-            word.set_inline(0);
+            word.set_payload(0);
         }
         self.held[slot as usize] = (0, 0);
     }
@@ -200,7 +200,7 @@ impl Full {
     fn verify(&self) -> Result<(), Error> {
         for (slot, &(from, len)) in (0..).zip(&self.held) {
             let expected = &self.noise[from as usize..][..len as usize];
-            let is_it = match self.core.pin(slot).content() {
+            let is_it = match self.core.read(slot).content() {
                 Content::Object { bytes, .. } => bytes == expected,
                 Content::Inline(_) => len == 0,
             };

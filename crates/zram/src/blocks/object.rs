@@ -78,9 +78,9 @@ pub(crate) struct Stored<'o> {
 }
 
 impl<'o> Stored<'o> {
-    /// `None`: it is no object of a block of so many slots. `mark` is what it is marked with.
-    pub(crate) fn new(object: &'o [u8], mark: u8, slots: u32) -> Option<Self> {
-        let (all, priority) = (Members::all(slots), mark & PRIORITY);
+    /// `None`: it is no object of a block of so many slots. `flags` are its own.
+    pub(crate) fn new(object: &'o [u8], flags: u8, slots: u32) -> Option<Self> {
+        let (all, priority) = (Members::all(slots), flags & PRIORITY);
         if object.len() == all.bytes() {
             return Some(Stored { members: all, priority, data: object });
         }

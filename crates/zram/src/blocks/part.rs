@@ -11,7 +11,7 @@ use crate::streams::Workspace;
 use crate::table::Table;
 use crate::{BLOCK, Error, fill};
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content, Exclusive, Old};
+use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old};
 
 /// Blocks that a discard looks at before it gives its stream back.
 const BLOCKS: usize = 1 << 14;
@@ -84,7 +84,7 @@ impl<E: BesideSlot> Request<'_, E> {
     fn store(
         &mut self,
         block: u32,
-        word: Exclusive<'_, E>,
+        word: EntryWriteGuard<'_, E>,
         members: Members,
         patch: Option<(u32, &[u8])>,
     ) -> Result<(), Error> {
@@ -109,7 +109,7 @@ impl<E: BesideSlot> Request<'_, E> {
                 word.beside().stamp(self.seconds);
                 ACCESSED
             }
-            None => slot::mark_of(word.content()) & IDLE,
+            None => slot::flags_of(word.content()) & IDLE,
         };
         let new = Some((room, object, priority | access));
         Change { block: (block, word), words: [], new, live: [0; 2] }.make(table, self.share);
@@ -119,7 +119,7 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Frees the object of a block that is locked, if none of its slots is in it any more, or stores it anew without the
     /// dead ones. Where there is no room for that they stay.
-    fn settle(&mut self, block: u32, word: Exclusive<'_, E>, when: Settle) {
+    fn settle(&mut self, block: u32, word: EntryWriteGuard<'_, E>, when: Settle) {
         let table = self.table;
         let live = table.live_in(block, &word);
         let is_away = Place::of_content(word.content()).is_some();
@@ -142,7 +142,12 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Frees the object of a block that is locked, and `slots` of it: with those that are in it, `live`. There are no holes
     /// then.
-    fn free_object(&self, (block, word): (u32, Exclusive<'_, E>), live: Members, slots: Members) {
+    fn free_object(
+        &self,
+        (block, word): (u32, EntryWriteGuard<'_, E>),
+        live: Members,
+        slots: Members,
+    ) {
         let (table, layout) = (self.table, self.layout());
         let first = layout.first_slot(block);
         let words = table.lock_words_of(block, Members::all(layout.slots()));

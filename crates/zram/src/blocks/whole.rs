@@ -7,7 +7,7 @@ use crate::request::Request;
 use crate::slot::{self, ACCESSED};
 use crate::stop::Stop;
 use crate::{BLOCK, Error, fill};
-use zsmalloc::{BesideSlot, Content, ORDER_MAX, Pin};
+use zsmalloc::{BesideSlot, Content, EntryReadGuard, ORDER_MAX};
 
 /// Most slots of a block.
 const SLOTS_MAX: usize = 1 << ORDER_MAX;
@@ -105,7 +105,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let pieces = layout.pieces(offset, buf.len());
         let words = layout.pieces(offset, buf.len()).map(|piece| layout.block_word(piece.block));
         let mut done = 0;
-        for (piece, pin) in pieces.zip(self.table.pool.pins(words)) {
+        for (piece, pin) in pieces.zip(self.table.pool.read_ahead(words)) {
             let read = self.read_piece(&pin, &piece, &mut buf[piece.request.clone()]);
             if !read.inspect_err(|stop: &Stop| stop.count(&self.share.failed_reads))? {
                 break;
@@ -122,7 +122,7 @@ impl<E: BesideSlot> Request<'_, E> {
     /// Reads what lies in one block; false if it was made meanwhile, so what is pinned is not it.
     fn read_piece(
         &mut self,
-        pin: &Pin<'_, E>,
+        pin: &EntryReadGuard<'_, E>,
         piece: &Piece,
         buf: &mut [u8],
     ) -> Result<bool, Stop> {
@@ -175,7 +175,7 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Reads from a slot with a word of its own; false if that is empty by now.
     fn read_beside(&mut self, part: &Part, buf: &mut [u8]) -> Result<bool, Stop> {
-        let pin = self.table.pool.pin(part.slot);
+        let pin = self.table.pool.read(part.slot);
         if pin.content() == Content::Inline(0) {
             return Ok(false);
         }

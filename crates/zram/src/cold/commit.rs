@@ -62,7 +62,7 @@ impl Outgoing {
 /// An object on its way.
 pub(super) struct Pending {
     pub(super) word: u32,
-    pub(super) mark: u8,
+    pub(super) flags: u8,
     pub(super) place: Place,
 }
 
@@ -179,11 +179,11 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
 
     /// Has an object leave memory, if it is still what was written (zr-X1, zr-X4).
     fn commit_object(&self, pending: &Pending, written: &[u8], done: &mut WrittenBack) {
-        let Pending { word, mark, place } = *pending;
+        let Pending { word, flags, place } = *pending;
         let request = Request::begin(self.table);
         let locked = self.table.pool.lock_existing(word);
         let untouched =
-            locked.filter(|locked| is_untouched(locked.content(), written, mark, self.which));
+            locked.filter(|locked| is_untouched(locked.content(), written, flags, self.which));
         let Some(locked) = untouched else {
             done.touched += 1;
             return;
@@ -192,7 +192,7 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         let whose = self.table.shared.layout.whose(word);
         let before = self.table.held(whose, locked.content());
         let payload = place.to_payload();
-        locked.set_inline(payload);
+        locked.set_payload(payload);
         request.share.changed(before, self.table.held(whose, Content::Inline(payload)));
         done.bytes += place.len as u64;
         done.slots += u64::from(place.slots);

@@ -35,26 +35,26 @@ use zsmalloc::Content;
 #[derive(Debug)]
 pub(crate) struct Seen {
     bytes: Vec<u8>,
-    mark: u8,
+    flags: u8,
 }
 
 impl Seen {
     /// Room for an object of at most `bytes` bytes.
     fn with_room(bytes: usize) -> Result<Self, Error> {
-        Ok(Seen { bytes: with_room(bytes)?, mark: 0 })
+        Ok(Seen { bytes: with_room(bytes)?, flags: 0 })
     }
 
-    fn take(&mut self, bytes: &[u8], mark: u8) {
+    fn take(&mut self, bytes: &[u8], flags: u8) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        self.mark = mark;
+        self.flags = flags;
     }
 }
 
-/// Whether what a word that is locked holds is still the object of `bytes` and `mark` (zr-X1). One
+/// Whether what a word that is locked holds is still the object of `bytes` and `flags` (zr-X1). One
 /// that was read since it was chosen as an idle one is no longer it.
-pub(crate) fn is_untouched(now: Content<'_>, bytes: &[u8], mark: u8, which: Which) -> bool {
-    let Content::Object { bytes: now, mark: mark_now } = now else { return false };
-    let is_idle = !which.is_idle() || mark_now & IDLE != 0;
-    is_idle && (mark_now ^ mark) & PRIORITY == 0 && now == bytes
+pub(crate) fn is_untouched(now: Content<'_>, bytes: &[u8], flags: u8, which: Which) -> bool {
+    let Content::Object { bytes: now, flags: flags_now } = now else { return false };
+    let is_idle = !which.is_idle() || flags_now & IDLE != 0;
+    is_idle && (flags_now ^ flags) & PRIORITY == 0 && now == bytes
 }

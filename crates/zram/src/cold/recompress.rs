@@ -12,7 +12,7 @@ use crate::stat::Held;
 use crate::streams::Workspace;
 use crate::table::Table;
 use crate::{BLOCK, Error};
-use zsmalloc::{BesideSlot, ClassTable, Content, Exclusive, Geometry};
+use zsmalloc::{BesideSlot, ClassTable, Content, EntryWriteGuard, Geometry};
 
 /// In the native geometry, whose classes are close, what must be saved: this share of the old length.
 const SAVED_SHARE: usize = 16;
@@ -81,8 +81,9 @@ impl<E: BesideSlot> Table<E> {
         let (mut done, mut pages) = (Recompressed::default(), 0);
         let (layout, selection, priority) =
             (self.shared.layout, &how.selection, how.priority as u8);
-        let takes = |whose, len, mark| {
-            selection.takes(layout, whose, len, mark) && is_for(priority, how.threshold, len, mark)
+        let takes = |whose, len, flags| {
+            selection.takes(layout, whose, len, flags)
+                && is_for(priority, how.threshold, len, flags)
         };
         let mut chosen = Chosen::new(self, takes)?.peekable();
         while let Some(word) = chosen.next() {
@@ -119,9 +120,9 @@ impl<E: BesideSlot> Table<E> {
 }
 
 /// Whether an object may become smaller by the algorithm of that priority.
-fn is_for(priority: u8, threshold: Option<usize>, len: usize, mark: u8) -> bool {
-    mark & INCOMPRESSIBLE == 0
-        && mark & PRIORITY < priority
+fn is_for(priority: u8, threshold: Option<usize>, len: usize, flags: u8) -> bool {
+    flags & INCOMPRESSIBLE == 0
+        && flags & PRIORITY < priority
         && threshold.is_none_or(|threshold| len >= threshold)
 }
 
@@ -172,14 +173,14 @@ impl<'t, E: BesideSlot> Work<'t, E> {
     /// Copies the object of a word, if it is one to be tried.
     fn see(&mut self, word: u32, whose: Whose) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.shared.layout);
-        let pin = self.table.pool.pin(word);
-        let Content::Object { bytes, mark } = pin.content() else { return Ok(false) };
+        let pin = self.table.pool.read(word);
+        let Content::Object { bytes, flags } = pin.content() else { return Ok(false) };
         let (len, priority) = (bytes.len(), how.priority as u8);
-        let is_one = how.selection.takes_object(layout, whose, bytes, mark)
-            && is_for(priority, how.threshold, len, mark);
+        let is_one = how.selection.takes_object(layout, whose, bytes, flags)
+            && is_for(priority, how.threshold, len, flags);
         if is_one {
             self.table.verify(word, pin.content(), pin.beside())?;
-            self.seen.take(bytes, mark);
+            self.seen.take(bytes, flags);
         }
         Ok(is_one)
     }
@@ -190,7 +191,7 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
         self.slots.resize(BLOCK, 0);
-        let content = Content::Object { bytes: &self.seen.bytes, mark: self.seen.mark };
+        let content = Content::Object { bytes: &self.seen.bytes, flags: self.seen.flags };
         slot::decode(content, 0, &mut self.slots, &mut request.workspace, slot)?;
         let Workspace { codecs, scratch, .. } = &mut *request.workspace;
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
@@ -213,7 +214,7 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
-        let content = Content::Object { bytes: &self.seen.bytes, mark: self.seen.mark };
+        let content = Content::Object { bytes: &self.seen.bytes, flags: self.seen.flags };
         let Some(stored) = table.stored(block, content)? else { return Ok(Tried::Left) };
         let packer = &mut request.workspace.blocks().packer;
         self.slots.resize(stored.members.bytes(), 0);
@@ -243,18 +244,18 @@ impl<'t, E: BesideSlot> Work<'t, E> {
     }
 
     /// The word, if what it holds is what was seen.
-    fn lock_untouched(&self, word: u32) -> Option<Exclusive<'t, E>> {
+    fn lock_untouched(&self, word: u32) -> Option<EntryWriteGuard<'t, E>> {
         let locked = self.table.pool.lock_existing(word)?;
-        let Seen { bytes, mark } = &self.seen;
+        let Seen { bytes, flags } = &self.seen;
         let which = self.how.selection.which;
-        is_untouched(locked.content(), bytes, *mark, which).then_some(locked)
+        is_untouched(locked.content(), bytes, *flags, which).then_some(locked)
     }
 
     /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it smaller.
-    fn leave(&self, locked: Exclusive<'_, E>, is_larger: bool) -> Tried {
+    fn leave(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Tried {
         let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
-        let mark = slot::mark_of(locked.content());
-        locked.remark(mark & !IDLE | incompressible);
+        let flags = slot::flags_of(locked.content());
+        locked.set_flags(flags & !IDLE | incompressible);
         Tried::Larger
     }
 }

@@ -59,8 +59,8 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Whether an object of `len` bytes and `mark` is what is looked for, where `whose` it is says how much it can be.
-    pub(crate) fn takes(&self, layout: Layout, whose: Whose, len: usize, mark: u8) -> bool {
+    /// Whether an object of `len` bytes and `flags` is what is looked for, where `whose` it is says how much it can be.
+    pub(crate) fn takes(&self, layout: Layout, whose: Whose, len: usize, flags: u8) -> bool {
         let is_huge = match whose {
             Whose::Slot(_) => len == BLOCK,
             Whose::Block(_) => len == layout.block_bytes() || len % BLOCK == size_of::<u16>(),
@@ -70,10 +70,10 @@ impl Selection {
             && self.has(layout, whose)
             && match self.which {
                 Which::All => true,
-                Which::Idle => mark & IDLE != 0,
+                Which::Idle => flags & IDLE != 0,
                 Which::Huge => is_huge,
-                Which::HugeIdle => is_huge && mark & IDLE != 0,
-                Which::Incompressible => mark & INCOMPRESSIBLE != 0,
+                Which::HugeIdle => is_huge && flags & IDLE != 0,
+                Which::Incompressible => flags & INCOMPRESSIBLE != 0,
             }
     }
 
@@ -83,15 +83,15 @@ impl Selection {
         layout: Layout,
         whose: Whose,
         bytes: &[u8],
-        mark: u8,
+        flags: u8,
     ) -> bool {
         let is_sure = match (whose, self.which) {
             (Whose::Block(_), Which::Huge | Which::HugeIdle) => {
-                Stored::new(bytes, mark, layout.slots()).is_some_and(|of| of.is_raw())
+                Stored::new(bytes, flags, layout.slots()).is_some_and(|of| of.is_raw())
             }
             _ => true,
         };
-        is_sure && self.takes(layout, whose, bytes.len(), mark)
+        is_sure && self.takes(layout, whose, bytes.len(), flags)
     }
 
     fn has(&self, layout: Layout, whose: Whose) -> bool {
@@ -144,8 +144,8 @@ impl<'t, E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Chosen<'t, E, F> {
     fn look(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.shared.layout;
         self.table.pool.look_at_some(from, |word, held, _| {
-            if let Old::Object { len, mark } = held
-                && (self.takes)(layout.whose(word), len, mark)
+            if let Old::Object { len, flags } = held
+                && (self.takes)(layout.whose(word), len, flags)
             {
                 look(word, len / BUCKET);
             }

@@ -119,7 +119,7 @@ impl<E: BesideSlot> Work<'_, '_, E> {
     /// Writes all; what ended it early, and what is damaged.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
-        let takes = |whose, len, mark| selection.takes(layout, whose, len, mark);
+        let takes = |whose, len, flags| selection.takes(layout, whose, len, flags);
         let mut chosen = match Chosen::new(table, takes) {
             Ok(chosen) => chosen.peekable(),
             Err(error) => return (Err(error), self.damaged),
@@ -145,20 +145,20 @@ impl<E: BesideSlot> Work<'_, '_, E> {
     fn add(&mut self, word: u32) -> Result<(), Error> {
         let layout = self.table.shared.layout;
         let whose = layout.whose(word);
-        let pin = self.table.pool.pin(word);
-        let Content::Object { bytes, mark } = pin.content() else { return Ok(()) };
-        if !self.selection.takes_object(layout, whose, bytes, mark) {
+        let pin = self.table.pool.read(word);
+        let Content::Object { bytes, flags } = pin.content() else { return Ok(()) };
+        if !self.selection.takes_object(layout, whose, bytes, flags) {
             return Ok(());
         }
         self.table.verify(word, pin.content(), pin.beside())?;
         let slots = match whose {
             Whose::Slot(_) => 1,
             Whose::Block(block) => {
-                let stored = Stored::new(bytes, mark, layout.slots());
+                let stored = Stored::new(bytes, flags, layout.slots());
                 stored.ok_or(self.table.damaged(block))?.members.count()
             }
         };
-        let (room, priority) = (room_for(bytes.len()), mark & PRIORITY);
+        let (room, priority) = (room_for(bytes.len()), flags & PRIORITY);
         let has_room = |run: &&mut Run| run.bytes.len() + room <= run.blocks.len() * BLOCK;
         let Some(run) = self.open.as_mut().filter(has_room) else {
             let seen = bytes.len();
@@ -172,7 +172,7 @@ impl<E: BesideSlot> Work<'_, '_, E> {
         run.bytes.extend(bytes);
         run.bytes.extend(&sum(word, priority, bytes).to_le_bytes());
         run.bytes.fill_up(UNIT);
-        run.pending.push(Pending { word, mark, place });
+        run.pending.push(Pending { word, flags, place });
         Ok(())
     }
 

@@ -118,7 +118,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         request: Option<&Request<'_, E>>,
         slot: u32,
         encoded: Encoded<'_>,
-        mark: u8,
+        flags: u8,
     ) -> Result<(), Error> {
         let own = request.is_none().then(|| Request::begin(self.table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
@@ -130,7 +130,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         if !is_free {
             return Err(Error::NotEmpty);
         }
-        put(self.table, request.share, (slot, word), encoded, mark).map(drop)
+        put(self.table, request.share, (slot, word), encoded, flags).map(drop)
     }
 
     fn put_block(
@@ -139,7 +139,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         first: u32,
         live: Members,
         object: &[u8],
-        mark: u8,
+        flags: u8,
     ) -> Result<(), Error> {
         let (table, layout) = (self.table, self.table.shared.layout);
         let own = request.is_none().then(|| Request::begin(table));
@@ -159,7 +159,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         if words.iter().any(|(word, _)| word.content() != Content::Inline(0)) {
             return Err(Error::NotEmpty);
         }
-        let (block, new) = ((block, word), Some((room, object, mark)));
+        let (block, new) = ((block, word), Some((room, object, flags)));
         Change { block, words, new, live: [0, live.count()] }.make(table, request.share);
         Ok(())
     }

@@ -110,8 +110,8 @@ impl From<Stop> for Again {
 }
 
 /// Whether a block's object has the slots that are live. One that memory damaged would have all the file be refused.
-fn is_object(bytes: &[u8], mark: u8, layout: Layout, live: Members) -> bool {
-    let stored = Stored::new(bytes, mark, layout.slots());
+fn is_object(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool {
+    let stored = Stored::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
     members.is_some_and(|members| live.without(members) == Members::default())
 }
@@ -267,14 +267,14 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         let (table, layout) = (self.table, self.table.shared.layout);
         let first = layout.first_slot(block);
         let (mut live, mut lost) = (Members::default(), Members::default());
-        let block_pin = layout.has_blocks().then(|| table.pool.pin(layout.block_word(block)));
+        let block_pin = layout.has_blocks().then(|| table.pool.read(layout.block_word(block)));
         if let Some(pin) = &block_pin {
             let word = layout.block_word(block);
             match self.here(word, pin.content(), pin.beside(), fetches)? {
-                Some(Content::Object { bytes, mark }) => {
+                Some(Content::Object { bytes, flags }) => {
                     live = table.live(block);
-                    if is_object(bytes, mark, layout, live) {
-                        self.add(first, Kind::Block, mark, live.bits(), bytes);
+                    if is_object(bytes, flags, layout, live) {
+                        self.add(first, Kind::Block, flags, live.bits(), bytes);
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
@@ -294,7 +294,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 continue;
             }
             // Most of a block's slots hold nothing of their own: no pin for those.
-            let pin = (!table.is_empty_word(slot)).then(|| table.pool.pin(slot));
+            let pin = (!table.is_empty_word(slot)).then(|| table.pool.read(slot));
             let Some(pin) = pin.filter(|pin| pin.content() != Content::Inline(0)) else {
                 if is_unpinned && !table.holds_nothing(slot) {
                     return Err(Again::Made);
@@ -303,8 +303,8 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             };
             match self.here(slot, pin.content(), pin.beside(), fetches)? {
                 None => Entry::lost(slot, 0).encode(&mut self.entries),
-                Some(Content::Object { bytes, mark }) if slot::held(bytes.len()) != Held::Same => {
-                    self.add(slot, Kind::Slot, mark, 0, bytes);
+                Some(Content::Object { bytes, flags }) if slot::held(bytes.len()) != Held::Same => {
+                    self.add(slot, Kind::Slot, flags, 0, bytes);
                 }
                 Some(content) => {
                     if let Some(pattern) = slot::pattern(content) {
@@ -323,9 +323,9 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         Ok(())
     }
 
-    fn add(&mut self, slot: u32, kind: Kind, mark: u8, live: u16, bytes: &[u8]) {
+    fn add(&mut self, slot: u32, kind: Kind, flags: u8, live: u16, bytes: &[u8]) {
         let value = bytes.len() as u64;
-        Entry { slot, kind, priority: mark & PRIORITY, live, value }.encode(&mut self.entries);
+        Entry { slot, kind, priority: flags & PRIORITY, live, value }.encode(&mut self.entries);
         self.objects.extend_from_slice(bytes);
     }
 

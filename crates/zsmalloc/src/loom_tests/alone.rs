@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
-use crate::sync::Alone;
+use crate::sync::JobGuard;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 #[derive(Default)]
@@ -12,11 +12,11 @@ struct Job {
     left: AtomicUsize,
 }
 
-/// Adds something to be done, and sees to it, as `vacate` and `ease` do.
+/// Adds something to be done, and sees to it, as `clear_slot` and `purge_excess` do.
 fn add(job: &Job) {
     job.left.fetch_add(1, Relaxed);
     while job.left.load(Relaxed) > 0
-        && let Some(_alone) = Alone::begin(&job.taken)
+        && let Some(_alone) = JobGuard::begin(&job.taken)
     {
         let left = job.left.load(Relaxed);
         job.left.fetch_sub(left, Relaxed);

@@ -1,19 +1,20 @@
-//! What a fork finds: it takes the classes' locks, and a child has words and bytes as they are then.
+//! What a fork finds: it takes the classes' locks, and a child has entries and bytes as they are
+//! then.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, bytes, model};
-use crate::core::sealed::Owner;
+use crate::entry_pool::sealed::Owner;
 
 /// Shorter than what it takes the place of.
 const SHORT: usize = 3000;
 
-/// Asserts that a word says how long the bytes are which it names, whoever has it locked.
+/// Asserts that an entry says how long the bytes are which it names, whoever has it locked.
 fn looks_as_a_child(scene: &Scene) {
-    let parts = scene.core.parts();
-    let held: Vec<_> = parts.classes.iter().map(|class| class.state.lock()).collect();
-    let value = scene.core.owner().words().with(0, |word, _| word.peek());
+    let inner = scene.core.inner();
+    let held: Vec<_> = inner.classes.iter().map(|class| class.state.lock()).collect();
+    let value = scene.core.owner().table().peek(0, |entry, _| entry.peek());
     let place = value.unwrap().decode().unwrap();
-    let object = parts.memory.read(place.offset, place.len);
+    let object = inner.memory.read(place.offset, place.len);
     let version = object[0];
     let len = if version == 7 { SHORT } else { 3072 };
     assert!(object == &bytes(version)[..len], "{} bytes of version {version}", object.len());

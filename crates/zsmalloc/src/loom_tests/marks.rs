@@ -1,5 +1,6 @@
-//! Marks beside objects: cleared by readers, set on words that no one has locked, and kept by whoever moves
-//! the object or its word. And discard against read, which is where a mark would outlive its object.
+//! Marks beside objects: cleared by readers, set on entries that no one has locked, and kept by
+//! whoever moves the object or its entry. And discard against read, which is where a mark would
+//! outlive its object.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, model};
@@ -9,26 +10,26 @@ const IDLE: u8 = 0b0100;
 
 impl Scene {
     fn mark(&self, index: u32) -> bool {
-        self.core.remark(index, |_, mark, ()| mark | IDLE)
+        self.core.set_flags_if_unlocked(index, |_, flags, ()| flags | IDLE)
     }
 
-    /// Reads the word and clears its mark; what the object began with.
+    /// Reads the entry and clears its mark; what the object began with.
     fn read_and_unmark(&self, index: u32) -> u8 {
-        let pin = self.core.pin(index);
-        let Content::Object { bytes, mark } = pin.content() else { return 0 };
-        if mark & IDLE != 0 {
-            pin.unmark(IDLE);
+        let pin = self.core.read(index);
+        let Content::Object { bytes, flags } = pin.content() else { return 0 };
+        if flags & IDLE != 0 {
+            pin.clear_flags(IDLE);
         }
         bytes[0]
     }
 
-    /// Words that hold an object, with their marks.
+    /// Entries that hold an object, with their marks.
     fn marks(&self) -> Vec<(u32, u8)> {
         let mut marks = Vec::new();
         let mut next = Some(0);
         while let Some(from) = next {
             next = self.core.look_at_some(from, |index, held, _| match held {
-                Old::Object { mark, .. } => marks.push((index, mark)),
+                Old::Object { flags, .. } => marks.push((index, flags)),
                 Old::Inline(_) => {}
             });
         }
@@ -86,7 +87,7 @@ fn loom_core_unmark_against_writers() {
     });
 }
 
-/// No one has the words locked, so all are marked, wherever the objects are.
+/// No one has the entries locked, so all are marked, wherever the objects are.
 #[test]
 fn loom_core_mark_against_compaction() {
     let compact: Actor = |scene| {

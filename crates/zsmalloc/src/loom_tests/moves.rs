@@ -1,4 +1,4 @@
-//! Objects that move to another class, since theirs is closed; and bodies of zspages that move.
+//! Objects that move to another class, since theirs is closed; and headers of zspages that move.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, SMALL, Scene, bytes, model, model_of_two, slow};
@@ -104,8 +104,8 @@ fn loom_core_resettle_at_the_limit() {
     });
 }
 
-/// The zspage made first is gone, and the other's body moves to where its body was.
-fn lower_body_free(scene: &Scene) {
+/// The zspage made first is gone, and the other's header moves to where its header was.
+fn lower_header_free(scene: &Scene) {
     scene.two_half_full();
     scene.free(0);
     scene.free(1);
@@ -113,10 +113,10 @@ fn lower_body_free(scene: &Scene) {
 }
 
 #[test]
-fn loom_core_body_moved_against_free_and_store() {
+fn loom_core_header_moved_against_free_and_store() {
     model(
         slow(5),
-        lower_body_free,
+        lower_header_free,
         [
             |scene| {
                 scene.core.compact();
@@ -131,13 +131,13 @@ fn loom_core_body_moved_against_free_and_store() {
     );
 }
 
-/// The body moves while pages of its zspage are being given back.
+/// The header moves while pages of its zspage are being given back.
 #[test]
-fn loom_core_body_moved_against_release() {
+fn loom_core_header_moved_against_release() {
     model(
         5,
         |scene| {
-            lower_body_free(scene);
+            lower_header_free(scene);
             scene.free(5);
         },
         [

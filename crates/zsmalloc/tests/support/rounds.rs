@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Threads that work in a round. A word has 7 readers at most, and a thread pins a word once.
+/// Threads that work in a round. An entry has 7 readers at most, and a thread pins an entry once.
 const WORKERS: u64 = 4;
 /// What they do, each.
 const OPERATIONS: usize = 2000;

@@ -1,0 +1,352 @@
+//! The entry: where an object lies, how long it is, and its lock, in 8 bytes.
+//!
+//! ```text
+//!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
+//!   | 1     | offset / 8     | length - 1 | flags   | exclusive | readers |   an object of the pool
+//!   | 0     | payload: 59 bits of the owner's      | exclusive | readers |   none; all 0 is empty
+//!                                                    1           111         frozen: not used here any more
+//! ```
+//!
+//! Lock rules. 1: a reader holds off writers and other readers not at all (up to 6 share the
+//! entry). 2: a writer sets `exclusive` first, which holds off new readers, then waits until those
+//! inside have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4:
+//! a mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no one
+//! and no one for it. 5: an entry is frozen from its unlocked state, and no one waits for a frozen
+//! entry: its leaf is left or thawed (see [`crate::entries`]). 6: flags alone may change without
+//! the exclusive lock: a reader clears bits of it in one step while he is inside, and who gives an
+//! unlocked entry other flags retargets the entry as a mover does. So what a writer finds once the
+//! readers have left is the flags in force, and a mover who copied beside such a change finds the
+//! entry not as it was.
+//!
+//! Nothing here waits but [`Entry::wait_for_readers`]: who could not lock an entry at once is told
+//! why.
+
+use crate::geometry::{GRAIN, OBJECT_MAX};
+use crate::sync::{AtomicU64, Backoff, Ordering};
+
+const READERS: u64 = 0b111;
+const EXCLUSIVE: u64 = 1 << 3;
+const LOCK: u64 = READERS | EXCLUSIVE;
+const READERS_MAX: u64 = 6;
+/// More than all readers and a writer make.
+const FROZEN: u64 = LOCK;
+const FLAGS_SHIFT: u32 = 4;
+const LEN_SHIFT: u32 = 8;
+const OFFSET_SHIFT: u32 = 24;
+const OBJECT: u64 = 1 << 63;
+
+/// Bits of an entry without an object that are its owner's.
+pub(crate) const PAYLOAD_BITS: u32 = 59;
+
+const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
+const _: () = assert!(OBJECT_MAX == 1 << (OFFSET_SHIFT - LEN_SHIFT));
+
+/// What an entry says, its lock left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value(u64);
+
+/// An object as its entry names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// Offset in the pool's space, a multiple of 8.
+    pub(crate) offset: u64,
+    /// Bytes of the object, 1 to 65536.
+    pub(crate) len: usize,
+    /// Four bits that are the owner's.
+    pub(crate) flags: u8,
+}
+
+impl Location {
+    /// The same with other flags.
+    pub(crate) fn with_flags(self, flags: u8) -> Self {
+        Location { flags, ..self }
+    }
+}
+
+impl Value {
+    pub(crate) const EMPTY: Value = Value(0);
+
+    /// An entry without an object.
+    pub(crate) fn inline(payload: u64) -> Value {
+        debug_assert!(payload >> PAYLOAD_BITS == 0);
+        Value(payload << FLAGS_SHIFT)
+    }
+
+    pub(crate) fn object(place: Location) -> Value {
+        debug_assert!((1..=OBJECT_MAX).contains(&place.len) && place.flags < 16);
+        debug_assert!(place.offset.is_multiple_of(GRAIN as u64));
+        let offset = (place.offset / GRAIN as u64) << OFFSET_SHIFT;
+        let len = (place.len as u64 - 1) << LEN_SHIFT;
+        Value(OBJECT | offset | len | (place.flags as u64) << FLAGS_SHIFT)
+    }
+
+    /// The object the entry names, or its payload.
+    pub(crate) fn decode(self) -> Result<Location, u64> {
+        if self.0 & OBJECT == 0 {
+            return Err(self.0 >> FLAGS_SHIFT);
+        }
+        Ok(Location {
+            offset: ((self.0 & !OBJECT) >> OFFSET_SHIFT) * GRAIN as u64,
+            len: ((self.0 >> LEN_SHIFT) & 0xffff) as usize + 1,
+            flags: (self.0 >> FLAGS_SHIFT) as u8 & 0xf,
+        })
+    }
+}
+
+/// Why an entry could not be locked at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Another has it exclusively, or is about to.
+    Exclusive,
+    /// It has as many readers as there can be.
+    Readers,
+    /// Its leaf is being converted, or was.
+    Frozen,
+}
+
+/// An entry.
+#[derive(Debug)]
+pub(crate) struct Entry(AtomicU64);
+
+impl Entry {
+    pub(crate) fn new(value: Value) -> Self {
+        Entry(AtomicU64::new(value.0))
+    }
+
+    /// What the entry says, whoever holds it.
+    pub(crate) fn peek(&self) -> Value {
+        Value(self.0.load(Ordering::Acquire) & !LOCK)
+    }
+
+    /// What the entry says, if no one has it locked.
+    pub(crate) fn unlocked(&self) -> Option<Value> {
+        Some(self.0.load(Ordering::Acquire)).filter(|word| word & LOCK == 0).map(Value)
+    }
+
+    /// Makes the entry say `to`, if it says `from` and no one has it locked. Never waits.
+    pub(crate) fn retarget(&self, from: Value, to: Value) -> bool {
+        self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether it is empty, and no one has it locked for a change.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.0.load(Ordering::Acquire) & !READERS == 0
+    }
+
+    /// Unlocks the entry, in a child that lost the threads that had locked it.
+    pub(crate) fn unlock_lost(&self) {
+        if self.0.load(Ordering::Relaxed) & LOCK != 0 {
+            self.0.fetch_and(!LOCK, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether someone has it locked, or it is frozen.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.unlocked().is_none()
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.0.load(Ordering::Acquire) & LOCK == FROZEN
+    }
+
+    /// Adds `lock` to the entry, if no one has it locked exclusively and no more than `readers_max`
+    /// read.
+    fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
+        // Who finds it frozen is to see, after this load, that its leaf was being converted.
+        let mut word = self.0.load(Ordering::Acquire);
+        loop {
+            match word & LOCK {
+                FROZEN => return Err(Busy::Frozen),
+                held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
+                readers if readers > readers_max => return Err(Busy::Readers),
+                _ => {}
+            }
+            let to = word + lock;
+            match self.0.compare_exchange_weak(word, to, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(Value(word & !LOCK)),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Enters as a reader: the pin. The object named stays where it is until `unlock_shared`.
+    pub(crate) fn try_lock_shared(&self) -> Result<Value, Busy> {
+        self.enter(1, READERS_MAX - 1)
+    }
+
+    pub(crate) fn unlock_shared(&self) {
+        let word = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!(word & READERS != 0, "a reader left that never entered");
+    }
+
+    /// Clears bits of the flags: by a reader of the object that the entry names.
+    pub(crate) fn clear_flags(&self, bits: u8) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0 && bits < 16);
+        self.0.fetch_and(!((bits as u64) << FLAGS_SHIFT), Ordering::Relaxed);
+    }
+
+    /// Gives the object that the entry names the flags that `choose` says, and asks it again until
+    /// those are the flags: `choose` may look at what readers note while they are inside, and one
+    /// may have come and gone. False where it names no object. An entry that is locked is left.
+    pub(crate) fn set_flags_if_unlocked(
+        &self,
+        choose: impl Fn(Location) -> u8,
+    ) -> Result<bool, Busy> {
+        loop {
+            // Who finds it frozen is to see, after this load, that its leaf was being converted.
+            let word = self.0.load(Ordering::Acquire);
+            match word & LOCK {
+                0 => {}
+                FROZEN => return Err(Busy::Frozen),
+                held if held & EXCLUSIVE != 0 => return Err(Busy::Exclusive),
+                _ => return Err(Busy::Readers),
+            }
+            let Ok(place) = Value(word).decode() else { return Ok(false) };
+            let flags = choose(place);
+            if flags == place.flags {
+                return Ok(true);
+            }
+            // Refused where another was faster.
+            self.retarget(Value(word), Value::object(place.with_flags(flags)));
+        }
+    }
+
+    /// Holds off all others; those who read are then to be waited for.
+    pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
+        self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
+    }
+
+    /// Waits until the readers have left the entry that was locked exclusively.
+    pub(crate) fn wait_for_readers(&self) -> Value {
+        let mut backoff = Backoff::default();
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & READERS == 0 {
+                return Value(word & !LOCK);
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Locks the entry exclusively if it is empty and no one has it locked.
+    pub(crate) fn try_claim(&self) -> bool {
+        self.0.compare_exchange(0, EXCLUSIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Freezes the entry, unless someone has it locked.
+    pub(crate) fn freeze(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & LOCK == 0 {
+            let to = word | FROZEN;
+            match self.0.compare_exchange_weak(word, to, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Makes a frozen entry an unlocked one; any other stays as it is.
+    pub(crate) fn thaw(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & LOCK == FROZEN {
+            // Refused where another thawed it meanwhile.
+            let to = word & !LOCK;
+            let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves the entry empty, and locked.
+    pub(crate) fn empty(&self) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
+        self.0.store(EXCLUSIVE, Ordering::Release);
+    }
+
+    /// Leaves the entry saying `value`.
+    pub(crate) fn unlock_exclusive(&self, value: Value) {
+        debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
+        self.0.store(value.0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_word() {
+        for offset in [0, 8, (1u64 << 42) - 8] {
+            for len in [1, 4096, 65536] {
+                for flags in [0, 15] {
+                    let place = Location { offset, len, flags };
+                    assert_eq!(Value::object(place).decode(), Ok(place));
+                }
+            }
+        }
+        for payload in [0, 1, (1 << PAYLOAD_BITS) - 1] {
+            assert_eq!(Value::inline(payload).decode(), Err(payload));
+        }
+        assert_eq!(Value::EMPTY, Value::inline(0));
+    }
+
+    #[test]
+    fn the_lock_leaves_the_value_alone() {
+        let value = Value::object(Location { offset: 4096, len: 100, flags: 5 });
+        let word = Entry::new(value);
+        (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
+        assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
+        assert!(word.is_locked() && !word.freeze() && !word.try_claim());
+        (0..READERS_MAX).for_each(|_| word.unlock_shared());
+        assert_eq!(word.try_lock_exclusive(), Ok(()));
+        assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));
+        assert_eq!(word.wait_for_readers(), value);
+        word.unlock_exclusive(Value::inline(3));
+        assert_eq!(word.peek().decode(), Err(3));
+    }
+
+    #[test]
+    fn a_frozen_word_is_no_ones_until_it_is_thawed() {
+        let word = Entry::new(Value::inline(3));
+        assert!(word.freeze() && word.is_locked() && !word.freeze());
+        assert_eq!(word.try_lock_shared(), Err(Busy::Frozen));
+        assert_eq!(word.try_lock_exclusive(), Err(Busy::Frozen));
+        assert!(!word.retarget(Value::inline(3), Value::EMPTY));
+        word.thaw();
+        assert_eq!(word.try_lock_shared(), Ok(Value::inline(3)));
+        word.thaw();
+        assert!(word.is_locked());
+    }
+
+    #[test]
+    fn marks_are_changed_on_objects_only() {
+        let place = Location { offset: 8, len: 100, flags: 0b1111 };
+        let word = Entry::new(Value::object(place));
+        assert_eq!(word.try_lock_shared(), Ok(Value::object(place)));
+        word.clear_flags(0b0101);
+        assert_eq!(word.peek().decode(), Ok(place.with_flags(0b1010)));
+        assert_eq!(word.set_flags_if_unlocked(|_| 0), Err(Busy::Readers));
+        word.unlock_shared();
+        assert_eq!(word.set_flags_if_unlocked(|place| place.flags), Ok(true));
+        assert_eq!(word.set_flags_if_unlocked(|place| place.flags & 0b1000), Ok(true));
+        assert_eq!(word.unlocked(), Some(Value::object(place.with_flags(0b1000))));
+        assert!(word.freeze());
+        assert_eq!(word.set_flags_if_unlocked(|_| 0), Err(Busy::Frozen));
+        let inline = Entry::new(Value::inline(u64::MAX >> 5));
+        assert_eq!(inline.set_flags_if_unlocked(|_| 0), Ok(false));
+        assert_eq!(inline.try_lock_exclusive(), Ok(()));
+        assert_eq!(inline.set_flags_if_unlocked(|_| 0), Err(Busy::Exclusive));
+    }
+
+    #[test]
+    fn only_an_empty_word_is_claimed() {
+        let word = Entry::new(Value::EMPTY);
+        assert!(word.is_vacant() && word.try_claim() && !word.try_claim() && !word.is_vacant());
+        word.unlock_exclusive(Value::inline(1));
+        assert!(!word.try_claim() && !word.is_vacant());
+        let read = Entry::new(Value::EMPTY);
+        assert!(read.try_lock_shared().is_ok() && read.is_vacant());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;

@@ -1,0 +1,260 @@
+//! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p zsmalloc --lib loom`.
+//!
+//! # Safety
+//! Pointers are those of loom's cells, which checks each access.
+#![allow(unsafe_code)]
+
+use super::*;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+struct Guarded {
+    entry: Entry,
+    cell: UnsafeCell<u64>,
+}
+
+fn guarded() -> Arc<Guarded> {
+    Arc::new(Guarded { entry: Entry::new(Value::inline(1)), cell: UnsafeCell::new(1) })
+}
+
+/// As the table of entries does: nothing is frozen here.
+fn lock_shared(entry: &Entry) -> Value {
+    loop {
+        match entry.try_lock_shared() {
+            Ok(value) => return value,
+            Err(_) => thread::yield_now(),
+        }
+    }
+}
+
+fn lock_exclusive(entry: &Entry) -> Value {
+    while entry.try_lock_exclusive().is_err() {
+        thread::yield_now();
+    }
+    entry.wait_for_readers()
+}
+
+fn write(guarded: &Guarded, payload: u64) {
+    lock_exclusive(&guarded.entry);
+    // loom reports an access that races with this one.
+    guarded.cell.with_mut(|_| ());
+    guarded.entry.unlock_exclusive(Value::inline(payload));
+}
+
+fn read(guarded: &Guarded) -> u64 {
+    let value = lock_shared(&guarded.entry);
+    guarded.cell.with(|_| ());
+    guarded.entry.unlock_shared();
+    value.decode().unwrap_err()
+}
+
+/// Interleavings with at most three preemptions.
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(body);
+}
+
+#[test]
+fn loom_two_writers_of_one_word() {
+    model(|| {
+        let shared = guarded();
+        let other = shared.clone();
+        let thread = thread::spawn(move || write(&other, 2));
+        write(&shared, 3);
+        thread.join().unwrap();
+        assert!(matches!(shared.entry.peek().decode(), Err(2 | 3)));
+    });
+}
+
+#[test]
+fn loom_writer_against_reader() {
+    model(|| {
+        let shared = guarded();
+        let other = shared.clone();
+        let writer = thread::spawn(move || write(&other, 2));
+        let first = read(&shared);
+        let second = read(&shared);
+        assert!(matches!((first, second), (1, 1) | (1, 2) | (2, 2)));
+        writer.join().unwrap();
+        assert_eq!(read(&shared), 2);
+    });
+}
+
+#[test]
+fn loom_readers_share_the_word() {
+    model(|| {
+        let shared = guarded();
+        let other = shared.clone();
+        let reader = thread::spawn(move || read(&other));
+        let inside = lock_shared(&shared.entry);
+        // The other reader comes and goes while this one stays.
+        assert_eq!(reader.join().unwrap(), 1);
+        shared.entry.unlock_shared();
+        assert_eq!(inside, lock_exclusive(&shared.entry));
+    });
+}
+
+/// Two places of one object; a freed place is written to at once, as its next taker would.
+struct Moving {
+    entry: Entry,
+    places: [UnsafeCell<u64>; 2],
+}
+
+fn place(offset: u64) -> Value {
+    Value::object(Location { offset: offset * GRAIN as u64, len: 8, flags: 0 })
+}
+
+fn moving() -> Arc<Moving> {
+    let places = [UnsafeCell::new(7), UnsafeCell::new(0)];
+    Arc::new(Moving { entry: Entry::new(place(0)), places })
+}
+
+fn read_pinned(moving: &Moving) -> u64 {
+    let at = lock_shared(&moving.entry).decode().unwrap().offset / GRAIN as u64;
+    // SAFETY: the pointer is loom's, which checks the access.
+    let value = moving.places[at as usize].with(|cell| unsafe { *cell });
+    moving.entry.unlock_shared();
+    value
+}
+
+/// What a mover does: copies what an unlocked entry names, retargets the entry, frees the old
+/// place.
+fn move_object(moving: &Moving) -> bool {
+    let Some(from) = moving.entry.unlocked().and_then(|value| value.decode().ok()) else {
+        return false;
+    };
+    if from.offset != 0 {
+        return false;
+    }
+    // SAFETY: as above.
+    let copy = moving.places[0].with(|cell| unsafe { *cell });
+    // SAFETY: as above.
+    moving.places[1].with_mut(|cell| unsafe { *cell = copy });
+    let to = Location { offset: GRAIN as u64, ..from };
+    let retargeted = moving.entry.retarget(Value::object(from), Value::object(to));
+    let freed = if retargeted { 0 } else { 1 };
+    // SAFETY: as above.
+    moving.places[freed].with_mut(|cell| unsafe { *cell = 0xdead });
+    retargeted
+}
+
+#[test]
+fn loom_pin_against_move() {
+    model(|| {
+        let shared = moving();
+        let other = shared.clone();
+        let mover = thread::spawn(move || move_object(&other));
+        assert_eq!(read_pinned(&shared), 7);
+        assert_eq!(read_pinned(&shared), 7);
+        mover.join().unwrap();
+        assert_eq!(read_pinned(&shared), 7);
+    });
+}
+
+#[test]
+fn loom_two_readers_against_move() {
+    model(|| {
+        let shared = moving();
+        let (first, second) = (shared.clone(), shared.clone());
+        let first = thread::spawn(move || read_pinned(&first));
+        let second = thread::spawn(move || read_pinned(&second));
+        move_object(&shared);
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
+    });
+}
+
+#[test]
+fn loom_writer_against_move() {
+    model(|| {
+        let shared = moving();
+        let other = shared.clone();
+        let mover = thread::spawn(move || move_object(&other));
+        let old = lock_exclusive(&shared.entry);
+        shared.entry.unlock_exclusive(Value::inline(5));
+        // The place the entry named last is the writer's to free, wherever the mover put it; the
+        // class's lock, held by the mover from its copy on, is not part of this model.
+        let moved = mover.join().unwrap();
+        assert_eq!(old, if moved { place(1) } else { place(0) });
+        assert_eq!(shared.entry.peek().decode(), Err(5));
+    });
+}
+
+const IDLE: u8 = 0b0100;
+
+fn mark(entry: &Entry) -> u8 {
+    entry.peek().decode().unwrap().flags
+}
+
+/// What a reader does with a mark that he finds set.
+fn read_and_unmark(moving: &Moving) -> u64 {
+    let place = lock_shared(&moving.entry).decode().unwrap();
+    // SAFETY: as in `read_pinned`.
+    let value = moving.places[place.offset as usize / GRAIN].with(|cell| unsafe { *cell });
+    if place.flags & IDLE != 0 {
+        moving.entry.clear_flags(IDLE);
+    }
+    moving.entry.unlock_shared();
+    value
+}
+
+fn moving_idle() -> Arc<Moving> {
+    let shared = moving();
+    assert_eq!(shared.entry.set_flags_if_unlocked(|place| place.flags | IDLE), Ok(true));
+    shared
+}
+
+#[test]
+fn loom_two_readers_unmark_against_move() {
+    model(|| {
+        let shared = moving_idle();
+        let (first, second) = (shared.clone(), shared.clone());
+        let first = thread::spawn(move || read_and_unmark(&first));
+        let second = thread::spawn(move || read_and_unmark(&second));
+        move_object(&shared);
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (7, 7));
+        assert_eq!(mark(&shared.entry), 0);
+        assert_eq!(read_pinned(&shared), 7);
+    });
+}
+
+/// The writer's mark stays, whatever readers clear of the one before.
+#[test]
+fn loom_unmark_against_writer() {
+    model(|| {
+        let shared = moving_idle();
+        let other = shared.clone();
+        let reader = thread::spawn(move || read_and_unmark(&other));
+        let old = lock_exclusive(&shared.entry).decode().unwrap();
+        // The reader is either gone, and the mark with him, or finds the new one.
+        let new = old.with_flags(0b1000);
+        shared.entry.unlock_exclusive(Value::object(new));
+        assert_eq!(reader.join().unwrap(), 7);
+        assert_eq!(shared.entry.peek().decode(), Ok(new));
+    });
+}
+
+/// What is marked for its age is not marked once it was read: the reader clears the mark, or the marker
+/// sees that the entry was used.
+#[test]
+fn loom_remark_against_reader() {
+    model(|| {
+        let shared = moving();
+        let used = Arc::new(AtomicU64::new(0));
+        let (reader, noted) = (shared.clone(), used.clone());
+        let reader = thread::spawn(move || {
+            let place = lock_shared(&reader.entry).decode().unwrap();
+            noted.store(1, Ordering::Relaxed);
+            if place.flags & IDLE != 0 {
+                reader.entry.clear_flags(IDLE);
+            }
+            reader.entry.unlock_shared();
+        });
+        let is_old = || used.load(Ordering::Relaxed) == 0;
+        let choose = |place: Location| if is_old() { place.flags | IDLE } else { 0 };
+        let _ = shared.entry.set_flags_if_unlocked(choose);
+        reader.join().unwrap();
+        assert_eq!(mark(&shared.entry), 0);
+    });
+}

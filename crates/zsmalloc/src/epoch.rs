@@ -1,0 +1,221 @@
+//! Who is looking: counts of readers, for one who takes memory away that they may still look at.
+//!
+//! ```text
+//!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a line of memory for the threads
+//!   stripe 1: | ...                                       |     whose number is that of the stripe
+//! ```
+//! A reader counts itself in before it loads a pointer and out when it is done with what is behind it. Who
+//! retires memory first makes the pointer name something else and then waits until each count has been zero.
+//!
+//! Invariants. zs-R1: a reader that the waiting did not see entered after a count was looked at,
+//! both by read-modify-write of that count; so it sees what was done before the waiting. zs-R2: new
+//! readers enter in the phase that is not waited for, so a steady stream of them holds up no one; a
+//! reader that was late with its phase is waited for in it. zs-R3: no one waits while inside, so
+//! the waiting is short.
+
+use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
+
+const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
+
+/// Two lines: the next one is fetched along.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Stripe {
+    inside: [AtomicU64; 2],
+    emptied: AtomicU64,
+}
+
+/// Counts of readers.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    stripes: [Stripe; STRIPES],
+    /// The phase that readers enter in: the lowest bit.
+    phase: AtomicU64,
+}
+
+/// A reader, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct EpochGuard<'r>(&'r AtomicU64);
+
+impl Epoch {
+    pub(crate) fn new() -> Self {
+        let stripe = |_| Stripe {
+            inside: [AtomicU64::new(0), AtomicU64::new(0)],
+            emptied: AtomicU64::new(0),
+        };
+        Epoch { stripes: std::array::from_fn(stripe), phase: AtomicU64::new(0) }
+    }
+
+    /// Counts the caller in. What is loaded from now on is not taken away until it is out again.
+    pub(crate) fn enter(&self) -> EpochGuard<'_> {
+        self.enter_on(thread_number())
+    }
+
+    fn enter_on(&self, stripe: usize) -> EpochGuard<'_> {
+        let phase = self.phase.load(Ordering::Relaxed) & 1;
+        let inside = &self.stripes[stripe % STRIPES].inside[phase as usize];
+        inside.fetch_add(1, Ordering::Acquire);
+        EpochGuard(inside)
+    }
+
+    /// Waits until all who were inside are out. The caller is not.
+    pub(crate) fn wait(&self) {
+        let first = self.phase.fetch_xor(1, Ordering::AcqRel) & 1;
+        self.wait_for(first);
+        self.phase.fetch_xor(1, Ordering::AcqRel);
+        self.wait_for(first ^ 1);
+    }
+
+    fn wait_for(&self, phase: u64) {
+        for stripe in &self.stripes {
+            let mut backoff = Backoff::default();
+            // A write, though it changes nothing: zs-R1.
+            while stripe.inside[phase as usize].fetch_add(0, Ordering::AcqRel) != 0 {
+                backoff.wait();
+            }
+        }
+    }
+
+    /// Adds one to a count that is kept here because this line of memory is the thread's already.
+    pub(crate) fn count_emptied(&self) {
+        self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sum of all tallies.
+    pub(crate) fn emptied(&self) -> u64 {
+        self.stripes.iter().map(|stripe| stripe.emptied.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Forgets the readers, in a child that lost their threads.
+    pub(crate) fn forget_lost(&self) {
+        let counts = self.stripes.iter().flat_map(|stripe| &stripe.inside);
+        counts.for_each(|inside| inside.store(0, Ordering::Relaxed));
+    }
+}
+
+impl Drop for EpochGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicPtr, AtomicU32};
+
+    #[test]
+    fn lost_readers_hold_up_no_one() {
+        let readers = Epoch::new();
+        std::mem::forget(readers.enter());
+        readers.forget_lost();
+        readers.wait();
+        readers.count_emptied();
+        assert_eq!(readers.emptied(), 1);
+    }
+
+    /// What a pointer names is made worthless once the readers were waited for; none may see that.
+    #[test]
+    fn nothing_is_retired_under_a_reader() {
+        const ROUNDS: u32 = 2000;
+        let readers = Epoch::new();
+        let values: [AtomicU32; 2] = [AtomicU32::new(1), AtomicU32::new(0)];
+        let current = AtomicPtr::new((&raw const values[0]).cast_mut());
+        let done = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while done.load(Ordering::Relaxed) == 0 {
+                        let inside = readers.enter();
+                        let seen = current.load(Ordering::Acquire).cast_const();
+                        let nth = usize::from(!std::ptr::eq(seen, &values[0]));
+                        assert_ne!(values[nth].load(Ordering::Relaxed), 0, "retired");
+                        drop(inside);
+                    }
+                });
+            }
+            for round in 0..ROUNDS {
+                let (next, last) = (&values[(round as usize + 1) % 2], &values[round as usize % 2]);
+                next.store(1, Ordering::Relaxed);
+                current.store((&raw const *next).cast_mut(), Ordering::Release);
+                readers.wait();
+                last.store(0, Ordering::Relaxed);
+            }
+            done.store(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// `make loom`.
+#[cfg(all(test, loom))]
+#[allow(unsafe_code)]
+mod loom_tests {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Two places, of which the pointer names one; the other is written to, as by its next user.
+    struct Scene {
+        readers: Epoch,
+        current: AtomicU64,
+        places: [UnsafeCell<u64>; 2],
+    }
+
+    fn scene() -> Arc<Scene> {
+        let places = [UnsafeCell::new(7), UnsafeCell::new(7)];
+        Arc::new(Scene { readers: Epoch::new(), current: AtomicU64::new(0), places })
+    }
+
+    fn read(scene: &Scene, stripe: usize) {
+        let inside = scene.readers.enter_on(stripe);
+        let at = scene.current.load(Ordering::Acquire);
+        // SAFETY: the pointer is loom's, which checks the access.
+        scene.places[at as usize].with(|place| assert_eq!(unsafe { *place }, 7));
+        drop(inside);
+    }
+
+    fn retire(scene: &Scene, from: u64) {
+        scene.current.store(1 - from, Ordering::Release);
+        scene.readers.wait();
+        // SAFETY: as above.
+        scene.places[from as usize].with_mut(|place| unsafe { *place = 0xdead });
+    }
+
+    fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(body);
+    }
+
+    #[test]
+    fn loom_retire_against_lookup() {
+        model(3, || {
+            let shared = scene();
+            let readers = [0, 1].map(|stripe| {
+                let scene = shared.clone();
+                thread::spawn(move || read(&scene, stripe))
+            });
+            retire(&shared, 0);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    }
+
+    /// The second waiting begins in the other phase; a reader late with its phase counts there too.
+    #[test]
+    fn loom_retire_twice_against_lookups() {
+        model(4, || {
+            let shared = scene();
+            let other = shared.clone();
+            let reader = thread::spawn(move || {
+                read(&other, 0);
+                read(&other, 0);
+            });
+            retire(&shared, 0);
+            // SAFETY: as above.
+            shared.places[0].with_mut(|place| unsafe { *place = 7 });
+            retire(&shared, 1);
+            reader.join().unwrap();
+        });
+    }
+}

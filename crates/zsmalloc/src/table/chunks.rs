@@ -1,0 +1,83 @@
+//! Tables that grow: chunks that are made as they are used, and stay.
+//!
+//! ```text
+//!   chunk 0: entries 0 to 15   chunk 1: 16 to 31   chunk 2: 32 to 63   chunk 3: 64 to 127 ...
+//! ```
+//! As many entries as a power of two says fill their chunks.
+
+use crate::Error;
+use crate::inner::boxed;
+use page::Supply;
+use std::sync::OnceLock;
+
+const FIRST: u64 = if cfg!(loom) { 2 } else { 16 };
+/// For 2^23 entries, which is the leaves there can be.
+const CHUNKS: usize = 20;
+
+#[derive(Debug)]
+pub(super) struct Chunks<T> {
+    chunks: [OnceLock<Box<[T]>>; CHUNKS],
+}
+
+impl<T> Chunks<T> {
+    pub(super) fn new() -> Self {
+        Chunks { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    /// Chunk of an entry, and its place there.
+    #[inline]
+    fn locate(nth: u64) -> (usize, usize) {
+        // Where nothing is kept, one entry does for all.
+        let nth = if size_of::<T>() == 0 { 0 } else { nth };
+        let order = (nth | (FIRST - 1)).ilog2();
+        // Nothing here overflows: `order` is at least that of FIRST - 1, and `nth` begins with its bit.
+        (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
+    }
+
+    /// The first entry of the chunk whose last has so many bits but one.
+    #[inline]
+    fn start(order: u32) -> u64 {
+        (1 << order) & !(FIRST - 1)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, nth: u64) -> Option<&T> {
+        let (chunk, at) = Self::locate(nth);
+        self.chunks.get(chunk)?.get().map(|chunk| &chunk[at])
+    }
+
+    /// An entry, its chunk made if need be: by one thread at a time.
+    pub(super) fn get_or_make(
+        &self,
+        nth: u64,
+        supply: Option<&dyn Supply>,
+        make: impl Fn() -> T,
+    ) -> Result<&T, Error> {
+        let (nth, at) = Self::locate(nth);
+        let chunk = match self.chunks[nth].get() {
+            Some(chunk) => chunk,
+            None => {
+                let count = FIRST << nth.saturating_sub(1);
+                let entries = (0..count as usize).map(|_| Ok(make()));
+                let new = boxed(supply.filter(|_| size_of::<T>() > 0), entries)?;
+                self.chunks[nth].get_or_init(|| new)
+            }
+        };
+        Ok(&chunk[at])
+    }
+
+    /// All entries there are, with their numbers, from number `nth` on.
+    pub(super) fn from(&self, nth: u64) -> impl Iterator<Item = (u64, &T)> {
+        let (first, at) = Self::locate(nth);
+        let chunks = self.chunks.iter().enumerate().skip(first);
+        chunks.filter_map(|(nth, chunk)| Some((nth, chunk.get()?))).flat_map(move |(nth, chunk)| {
+            let start = Self::start(nth as u32 + FIRST.ilog2() - 1);
+            let from = if nth == first { at } else { 0 };
+            (start + from as u64..).zip(&chunk[from..])
+        })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+    }
+}

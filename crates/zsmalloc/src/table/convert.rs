@@ -1,0 +1,271 @@
+//! Conversion: leaves and regions are given the nodes that suit the entries they have.
+//!
+//! See the drawing of [`super`]. All of it but the waiting for readers is under the table's lock, so that no
+//! entry is made meanwhile.
+
+use super::entry_ref::EntryRef;
+use super::layout::{FEW, LEAF, Level, NodeKind, PACKED_MAX, REGION};
+use super::link::NodeLink;
+use super::node::Node;
+use super::nodes::Fresh;
+use super::retired::Behind;
+use super::{Beside, Making, Table};
+use crate::entry::Value;
+use crate::epoch::EpochGuard;
+
+/// What became of a chain.
+pub(super) enum Outcome {
+    /// It is as it should be.
+    Left,
+    /// It would be worth it, but an entry is locked or there is no memory.
+    Busy,
+    /// A conversion was begun and given up.
+    GivenUp,
+    /// So many bytes of nodes went.
+    Converted(usize),
+    /// The same, and its entries are among those of leaves now.
+    Absorbed(usize),
+}
+
+/// A chain that may be converted.
+#[derive(Clone, Copy)]
+struct Subject<'s, E: Beside> {
+    region: u64,
+    level: Level,
+    chain: &'s NodeLink<E>,
+    first: Node<'s, E>,
+    inside: &'s EpochGuard<'s>,
+}
+
+impl<E: Beside> Table<E> {
+    /// Gives a leaf or a region the node that suits its entries and `more`, or none if there are
+    /// none but empty ones.
+    pub(super) fn convert(
+        &self,
+        making: &mut Making,
+        region: u64,
+        level: Level,
+        more: usize,
+    ) -> Outcome {
+        let inside = &self.epoch.enter();
+        let chain = self.regions.get(region).and_then(|chain| match level {
+            Level::Region => Some(chain),
+            Level::Leaf(leaf) => Some(chain.load(inside)?.inner()?.leaf(leaf)),
+        });
+        let Some(chain) = chain else { return Outcome::Left };
+        let Some(first) = chain.load(inside) else { return Outcome::Left };
+        let subject = Subject { region, level, chain, first, inside };
+        let most = match level {
+            Level::Leaf(_) => LEAF,
+            Level::Region if first.inner().is_some() => FEW,
+            Level::Region => PACKED_MAX,
+        };
+        let (kept, locked) = self.count(&subject, most);
+        let kept = kept + more;
+        if kept > most {
+            return self.absorb(making, &subject);
+        }
+        let kind = match level {
+            Level::Leaf(_) => NodeKind::for_leaf(kept),
+            Level::Region => NodeKind::packed(kept),
+        };
+        self.replace_chain(making, &subject, (kept > 0).then_some(kind), locked)
+    }
+
+    /// Entries of a chain that are to stay, counted until there are more than `most`; and whether
+    /// one is locked.
+    fn count(&self, subject: &Subject<'_, E>, most: usize) -> (usize, bool) {
+        let (mut kept, mut locked) = (0, false);
+        subject.first.all_entries(subject.level, |key, entry_ref| {
+            kept += usize::from(self.is_kept(subject.region, key, &entry_ref));
+            locked |= entry_ref.entry.is_locked();
+            kept <= most
+        });
+        (kept, locked)
+    }
+
+    /// Whether an entry is to stay in the table.
+    fn is_kept(&self, region: u64, key: u16, entry_ref: &EntryRef<'_, E>) -> bool {
+        entry_ref.entry.peek() != Value::EMPTY || entry_ref.beside.stays(self.leaf_of(region, key))
+    }
+
+    /// Replaces a chain by a node of that kind, if it is worth it, or by one in a lower place.
+    fn replace_chain(
+        &self,
+        making: &mut Making,
+        subject: &Subject<'_, E>,
+        kind: Option<NodeKind>,
+        locked: bool,
+    ) -> Outcome {
+        let Subject { region, level, first, .. } = *subject;
+        let (before, _) = self.footprint(first);
+        let is_worth_it =
+            first.is_chain() || kind.map_or(0, |kind| self.nodes.bytes(kind)) * 4 <= before * 3;
+        if locked {
+            return if is_worth_it { Outcome::Busy } else { Outcome::Left };
+        }
+        // A dense node's own; others need none, and there is that of any entry.
+        let key = match level {
+            Level::Leaf(leaf) => leaf * LEAF,
+            Level::Region => first.first_made(0).unwrap_or(0),
+        };
+        let leaf = || self.leaf_of(region, key as u16);
+        let fresh = match kind {
+            None => None,
+            Some(kind) if is_worth_it => match self.nodes.make(kind, leaf()) {
+                Ok(fresh) => Some(fresh),
+                Err(_) => return Outcome::Busy,
+            },
+            Some(_) if first.kind().is_inner() => return Outcome::Left,
+            Some(_) => match self.nodes.make_below(first, leaf()) {
+                Some(fresh) => Some(fresh),
+                None => return Outcome::Left,
+            },
+        };
+        let after = fresh.as_ref().map_or(0, |fresh| self.nodes.bytes(fresh.kind()));
+        match self.try_replace(making, subject, fresh) {
+            Ok(()) => Outcome::Converted(before.saturating_sub(after)),
+            Err(fresh) => {
+                fresh.into_iter().for_each(|fresh| self.nodes.discard(fresh));
+                Outcome::GivenUp
+            }
+        }
+    }
+
+    /// Replaces the nodes of a chain, unless someone uses an entry there meanwhile; then `fresh`
+    /// comes back.
+    fn try_replace(
+        &self,
+        making: &mut Making,
+        subject: &Subject<'_, E>,
+        mut fresh: Option<Fresh<E>>,
+    ) -> Result<(), Option<Fresh<E>>> {
+        let Subject { level, chain, first, .. } = *subject;
+        let (_, before) = self.footprint(first);
+        let after = fresh.as_ref().map_or(0, |fresh| fresh.kind().capacity());
+        chain.begin(&mut making.retired, first.node_ref());
+        let to = |fresh: &Option<Fresh<E>>| fresh.as_ref().map(Fresh::node_ref);
+        let replaced = first.all_entries(level, |_, entry_ref| entry_ref.entry.freeze())
+            && self.copy(subject, &mut fresh)
+            && chain.install(&mut making.retired, first.node_ref(), to(&fresh), Behind::Goes);
+        if replaced {
+            making.room = making.room - before + after;
+            return Ok(());
+        }
+        chain.give_up();
+        first.all_entries(level, |_, entry_ref| {
+            entry_ref.entry.thaw();
+            true
+        });
+        Err(fresh)
+    }
+
+    /// Copies the entries that are to stay; false if there are more than were counted. What an
+    /// entry says that was thawed meanwhile does not matter: then nothing is committed.
+    fn copy(&self, subject: &Subject<'_, E>, fresh: &mut Option<Fresh<E>>) -> bool {
+        let Subject { region, level, first, .. } = *subject;
+        // A dense node has them all anyway.
+        let all = fresh.as_ref().is_some_and(|fresh| fresh.kind().is_dense());
+        let copied = first.all_entries(level, |key, entry_ref| {
+            let put = |fresh: &mut Fresh<E>| {
+                fresh.put(key, entry_ref.entry.peek(), entry_ref.beside.moved())
+            };
+            let stays = all || self.is_kept(region, key, &entry_ref);
+            !stays || fresh.as_mut().is_some_and(put)
+        });
+        if copied && !all && keeps_leaves::<E>() {
+            // Not before all are copied: this may change which are to stay.
+            let fresh = fresh.as_ref().map(Fresh::node);
+            first.all_entries(level, |key, entry_ref| {
+                if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
+                    E::dropped(self.leaf_of(region, key), entry_ref.beside);
+                }
+                true
+            });
+        }
+        copied
+    }
+
+    /// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
+    /// is one.
+    fn absorb(&self, making: &mut Making, subject: &Subject<'_, E>) -> Outcome {
+        let Subject { region, chain, first, inside, .. } = *subject;
+        let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
+            return Outcome::Left;
+        };
+        if !first.all_packed_entries(|_, entry_ref| !entry_ref.entry.is_locked()) {
+            return Outcome::Busy;
+        }
+        let has_place = first.all_packed_entries(|key, entry_ref| {
+            let leaf = key as usize / LEAF;
+            let index = (region * REGION as u64) as u32 + key as u32;
+            let mut make =
+                || self.make_in(making, inside, inner.leaf(leaf), Level::Leaf(leaf), index);
+            !self.is_kept(region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
+        });
+        if !has_place {
+            return Outcome::Busy;
+        }
+        chain.begin(&mut making.retired, first.node_ref());
+        let moved = first.all_packed_entries(|_, entry_ref| entry_ref.entry.freeze())
+            && self.reveal(subject, inner)
+            && chain.install(
+                &mut making.retired,
+                first.node_ref(),
+                Some(inner.node_ref()),
+                Behind::Stays,
+            );
+        if moved {
+            let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
+            making.room -= packed().map(NodeKind::capacity).sum::<usize>();
+            return Outcome::Absorbed(packed().map(|kind| self.nodes.bytes(kind)).sum());
+        }
+        chain.give_up();
+        first.all_packed_entries(|key, entry_ref| {
+            if let Some(hidden) = inner.find(key) {
+                hidden.beside.take(&E::fresh(self.leaf_of(region, key)));
+                hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY);
+            }
+            entry_ref.entry.thaw();
+            true
+        });
+        Outcome::GivenUp
+    }
+
+    /// Gives the hidden entries what those say that hide them; false if one has to have a place,
+    /// and none.
+    fn reveal(&self, subject: &Subject<'_, E>, inner: Node<'_, E>) -> bool {
+        let Subject { region, first, .. } = *subject;
+        let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
+            Some(hidden) => {
+                hidden.beside.take(entry_ref.beside);
+                hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek())
+            }
+            None => !self.is_kept(region, key, &entry_ref),
+        });
+        if moved && keeps_leaves::<E>() {
+            first.all_packed_entries(|key, entry_ref| {
+                if inner.find(key).is_none() {
+                    E::dropped(self.leaf_of(region, key), entry_ref.beside);
+                }
+                true
+            });
+        }
+        moved
+    }
+
+    /// Bytes of all nodes from `node` on, and the entries they have room for.
+    fn footprint(&self, node: Node<'_, E>) -> (usize, usize) {
+        let (mut bytes, mut room) = (0, 0);
+        node.each(|kind| {
+            bytes += self.nodes.bytes(kind);
+            room += kind.capacity();
+        });
+        (bytes, room)
+    }
+}
+
+/// Whether it matters which entries go.
+const fn keeps_leaves<E: Beside>() -> bool {
+    size_of::<E::Leaf>() > 0
+}

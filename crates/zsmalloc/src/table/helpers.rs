@@ -1,0 +1,31 @@
+//! What tests and models do with a table.
+#![allow(clippy::unwrap_used)]
+
+use super::Table;
+use crate::entry::Value;
+
+/// The seed of a test, printed: `UZRAM_SEED`, or its own.
+#[cfg(not(loom))]
+pub(crate) fn seed(own: u64) -> u64 {
+    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
+    println!("seed {seed}");
+    seed
+}
+
+pub(super) type PlainTable = Table<()>;
+
+pub(super) fn set(table: &PlainTable, index: u32, payload: u64) {
+    table.lock(index).unwrap().unlock(Value::inline(payload));
+}
+
+/// Empties an entry as a discard does.
+pub(super) fn clear(table: &PlainTable, index: u32) {
+    if let Some(entry) = table.lock_existing(index, |_| true) {
+        entry.unlock(Value::EMPTY);
+    }
+}
+
+pub(super) fn get(table: &PlainTable, index: u32) -> u64 {
+    let entry = table.lock_shared(index, |_| true);
+    entry.map_or(0, |entry| entry.value().decode().unwrap_err())
+}

@@ -1,0 +1,140 @@
+//! What nodes there are, how many entries they have room for, and where these lie in them.
+
+use super::link::{NodeLink, PackedHeader};
+use crate::entry::Entry;
+
+/// Entries of a leaf.
+pub(crate) const LEAF: usize = if cfg!(loom) { 8 } else { 512 };
+/// Leaves of a region.
+pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
+/// Entries of a region: as many as keys tell apart.
+pub(super) const REGION: usize = LEAF * LEAVES;
+const _: () = assert!(REGION <= 1 << 16);
+/// Entries that packed nodes have room for: for the small ones, what fills a multiple of 16 bytes.
+#[cfg(not(loom))]
+const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
+#[cfg(loom)]
+const CAPACITIES: [usize; 1] = [2];
+/// Entries the largest packed node has room for.
+pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
+/// A packed node made for so many entries at most replaces a wide one: a few more don't undo that
+/// at once.
+pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
+/// So many entries of a leaf in its region's packed nodes say that the leaf is being filled.
+pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
+/// A line of memory.
+const LINE: usize = 64;
+/// Nodes begin at multiples of this, which leaves bits of their addresses for a kind.
+pub(super) const ALIGN: usize = 16;
+const _: () = assert!(CAPACITIES.len() + 2 <= ALIGN);
+
+/// How many entries a node has room for: the place in `CAPACITIES`, or a wide one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeKind(pub(super) u8);
+
+/// What a chain of nodes is of: a region, or this leaf of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Region,
+    Leaf(usize),
+}
+
+impl Level {
+    /// The node that has a place for all entries.
+    pub(super) fn wide(self) -> NodeKind {
+        match self {
+            Level::Region => NodeKind::INNER,
+            Level::Leaf(_) => NodeKind::DENSE,
+        }
+    }
+
+    /// What goes behind packed nodes with room for `room` entries, which are full.
+    pub(super) fn behind(self, room: usize) -> NodeKind {
+        if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
+    }
+}
+
+impl NodeKind {
+    /// All entries of a leaf.
+    pub(super) const DENSE: NodeKind = NodeKind(CAPACITIES.len() as u8);
+    /// A link per leaf of a region.
+    pub(super) const INNER: NodeKind = NodeKind(CAPACITIES.len() as u8 + 1);
+
+    /// A chain's first node, where few entries are expected.
+    pub(super) fn first() -> Self {
+        NodeKind::packed(4.min(PACKED_MAX))
+    }
+
+    /// The smallest packed node for `count` entries, as far as there is one.
+    pub(super) fn packed(count: usize) -> Self {
+        NodeKind(CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_MAX)) as u8)
+    }
+
+    /// The node that suits a leaf with `count` entries.
+    pub(super) fn for_leaf(count: usize) -> Self {
+        if count > FEW { NodeKind::DENSE } else { NodeKind::packed(count) }
+    }
+
+    /// All there are.
+    pub(super) fn all() -> impl Iterator<Item = NodeKind> {
+        (0..=NodeKind::INNER.0).map(NodeKind)
+    }
+
+    /// Entries it has room for, not counting those of other nodes.
+    #[inline]
+    pub(super) fn capacity(self) -> usize {
+        let wide = if self.is_dense() { LEAF } else { 0 };
+        CAPACITIES.get(self.0 as usize).copied().unwrap_or(wide)
+    }
+
+    #[inline]
+    pub(super) fn is_dense(self) -> bool {
+        self == NodeKind::DENSE
+    }
+
+    #[inline]
+    pub(super) fn is_inner(self) -> bool {
+        self == NodeKind::INNER
+    }
+
+    #[inline]
+    pub(super) fn is_packed(self) -> bool {
+        self.0 < NodeKind::DENSE.0
+    }
+
+    /// Where entry `nth` lies in a node, and what lies beside it.
+    #[inline]
+    pub(super) fn places<E>(self, nth: usize) -> (usize, usize) {
+        const { assert!(align_of::<E>() <= align_of::<Entry>() && size_of::<E>().is_multiple_of(2)) }
+        if self.is_dense() {
+            let (line, nth) = (nth / Self::per_line::<E>(), nth % Self::per_line::<E>());
+            let entries = line * LINE;
+            let beside = entries + Self::per_line::<E>() * size_of::<Entry>();
+            (entries + nth * size_of::<Entry>(), beside + nth * size_of::<E>())
+        } else {
+            let entries = size_of::<PackedHeader>();
+            let beside = entries + self.capacity() * size_of::<Entry>();
+            (entries + nth * size_of::<Entry>(), beside + nth * size_of::<E>())
+        }
+    }
+
+    /// Entries in a line of a dense node: an entry is looked up with what lies beside it.
+    const fn per_line<E>() -> usize {
+        LINE / (size_of::<Entry>() + size_of::<E>())
+    }
+
+    /// Where the keys of a packed node lie.
+    pub(super) fn keys_at<E>(self) -> usize {
+        self.places::<E>(0).1 + self.capacity() * size_of::<E>()
+    }
+
+    pub(super) fn bytes<E>(self) -> usize {
+        if self.is_dense() {
+            LEAF.div_ceil(Self::per_line::<E>()) * LINE
+        } else if self.is_inner() {
+            LEAVES * size_of::<NodeLink<E>>()
+        } else {
+            self.keys_at::<E>() + self.capacity() * size_of::<u16>()
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Links: how nodes are named, in the directory, in inner nodes and behind packed nodes.
+//!
+//! ```text
+//!   link     | converting | 0 ...     | address of the node, a multiple of 16 | kind |     0: none
+//!   head     | count of keys: 16 bits | address of the node behind            | kind |
+//!              bit 63                   bits 47 to 4                            4 bits
+//! ```
+//! One load of a head tells how many keys there are, and what was behind them at that moment.
+
+use super::layout::{ALIGN, NodeKind};
+use super::nodes::Fresh;
+use super::retired::{Behind, Retired};
+use crate::sync::{AtomicLink, Ordering};
+use std::marker::PhantomData;
+use std::ptr::{NonNull, null_mut};
+
+const CONVERTING: usize = 1 << 63;
+const COUNT_SHIFT: u32 = 48;
+/// Bits of a node's address: the system gives no others unless it is asked to.
+pub(super) const ADDRESS: usize = (1 << COUNT_SHIFT) - ALIGN;
+
+/// A node by address and kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeRef {
+    pub(super) address: NonNull<u8>,
+    pub(super) kind: NodeKind,
+}
+
+impl NodeRef {
+    #[inline]
+    fn from_raw(raw: *mut u8) -> Option<Self> {
+        let address = NonNull::new(raw.map_addr(|address| address & ADDRESS))?;
+        Some(NodeRef { address, kind: NodeKind((raw.addr() % ALIGN) as u8) })
+    }
+
+    fn to_raw(self) -> *mut u8 {
+        self.address.as_ptr().map_addr(|address| address | self.kind.0 as usize)
+    }
+}
+
+/// The beginning of a packed node.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct PackedHeader(AtomicLink);
+
+impl PackedHeader {
+    pub(super) fn new() -> Self {
+        PackedHeader(AtomicLink::new(null_mut()))
+    }
+
+    /// How many keys there are, and the node behind.
+    pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
+        let raw = self.0.load(Ordering::Acquire);
+        (raw.addr() >> COUNT_SHIFT, NodeRef::from_raw(raw))
+    }
+
+    /// Says that there are so many keys, and that node behind: by the only one who changes it.
+    pub(super) fn store(&self, count: usize, behind: Option<NodeRef>) {
+        let raw = behind.map_or(null_mut(), NodeRef::to_raw);
+        self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
+    }
+}
+
+/// What names the first node of a region or a leaf.
+#[derive(Debug)]
+pub(super) struct NodeLink<E> {
+    link: AtomicLink,
+    nodes: PhantomData<fn() -> E>,
+}
+
+impl<E> NodeLink<E> {
+    pub(super) fn new() -> Self {
+        NodeLink { link: AtomicLink::new(null_mut()), nodes: PhantomData }
+    }
+
+    /// Whether there is a node.
+    pub(super) fn is_made(&self) -> bool {
+        !self.link.load(Ordering::Acquire).is_null()
+    }
+
+    /// The first node's name.
+    #[inline]
+    pub(super) fn node_ref(&self) -> Option<NodeRef> {
+        NodeRef::from_raw(self.link.load(Ordering::Acquire))
+    }
+
+    /// Names the first node of a chain without nodes.
+    pub(super) fn publish(&self, _alone: &mut Retired, node: Fresh<E>) {
+        self.link.store(node.node_ref().to_raw(), Ordering::Release);
+    }
+
+    /// Says that the nodes from `node` on are being converted.
+    pub(super) fn begin(&self, _alone: &mut Retired, node: NodeRef) {
+        self.link.store(converting(node), Ordering::Release);
+    }
+
+    /// Ends a conversion, if there is one: the nodes stay.
+    pub(super) fn give_up(&self) {
+        let raw = self.link.load(Ordering::Acquire);
+        if raw.addr() & CONVERTING != 0 {
+            let to = raw.map_addr(|address| address & !CONVERTING);
+            // Refused where it is over.
+            let _ = self.link.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Ends a conversion whose entries are all frozen: `to` is named from now on, unless a reader
+    /// gave the conversion up. `behind` says what becomes of a wide node behind those that were
+    /// converted.
+    pub(super) fn install(
+        &self,
+        retired: &mut Retired,
+        node: NodeRef,
+        to: Option<NodeRef>,
+        behind: Behind,
+    ) -> bool {
+        let to = to.map_or(null_mut(), NodeRef::to_raw);
+        let swapped =
+            self.link.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
+        if swapped.is_ok() {
+            retired.add(node, behind);
+        }
+        swapped.is_ok()
+    }
+}
+
+fn converting(node: NodeRef) -> *mut u8 {
+    node.to_raw().map_addr(|address| address | CONVERTING)
+}

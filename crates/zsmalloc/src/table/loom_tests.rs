@@ -1,0 +1,305 @@
+//! Models of the table: regions of 2 leaves of 8 entries, packed nodes of 2 entries.
+#![allow(clippy::unwrap_used)]
+
+use super::helpers::{PlainTable, clear, get, set};
+use super::*;
+use crate::entry::{Location, Value};
+use crate::loom_tests::{model_of, slow};
+use loom::thread;
+
+type Actor = fn(&PlainTable);
+
+fn table() -> PlainTable {
+    let arena = Arena::new(page::Config::default()).unwrap();
+    Table::new(&arena, ()).unwrap()
+}
+
+/// Adds one to what an entry says: none is lost only if all who do so find the same entry.
+fn add(table: &PlainTable, index: u32) {
+    let entry = table.lock(index).unwrap();
+    let payload = entry.value().decode().unwrap_err();
+    entry.unlock(Value::inline(payload + 1));
+}
+
+fn tidy(table: &PlainTable) {
+    {
+        let mut making = table.making.lock();
+        let room = making.room;
+        making.pass.owe(room);
+    }
+    table.rebalance(&mut || true);
+}
+
+/// An inner node with a dense node of which two entries hold something: entries 0 and 1 say 1 and
+/// 2. The leaf is converted, and then the region.
+fn sparse(table: &PlainTable) {
+    (0..3).for_each(|index| set(table, index, index as u64 + 1));
+    tidy(table);
+    clear(table, 2);
+}
+
+/// A packed node with entries 0 and 9, which say 1 and 2, and an inner node behind it, where entry
+/// 2 says 3. Too many for a packed node, so the first two go behind the inner node: there is no
+/// place for them yet.
+fn hiding(table: &PlainTable) {
+    set(table, 0, 1);
+    let pin = table.lock_shared(0, |_| true).unwrap();
+    [(9, 2), (2, 3)].into_iter().for_each(|(index, payload)| set(table, index, payload));
+    drop(pin);
+}
+
+/// The same, and what is behind the inner node has places for entries 0 and 1, which say 1 and 2.
+fn hiding_dense(table: &PlainTable) {
+    set(table, 0, 1);
+    let _pin = table.lock_shared(0, |_| true).unwrap();
+    (1..3).for_each(|index| set(table, index, index as u64 + 1));
+}
+
+/// An inner node with a dense node; all entries are empty.
+fn empty(table: &PlainTable) {
+    (0..3).for_each(|index| set(table, index, 1));
+    (0..3).for_each(|index| clear(table, index));
+}
+
+fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], after: Actor) {
+    model_of(preemptions, table, before, actors, |_| (), after);
+}
+
+/// What is left at the end: these entries, and no others.
+fn ends(table: &PlainTable, expected: &[(u32, u64)]) {
+    table.check();
+    tidy(table);
+    table.check();
+    for index in 0..REGION as u32 {
+        let payload = expected.iter().find(|(other, _)| *other == index);
+        assert_eq!(get(table, index), payload.map_or(0, |(_, payload)| *payload), "entry {index}");
+    }
+}
+
+#[test]
+fn loom_words_reader_against_conversion() {
+    model(3, sparse, [tidy, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))], |table| {
+        ends(table, &[(0, 1), (1, 2)])
+    });
+}
+
+#[test]
+fn loom_words_writer_against_conversion() {
+    model(
+        slow(3),
+        sparse,
+        [tidy, |table| {
+            add(table, 1);
+            assert_eq!(get(table, 1), 3);
+            clear(table, 0);
+        }],
+        |table| ends(table, &[(1, 3)]),
+    );
+}
+
+#[test]
+fn loom_words_made_against_conversion() {
+    model(
+        slow(3),
+        sparse,
+        [tidy, |table| {
+            set(table, 7, 8);
+            assert_eq!((get(table, 7), get(table, 0)), (8, 1));
+        }],
+        |table| ends(table, &[(0, 1), (1, 2), (7, 8)]),
+    );
+}
+
+/// The pin's thread goes on to make an entry beside it, and whatever it pinned stays.
+#[test]
+fn loom_words_conversion_against_pin() {
+    model(
+        3,
+        sparse,
+        [tidy, |table| {
+            let pin = table.lock_shared(0, |_| true).unwrap();
+            add(table, 2);
+            thread::yield_now();
+            assert_eq!(pin.value().decode(), Err(1));
+        }],
+        |table| ends(table, &[(0, 1), (1, 2), (2, 1)]),
+    );
+}
+
+/// Both find entries frozen, and give up or go on.
+#[test]
+fn loom_words_two_against_conversion() {
+    model(
+        1,
+        sparse,
+        [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
+        |table| ends(table, &[(0, 2), (1, 2)]),
+    );
+}
+
+/// Who gives the first conversion up is late with the rest, and meets the second.
+#[test]
+fn loom_words_two_conversions_in_turn() {
+    let twice: Actor = |table| {
+        tidy(table);
+        tidy(table);
+    };
+    model(4, sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
+}
+
+/// A leaf goes while an entry of it is looked for, and made.
+#[test]
+fn loom_words_removal_against_making() {
+    model(
+        3,
+        empty,
+        [tidy, |table| {
+            assert_eq!(get(table, 2), 0);
+            add(table, 1);
+        }],
+        |table| ends(table, &[(1, 1)]),
+    );
+}
+
+/// One fills the packed node and puts an inner node behind it, while the other looks for the last
+/// entry.
+#[test]
+fn loom_words_two_makers() {
+    model(
+        4,
+        |table| set(table, 0, 1),
+        [
+            |table| add(table, 1),
+            |table| {
+                add(table, 1);
+                add(table, 2);
+            },
+        ],
+        |table| ends(table, &[(0, 1), (1, 2), (2, 1)]),
+    );
+}
+
+/// Entries go behind the inner node while they are read: also one that has been there all the time.
+#[test]
+fn loom_words_reader_against_absorption() {
+    let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
+    model(3, hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
+}
+
+/// Given up, it leaves no copies; the next pass does it.
+#[test]
+fn loom_words_writer_against_absorption() {
+    model(
+        slow(3),
+        hiding_dense,
+        [tidy, |table| {
+            add(table, 1);
+            assert_eq!(get(table, 1), 3);
+            clear(table, 0);
+        }],
+        |table| ends(table, &[(1, 3), (2, 3)]),
+    );
+}
+
+/// The inner node is in use, and gets entries, while others move there.
+#[test]
+fn loom_words_made_against_absorption() {
+    model(
+        slow(2),
+        hiding,
+        [tidy, |table| {
+            add(table, 2);
+            set(table, 3, 5);
+            assert_eq!((get(table, 3), get(table, 0)), (5, 1));
+        }],
+        |table| ends(table, &[(0, 1), (2, 4), (3, 5), (9, 2)]),
+    );
+}
+
+/// A pin of a packed entry keeps it where it is, while its thread makes another; then it is
+/// changed.
+#[test]
+fn loom_words_absorption_against_pin() {
+    model(
+        slow(3),
+        hiding_dense,
+        [tidy, |table| {
+            let pin = table.lock_shared(0, |_| true).unwrap();
+            add(table, 10);
+            thread::yield_now();
+            assert_eq!(pin.value().decode(), Err(1));
+            drop(pin);
+            add(table, 0);
+        }],
+        |table| ends(table, &[(0, 2), (1, 2), (2, 3), (10, 1)]),
+    );
+}
+
+/// Both find entries frozen, and give up or go on.
+#[test]
+fn loom_words_two_against_absorption() {
+    model(
+        1,
+        hiding_dense,
+        [tidy, |table| assert!(matches!(get(table, 0), 1 | 2)), |table| add(table, 0)],
+        |table| ends(table, &[(0, 2), (1, 2), (2, 3)]),
+    );
+}
+
+/// A packed node goes behind an inner node, the leaf is packed and then the region, while an entry
+/// is made and goes.
+#[test]
+fn loom_words_stem_in_turn() {
+    let fall: Actor = |table| {
+        tidy(table);
+        clear(table, 2);
+        tidy(table);
+    };
+    model(2, hiding_dense, [fall, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
+}
+
+/// Two passes at once: one of them does nothing.
+#[test]
+fn loom_words_two_passes() {
+    model(2, sparse, [tidy, tidy], |table| ends(table, &[(0, 1), (1, 2)]));
+}
+
+/// A claim is for one only, also of an entry that goes meanwhile.
+#[test]
+fn loom_words_two_claims_against_removal() {
+    let claim: Actor = |table| {
+        if let Some(entry) = table.claim(0).unwrap() {
+            assert_eq!(entry.value(), Value::EMPTY);
+            entry.unlock(Value::inline(1));
+        }
+    };
+    let before: Actor = |table| {
+        set(table, 0, 1);
+        clear(table, 0);
+    };
+    model(2, before, [tidy, claim, claim], |table| {
+        table.check();
+        assert!(get(table, 0) <= 1);
+    });
+}
+
+/// No one has the entries locked, so they are marked, in whichever node they are.
+#[test]
+fn loom_words_remark_against_conversion() {
+    const OBJECT: Location = Location { offset: 8, len: 100, flags: 0 };
+    let store: Actor = |table| {
+        sparse(table);
+        (0..2).for_each(|index| {
+            table.lock(index).unwrap().unlock(Value::object(OBJECT));
+        });
+    };
+    let mark: Actor =
+        |table| assert!((0..2).all(|index| table.set_flags_if_unlocked(index, |_, _, ()| 0b0100)));
+    model(3, store, [tidy, mark], |table| {
+        table.check();
+        for index in 0..2 {
+            let entry = table.lock_existing(index, |_| true).unwrap();
+            assert_eq!(entry.value(), Value::object(OBJECT.with_flags(0b0100)));
+        }
+    });
+}

@@ -1,0 +1,135 @@
+//! Making entries: they go to a chain's last node, or to a new one behind it. Nothing is converted
+//! for it, but once there is a wide node, the packed ones before it are only in the way, and go if
+//! they can at once.
+
+use super::layout::{CROWD, LEAF, LEAVES, Level, NodeKind};
+use super::link::NodeLink;
+use super::node::Node;
+use super::nodes::Fresh;
+use super::{Beside, Making, Table, split};
+use crate::Error;
+use crate::entry::Value;
+use crate::epoch::EpochGuard;
+
+impl<E: Beside> Table<E> {
+    /// Makes entry `index`, if there is none.
+    #[cold]
+    pub(super) fn make(&self, index: u32) -> Result<(), Error> {
+        let unsettled = self.make_one(index)?;
+        unsettled.into_iter().for_each(|level| self.absorb_now(split(index).0, level));
+        Ok(())
+    }
+
+    /// The same; what is now to be settled.
+    fn make_one(&self, index: u32) -> Result<Option<Level>, Error> {
+        let mut making = self.making.lock();
+        let (region, key) = split(index);
+        let (supply, seed) = (self.nodes.supply(), self.seed);
+        self.leaves.get_or_make(index as u64 / LEAF as u64, supply, || E::leaf(seed))?;
+        let chain = self.regions.get_or_make(region, supply, NodeLink::new)?;
+        let inside = self.epoch.enter();
+        if chain.load(&inside).and_then(|node| node.find(key)).is_some() {
+            return Ok(None);
+        }
+        let room = making.room;
+        self.make_in(&mut making, &inside, chain, Level::Region, index)?;
+        let has_grown = making.room > room;
+        Ok(has_grown.then(|| self.chain_to_absorb(&inside, chain, key)).flatten())
+    }
+
+    /// Where there are packed nodes before a wide one, on the way to an entry.
+    fn chain_to_absorb(
+        &self,
+        inside: &EpochGuard<'_>,
+        chain: &NodeLink<E>,
+        key: u16,
+    ) -> Option<Level> {
+        let region = chain.load(inside)?;
+        let inner = region.inner()?;
+        if region.is_chain() {
+            return Some(Level::Region);
+        }
+        let nth = key as usize / LEAF;
+        let leaf = inner.leaf(nth).load(inside)?;
+        (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
+    }
+
+    /// Makes entry `index`, which there is not in that chain. The first node is packed, unless
+    /// entries are made in order, and so are those behind it until there are many.
+    pub(super) fn make_in(
+        &self,
+        making: &mut Making,
+        inside: &EpochGuard<'_>,
+        chain: &NodeLink<E>,
+        level: Level,
+        index: u32,
+    ) -> Result<(), Error> {
+        let (region, key) = split(index);
+        let leaf = self.leaf_of(region, key);
+        let Some(first) = chain.load(inside) else {
+            let wide = self.is_filled(inside, index);
+            let kind = if wide { level.wide() } else { NodeKind::first() };
+            let node = self.make_node(making, inside, kind, index)?;
+            chain.publish(&mut making.retired, node);
+            return Ok(());
+        };
+        if let Some(inner) = first.inner() {
+            let nth = key as usize / LEAF;
+            return self.make_in(making, inside, inner.leaf(nth), Level::Leaf(nth), index);
+        }
+        let Some(last) = first.nodes().last() else { return Ok(()) };
+        if last.push(&mut making.retired, key, E::fresh(leaf)) {
+            return Ok(());
+        }
+        let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
+        let node = self.make_node(making, inside, kind, index)?;
+        last.append(&mut making.retired, node);
+        making.pass.made_behind(kind);
+        Ok(())
+    }
+
+    /// A node with entry `index`.
+    fn make_node(
+        &self,
+        making: &mut Making,
+        inside: &EpochGuard<'_>,
+        kind: NodeKind,
+        index: u32,
+    ) -> Result<Fresh<E>, Error> {
+        let (region, key) = split(index);
+        let leaf = self.leaf_of(region, key);
+        let mut fresh = self.nodes.make(kind, leaf)?;
+        if kind.is_inner() {
+            let nth = key as usize / LEAF;
+            let chain = fresh.node().leaf(nth);
+            let made = self.make_in(making, inside, chain, Level::Leaf(nth), index);
+            if let Err(error) = made {
+                self.nodes.discard(fresh);
+                return Err(error);
+            }
+        } else {
+            fresh.put(key, Value::EMPTY, E::fresh(leaf));
+            making.room += kind.capacity();
+            making.pass.made(kind);
+        }
+        Ok(fresh)
+    }
+
+    /// Whether the leaf of entry `index` is being filled: the one below has a dense node, which is
+    /// how tables are filled, or some of its entries are in packed nodes of the region.
+    fn is_filled(&self, inside: &EpochGuard<'_>, index: u32) -> bool {
+        let first = |leaf: u64| {
+            let node = self.regions.get(leaf / LEAVES as u64)?.load(inside)?;
+            Some((node, (leaf % LEAVES as u64) as usize))
+        };
+        let nth = index as u64 / LEAF as u64;
+        let is_dense = |(region, leaf): (Node<'_, E>, usize)| {
+            let node = region.inner().and_then(|inner| inner.leaf(leaf).load(inside));
+            node.and_then(Node::wide).is_some()
+        };
+        let has_crowd =
+            |(region, leaf): (Node<'_, E>, usize)| region.shadowed(leaf).count() >= CROWD;
+        nth.checked_sub(1).and_then(first).is_some_and(is_dense)
+            || first(nth).is_some_and(has_crowd)
+    }
+}

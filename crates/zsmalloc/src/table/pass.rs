@@ -1,0 +1,202 @@
+//! Passes: all leaves and regions are looked at in turn, if enough has changed.
+
+use super::convert::Outcome;
+use super::layout::{LEAF, LEAVES, Level, NodeKind};
+use super::{Beside, Table};
+
+/// A pass goes over the table when this part of the entries there is room for became empty since
+/// the last.
+const CHANGED_SHARE: u64 = 16;
+/// What making a node for many entries counts, in entries: filling a table makes a pass due when it
+/// has doubled.
+const MADE_SHARE: usize = 8;
+/// Steps of a region: its leaves, and then it as a whole.
+const STEPS: u64 = LEAVES as u64 + 1;
+
+/// What is known of the last pass.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    /// Whether a pass is under way (zs-T4).
+    rebalancing: bool,
+    /// The step at which the last was stopped.
+    next: u64,
+    /// Entries that had become empty when the last began that was not stopped.
+    emptied: u64,
+    /// What else there may be to do, in entries.
+    owed: u64,
+}
+
+impl Last {
+    /// Notes that a node was made.
+    pub(super) fn made(&mut self, kind: NodeKind) {
+        self.owed += if kind.is_dense() { (LEAF / MADE_SHARE) as u64 } else { 0 };
+    }
+
+    /// Notes that a node was put behind others, to be joined with them.
+    pub(super) fn made_behind(&mut self, kind: NodeKind) {
+        self.owed += (kind.capacity() / MADE_SHARE).max(1) as u64;
+    }
+
+    /// Makes a pass due.
+    #[cfg(test)]
+    pub(super) fn owe(&mut self, entries: usize) {
+        self.owed += entries as u64 + 1;
+    }
+
+    /// Forgets the pass of a thread that a child lost.
+    pub(super) fn forget_lost(&mut self) {
+        self.rebalancing = false;
+    }
+}
+
+/// A pass over the table.
+struct Pass {
+    /// The next step: so many of each region.
+    next: u64,
+    emptied: u64,
+    owed: u64,
+    /// Chains left alone because an entry of theirs was locked.
+    busy: u64,
+    freed: usize,
+    state: State,
+}
+
+/// That a thread tidies, which is this one: no longer, if it panics, in code of others. Dropped with no lock held.
+struct Rebalancing<'w, E: Beside>(&'w Table<E>);
+
+impl<E: Beside> Drop for Rebalancing<'_, E> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // As before any other conversion (zs-T3).
+            self.0.nodes.free_retired(&self.0.epoch, &self.0.making);
+            self.0.making.lock().pass.rebalancing = false;
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Going,
+    Stopped,
+    Done,
+}
+
+impl<E: Beside> Table<E> {
+    /// Converts leaves and regions that are worth it, if enough has changed since the last time;
+    /// bytes given back. `go_on` is asked before each. Does nothing while another thread tidies.
+    pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
+        let Some(mut pass) = self.begin_pass() else { return 0 };
+        let _tidying = Rebalancing(self);
+        while pass.state == State::Going {
+            if self.convert_some(&mut pass, go_on) {
+                // Before entries are frozen again, or memory is used again, whoever was inside is
+                // to have left.
+                self.nodes.free_retired(&self.epoch, &self.making);
+            }
+        }
+        if pass.freed > 0 {
+            self.nodes.shrink();
+        }
+        self.end_pass(&pass);
+        pass.freed
+    }
+
+    /// Converts one chain, if no thread tidies and no entry there is locked; else it is left to a
+    /// pass.
+    pub(super) fn absorb_now(&self, region: u64, level: Level) {
+        // The first, so that it ends after the lock.
+        let _tidying;
+        let mut making = self.making.lock();
+        if std::mem::replace(&mut making.pass.rebalancing, true) {
+            return;
+        }
+        _tidying = Rebalancing(self);
+        // One entry was just made, and is to find room again if it goes because it is empty.
+        self.convert(&mut making, region, level, 1);
+        drop(making);
+        self.nodes.free_retired(&self.epoch, &self.making);
+        self.making.lock().pass.rebalancing = false;
+    }
+
+    fn begin_pass(&self) -> Option<Pass> {
+        let mut making = self.making.lock();
+        // Under the lock: no less than what another pass saw.
+        let tallied = self.epoch.emptied();
+        let room = making.room as u64;
+        let last = &mut making.pass;
+        let changed = tallied - last.emptied + last.owed;
+        if last.rebalancing || changed == 0 || changed * CHANGED_SHARE < room {
+            return None;
+        }
+        last.rebalancing = true;
+        let (next, owed) = (last.next, last.owed);
+        Some(Pass { next, emptied: tallied, owed, busy: 0, freed: 0, state: State::Going })
+    }
+
+    fn end_pass(&self, pass: &Pass) {
+        let last = &mut self.making.lock().pass;
+        last.rebalancing = false;
+        if pass.state == State::Done {
+            last.next = 0;
+            last.emptied = pass.emptied;
+            last.owed = last.owed - pass.owed + pass.busy * LEAF as u64;
+        } else {
+            last.next = pass.next;
+        }
+    }
+
+    /// Converts chains until the pass is over or readers are to be waited for; whether it began to.
+    fn convert_some(&self, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
+        let (mut begun, mut leaves_begun) = (false, false);
+        loop {
+            let Some((step, region, level)) = self.next_step(pass.next) else {
+                pass.state = State::Done;
+                return begun;
+            };
+            if level == Level::Region && leaves_begun {
+                // Its leaves may have been among them (zs-T3).
+                return begun;
+            }
+            if !go_on() {
+                pass.state = State::Stopped;
+                return begun;
+            }
+            pass.next = step + 1;
+            let mut making = self.making.lock();
+            let outcome = self.convert(&mut making, region, level, 0);
+            let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
+            begun |= was_begun;
+            leaves_begun |= was_begun && level != Level::Region;
+            match outcome {
+                Outcome::Left => {}
+                Outcome::Busy | Outcome::GivenUp => pass.busy += 1,
+                Outcome::Converted(bytes) => pass.freed += bytes,
+                Outcome::Absorbed(bytes) => {
+                    pass.freed += bytes;
+                    pass.next = region * STEPS;
+                    return true;
+                }
+            }
+            if !making.retired.has_room() {
+                return begun;
+            }
+        }
+    }
+
+    /// The first step from `next` on where there are nodes: its number, and what it is of. Leaves are left until
+    /// all their entries are behind the inner node.
+    fn next_step(&self, next: u64) -> Option<(u64, u64, Level)> {
+        let (first, done) = (next / STEPS, next % STEPS);
+        let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());
+        let (region, chain) = made.next()?;
+        let done = if region == first { done as usize } else { 0 };
+        let inside = self.epoch.enter();
+        let inner = chain.load(&inside).filter(|node| node.kind().is_inner());
+        let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).is_made());
+        let (nth, level) = match (done..LEAVES).find(is_made) {
+            Some(leaf) => (leaf, Level::Leaf(leaf)),
+            None => (LEAVES, Level::Region),
+        };
+        Some((region * STEPS + nth as u64, region, level))
+    }
+}

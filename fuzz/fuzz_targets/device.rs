@@ -8,7 +8,7 @@ use arbitrary::{Result, Unstructured};
 use edges::around;
 use input::contents;
 use libfuzzer_sys::fuzz_target;
-use zram::{BLOCK, Compaction, Config, Device, Error};
+use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
 
 struct Shadow {
     device: Device,
@@ -44,23 +44,26 @@ fn data(input: &mut Unstructured, version: u64, len: usize) -> Result<Vec<u8>> {
 
 impl Shadow {
     fn range(&self, input: &mut Unstructured) -> Result<(usize, usize)> {
-        let slots = self.bytes.len() / BLOCK;
-        let at = input.choose_index(slots)? * BLOCK;
+        let slots = self.bytes.len() / SLOT_BYTES;
+        let at = input.choose_index(slots)? * SLOT_BYTES;
         let block = self.device.block();
         let (at, len) = match input.int_in_range(0..=4u8)? {
-            0 => (at, BLOCK * input.int_in_range(1..=4usize)?),
+            0 => (at, SLOT_BYTES * input.int_in_range(1..=4usize)?),
             1 => (at / block * block, block),
             2 => {
-                let edges = [BLOCK, 2 * BLOCK, block, 2 * block];
-                (at + around(input, &[1, BLOCK], BLOCK)?, around(input, &edges, 3 * block)?)
+                let edges = [SLOT_BYTES, 2 * SLOT_BYTES, block, 2 * block];
+                (
+                    at + around(input, &[1, SLOT_BYTES], SLOT_BYTES)?,
+                    around(input, &edges, 3 * block)?,
+                )
             }
             // Up to an edge, or a byte or a word from it.
             3 => {
-                let at = at + around(input, &[1, BLOCK], BLOCK)?;
-                let end = (at + 1).next_multiple_of(*input.choose(&[BLOCK, block])?);
+                let at = at + around(input, &[1, SLOT_BYTES], SLOT_BYTES)?;
+                let end = (at + 1).next_multiple_of(*input.choose(&[SLOT_BYTES, block])?);
                 (at, around(input, &[1, 8, end - at], end - at + 8)?)
             }
-            _ => (at + around(input, &[1, BLOCK], BLOCK)?, input.int_in_range(0..=64)?),
+            _ => (at + around(input, &[1, SLOT_BYTES], SLOT_BYTES)?, input.int_in_range(0..=64)?),
         };
         Ok((at, len.min(self.bytes.len() - at)))
     }
@@ -79,7 +82,7 @@ impl Shadow {
             Ok(()) => new.len(),
             Err(Error::OutOfMemory { slot, source, .. }) => {
                 assert!(source.is_limit() || self.refusing, "{source}");
-                (slot as usize * BLOCK).saturating_sub(at)
+                (slot as usize * SLOT_BYTES).saturating_sub(at)
             }
             Err(error) => panic!("{error}"),
         };
@@ -95,7 +98,7 @@ impl Shadow {
     }
 
     fn free(&mut self, at: usize, len: usize) {
-        let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+        let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
         if !whole.is_empty() {
             self.bytes[whole].fill(0);
         }
@@ -137,7 +140,7 @@ impl Shadow {
                 // Where classes with hardly an object are closed, a few pages more may be taken than freed. Blocks that
                 // are stored anew free what is not counted.
                 let is_taken = freed == 0 && (before..before + 8 * page).contains(&used);
-                let is_stored_anew = self.device.block() > BLOCK && used < before + 8 * page;
+                let is_stored_anew = self.device.block() > SLOT_BYTES && used < before + 8 * page;
                 let is_right = used == before - freed || is_taken || is_stored_anew;
                 assert!(is_right, "{before} to {used}, {freed} freed");
             }
@@ -187,8 +190,9 @@ fn run(input: &mut Unstructured) -> Result<()> {
     let geometry = input::geometry(input.arbitrary()?);
     let supply = input::supply(input)?;
     let algorithm = *input.choose(zcomp::codecs())?;
-    let block = BLOCK << input.int_in_range(0..=4)?;
-    let disksize = around(input, &[BLOCK, block, 2 * block, 48 * BLOCK], 48 * BLOCK)?.max(1);
+    let block = SLOT_BYTES << input.int_in_range(0..=4)?;
+    let disksize =
+        around(input, &[SLOT_BYTES, block, 2 * block, 48 * SLOT_BYTES], 48 * SLOT_BYTES)?.max(1);
     let config = Config {
         geometry,
         block,

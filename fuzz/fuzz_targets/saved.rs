@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::OnceLock;
-use zram::{Algorithm, BLOCK, Config, Damage, Device, Error, Recompress};
+use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES};
 
 const BYTES: usize = 64 << 10;
 const HEAD: usize = 120;
@@ -28,14 +28,14 @@ fn config(block: usize) -> Config {
 fn files() -> &'static [Vec<u8>; 2] {
     static FILES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     FILES.get_or_init(|| {
-        [BLOCK, 4 * BLOCK].map(|block| {
+        [SLOT_BYTES, 4 * SLOT_BYTES].map(|block| {
             let device = Device::new(config(block)).unwrap();
             let words = b"words that compress and some more of them ".repeat(1000);
-            device.write(0, &words[..9 * BLOCK]).unwrap();
+            device.write(0, &words[..9 * SLOT_BYTES]).unwrap();
             device.recompress(&Recompress::default()).unwrap();
-            device.write(BLOCK as u64, &words[7..BLOCK + 7]).unwrap();
-            device.write(10 * BLOCK as u64, &[7; BLOCK]).unwrap();
-            device.write(11 * BLOCK as u64, &0x1122_3344_5566_7788u64.to_ne_bytes()).unwrap();
+            device.write(SLOT_BYTES as u64, &words[7..SLOT_BYTES + 7]).unwrap();
+            device.write(10 * SLOT_BYTES as u64, &[7; SLOT_BYTES]).unwrap();
+            device.write(11 * SLOT_BYTES as u64, &0x1122_3344_5566_7788u64.to_ne_bytes()).unwrap();
             let mut file = Vec::new();
             device.save_to(&mut file).unwrap();
             file
@@ -86,7 +86,7 @@ fn set(file: &mut [u8], (at, width): (usize, usize), choice: u8) {
     let mut bytes = [0; 8];
     bytes[..width].copy_from_slice(field);
     let old = u64::from_le_bytes(bytes);
-    let (slots, block) = ((BYTES / BLOCK) as u64, BLOCK as u64);
+    let (slots, block) = ((BYTES / SLOT_BYTES) as u64, SLOT_BYTES as u64);
     let edges = [old, 0, slots, block, 4 * block, 1 << (8 * width - 1), BYTES as u64, 1 << 20, len];
     let edge = edges[usize::from(choice) / 3 % edges.len()];
     let value = edge.wrapping_add(u64::from(choice % 3)).wrapping_sub(1);
@@ -113,14 +113,15 @@ fuzz_target!(|input: &[u8]| {
     if which & 4 != 0 {
         file.truncate(changes.len() * 97 % file.len());
     }
-    let device = Device::new(config([BLOCK, 4 * BLOCK][usize::from(which >> 3 & 1)])).unwrap();
+    let device =
+        Device::new(config([SLOT_BYTES, 4 * SLOT_BYTES][usize::from(which >> 3 & 1)])).unwrap();
     let damage = if which & 16 == 0 { Damage::Refuse } else { Damage::Salvage };
     match device.restore_from(&mut &file[..], damage) {
         Ok(restored) => {
             // What was forged may not decompress; it is never more than an error.
             let mut back = vec![0; BYTES];
             let _ = device.read(0, &mut back);
-            assert!(restored.slots <= (BYTES / BLOCK) as u64);
+            assert!(restored.slots <= (BYTES / SLOT_BYTES) as u64);
         }
         Err(error) => {
             assert!(matches!(error, Error::Saved { .. } | Error::TooSmall { .. }), "{error}");

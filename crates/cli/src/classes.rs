@@ -4,7 +4,7 @@ use crate::args::{ClassesArgs, Form};
 use crate::geometry::GeometryNames;
 use serde::Serialize;
 use std::fmt::{self, Write};
-use zram::BLOCK;
+use zram::SLOT_BYTES;
 use zsmalloc::{ClassShape, ClassTable, Geometry, KernelGeometry};
 
 /// The whole table. What there is not is null.
@@ -84,7 +84,7 @@ impl From<&ClassShape> for Row {
 
 /// Classes above a page.
 fn above_page(table: &ClassTable) -> usize {
-    table.classes().iter().filter(|class| class.size > BLOCK).count()
+    table.classes().iter().filter(|class| class.size > SLOT_BYTES).count()
 }
 
 /// Sizes from a page up, of which the classes above a page are made. Native ones have no such count.

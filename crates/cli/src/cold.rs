@@ -92,7 +92,7 @@ impl ColdArgs {
         })?;
         let done = done.map_err(|source| Error::WriteBack { path: path.clone(), source })?;
         report.written_back_pages = Some(done.slots);
-        report.backing_bytes = Some(device.bd_stat().bd_count * zram::BLOCK as u64);
+        report.backing_bytes = Some(device.bd_stat().bd_count * zram::SLOT_BYTES as u64);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Bytes of a page of the device.
-pub(crate) const PAGE: usize = zram::BLOCK;
+pub(crate) const PAGE: usize = zram::SLOT_BYTES;
 
 /// The parent of what was given on the command line.
 const NO_DIR: u32 = u32::MAX;

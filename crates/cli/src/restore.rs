@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use zram::{BLOCK, Config, Damage, Device, SavedHeader, room};
+use zram::{Config, Damage, Device, SLOT_BYTES, SavedHeader, room};
 
 /// Bytes that are written out at a time.
 const PIECE: usize = 1 << 20;
@@ -196,14 +196,15 @@ fn write_stored(
     while let Some(first) = stored.next() {
         interrupt.check()?;
         let mut end = first + 1;
-        while end - first < (PIECE / BLOCK) as u64 && stored.next_if_eq(&end).is_some() {
+        while end - first < (PIECE / SLOT_BYTES) as u64 && stored.next_if_eq(&end).is_some() {
             end += 1;
         }
-        let (at, len) = (first * BLOCK as u64, (end - first) as usize * BLOCK);
+        let (at, len) = (first * SLOT_BYTES as u64, (end - first) as usize * SLOT_BYTES);
         let bytes = &mut piece[..len];
         device.read(at, bytes)?;
-        for (nth, block) in bytes.chunks(BLOCK).enumerate().filter(|(_, block)| wanted(block)) {
-            file.write_all_at(block, at + (nth * BLOCK) as u64).map_err(&failed)?;
+        for (nth, block) in bytes.chunks(SLOT_BYTES).enumerate().filter(|(_, block)| wanted(block))
+        {
+            file.write_all_at(block, at + (nth * SLOT_BYTES) as u64).map_err(&failed)?;
         }
         progress.advance(len as u64);
     }

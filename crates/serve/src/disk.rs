@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use std::ops::{Deref, Range};
-use zram::{BLOCK, Device};
+use zram::{Device, SLOT_BYTES};
 
 /// A run of bytes that are all stored, or all not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     }
 
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool) {
-        let block = BLOCK as u64;
+        let block = SLOT_BYTES as u64;
         let slots = range.start / block..range.end.div_ceil(block);
         let mut map = Map::new(range, slots.start, each);
         let stored = self.block_state_from(slots.start).map(|state| state.index);
@@ -118,7 +118,7 @@ impl<'e> Map<'e> {
 
     /// Tells the last one in bytes, as far as it lies in the range; whether more are wanted.
     fn tell(&mut self) -> bool {
-        let block = BLOCK as u64;
+        let block = SLOT_BYTES as u64;
         let start = (self.last.start * block).max(self.range.start);
         let end = (self.last.end * block).min(self.range.end);
         self.last.start = self.last.end;

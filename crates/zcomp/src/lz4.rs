@@ -149,9 +149,10 @@ impl Codec for Lz4 {
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error> {
         check_stream(self, params, block)?;
         let level = params.level_of(self.default_level());
-        let digest = params.dictionary.as_ref().map(|bytes| Digest::new(*self, level, bytes));
+        let digest =
+            params.dictionary.as_ref().map(|bytes| Lz4Dictionary::new(*self, level, bytes));
         let (digest, stream_bytes) = (digest.transpose()?, bytes_for(&[self.state_bytes()])?);
-        Ok(Box::new(Plan {
+        Ok(Box::new(PreparedLz4 {
             codec: *self,
             level,
             block,
@@ -163,7 +164,7 @@ impl Codec for Lz4 {
 
 /// A dictionary, and the tables of where it has what.
 #[derive(Debug)]
-struct Digest {
+struct Lz4Dictionary {
     dictionary: Dictionary,
     /// `state_bytes` bytes in the region, that refer to `dictionary`.
     state: NonNull<c_void>,
@@ -172,15 +173,15 @@ struct Digest {
 
 // SAFETY: nothing writes to the state once `new` is done: streams attach it, for which the library takes
 // it as const. Dictionary and region may be sent, and `region` is only asked for its size.
-unsafe impl Send for Digest {}
+unsafe impl Send for Lz4Dictionary {}
 // SAFETY: as above.
-unsafe impl Sync for Digest {}
+unsafe impl Sync for Lz4Dictionary {}
 
-impl Digest {
+impl Lz4Dictionary {
     fn new(codec: Lz4, level: c_int, dictionary: &Dictionary) -> Result<Self, Error> {
         let mut region = Region::owned(codec.name(), &[codec.state_bytes()])?;
         let state = codec.state(&mut region);
-        let digest = Digest { dictionary: dictionary.clone(), state, region };
+        let digest = Lz4Dictionary { dictionary: dictionary.clone(), state, region };
         let (content, bytes) = digest.content();
         // SAFETY: `state` was made for this codec on a line above; the content is a slice, told with its
         // length, and stays where it is as long as the digest that shares it.
@@ -208,16 +209,16 @@ impl Digest {
 
 /// A codec with its parameters.
 #[derive(Debug)]
-struct Plan {
+struct PreparedLz4 {
     codec: Lz4,
     level: c_int,
     /// At most BLOCK_BYTES_MAX.
     block: usize,
     stream_bytes: usize,
-    digest: Option<Arc<Digest>>,
+    digest: Option<Arc<Lz4Dictionary>>,
 }
 
-impl Prepared for Plan {
+impl Prepared for PreparedLz4 {
     fn stream_bytes(&self) -> usize {
         self.stream_bytes
     }
@@ -228,7 +229,7 @@ impl Prepared for Plan {
     }
 
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
-        let Plan { codec, level, block, .. } = *self;
+        let PreparedLz4 { codec, level, block, .. } = *self;
         let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
         let state = codec.state(&mut region);
         let digest = self.digest.clone();
@@ -244,7 +245,7 @@ struct Lz4Stream<'m> {
     block: usize,
     /// `state_bytes` bytes in the region, on a line; made by `Lz4::state`.
     state: NonNull<c_void>,
-    digest: Option<Arc<Digest>>,
+    digest: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
 }
 
@@ -302,7 +303,7 @@ impl Stream for Lz4Stream<'_> {
             let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
             // SAFETY: all are slices, told with their lengths.
             let written = unsafe {
-                match self.digest.as_deref().map(Digest::content) {
+                match self.digest.as_deref().map(Lz4Dictionary::content) {
                     None => LZ4_decompress_safe(from, to, bytes, room),
                     Some((content, content_bytes)) => {
                         LZ4_decompress_safe_usingDict(from, to, bytes, room, content, content_bytes)

@@ -58,12 +58,15 @@ impl Codec for Zstd {
                 sys::ZSTD_estimateDCtxSize(),
             )
         };
-        let encoder_bytes = checked(encoder_bytes)?;
+        let encoder_bytes = check_code(encoder_bytes)?;
         let stream_bytes = bytes_for(&[decoder_bytes, encoder_bytes])?;
-        let digest =
-            params.dictionary.as_ref().map(|held| Digest::new(held, cparams)).transpose()?;
+        let digest = params
+            .dictionary
+            .as_ref()
+            .map(|held| ZstdDictionary::new(held, cparams))
+            .transpose()?;
         let digest = digest.map(Arc::new);
-        Ok(Box::new(Plan {
+        Ok(Box::new(PreparedZstd {
             level,
             block,
             cparams,
@@ -77,7 +80,7 @@ impl Codec for Zstd {
 
 /// A dictionary as both contexts take it.
 #[derive(Debug)]
-struct Digest {
+struct ZstdDictionary {
     /// Both in the region, and refer to `dictionary`.
     encoding: NonNull<ZSTD_CDict>,
     decoding: NonNull<ZSTD_DDict>,
@@ -87,11 +90,11 @@ struct Digest {
 
 // SAFETY: nothing writes to the digests once `new` is done: the library takes them as const, for any
 // number of threads. Dictionary and region may be sent, and `region` is only asked for its size.
-unsafe impl Send for Digest {}
+unsafe impl Send for ZstdDictionary {}
 // SAFETY: as above.
-unsafe impl Sync for Digest {}
+unsafe impl Sync for ZstdDictionary {}
 
-impl Digest {
+impl ZstdDictionary {
     fn new(held: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
         const BY_REF: ZSTD_dictLoadMethod_e = ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef;
         // With zstd's own tables, if it begins as such a dictionary does; else content alone.
@@ -105,7 +108,7 @@ impl Digest {
                 sys::ZSTD_estimateDDictSize(bytes, BY_REF),
             )
         };
-        let encoding_bytes = checked(encoding_bytes)?;
+        let encoding_bytes = check_code(encoding_bytes)?;
         let mut region = Region::owned(NAME, &[encoding_bytes, decoding_bytes])?;
         let encoding_room = region.take(encoding_bytes).as_ptr().cast();
         let decoding_room = region.take(decoding_bytes).as_ptr().cast();
@@ -135,7 +138,7 @@ impl Digest {
         // There was room, so it is the dictionary that is at fault.
         match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
             (Some(encoding), Some(decoding)) => {
-                Ok(Digest { encoding, decoding, dictionary, region })
+                Ok(ZstdDictionary { encoding, decoding, dictionary, region })
             }
             _ => Err(Error::Dictionary { codec: NAME, bytes }),
         }
@@ -144,7 +147,7 @@ impl Digest {
 
 /// What a stream's contexts are to be like.
 #[derive(Debug)]
-struct Plan {
+struct PreparedZstd {
     level: i32,
     block: usize,
     /// For blocks of this size; a shorter one only ever takes less.
@@ -153,10 +156,10 @@ struct Plan {
     decoder_bytes: usize,
     /// For both contexts.
     stream_bytes: usize,
-    digest: Option<Arc<Digest>>,
+    digest: Option<Arc<ZstdDictionary>>,
 }
 
-impl Prepared for Plan {
+impl Prepared for PreparedZstd {
     fn stream_bytes(&self) -> usize {
         self.stream_bytes
     }
@@ -175,7 +178,7 @@ impl Prepared for Plan {
     }
 }
 
-impl Plan {
+impl PreparedZstd {
     /// A context to decompress with.
     fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
         let room = region.take(self.decoder_bytes);
@@ -183,7 +186,7 @@ impl Plan {
         let decoder = unsafe { sys::ZSTD_initStaticDCtx(room.as_ptr().cast(), self.decoder_bytes) };
         let decoder = NonNull::new(decoder).ok_or(TOO_SMALL)?;
         // SAFETY: the context was made on the line above.
-        checked(unsafe {
+        check_code(unsafe {
             sys::ZSTD_DCtx_setParameter(
                 decoder.as_ptr(),
                 ZSTD_dParameter::ZSTD_d_experimentalParam1, // ZSTD_d_format
@@ -192,7 +195,7 @@ impl Plan {
         })?;
         if let Some(digest) = self.digest.as_deref() {
             // SAFETY: the context was made above; the stream that gets it keeps the digest, too.
-            checked(unsafe {
+            check_code(unsafe {
                 sys::ZSTD_DCtx_refDDict(decoder.as_ptr(), digest.decoding.as_ptr())
             })?;
         }
@@ -222,15 +225,15 @@ impl Plan {
             ),
         ] {
             // SAFETY: the context was made above; the library checks parameter and value.
-            checked(unsafe { sys::ZSTD_CCtx_setParameter(encoder.as_ptr(), parameter, value) })?;
+            check_code(unsafe { sys::ZSTD_CCtx_setParameter(encoder.as_ptr(), parameter, value) })?;
         }
         // Else the library would choose anew for the length of each block, and other tables for a
         // shorter one than the estimate was made for.
         // SAFETY: as in the loop.
-        checked(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
+        check_code(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
         if let Some(digest) = self.digest.as_deref() {
             // SAFETY: the context was made above; the stream that gets it keeps the digest, too.
-            checked(unsafe {
+            check_code(unsafe {
                 sys::ZSTD_CCtx_refCDict(encoder.as_ptr(), digest.encoding.as_ptr())
             })?;
         }
@@ -243,7 +246,7 @@ const TOO_SMALL: Error =
     Error::Library { codec: NAME, code: ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize };
 
 /// Splits the library's results: sizes, and the negated numbers of errors.
-fn checked(result: usize) -> Result<usize, Error> {
+fn check_code(result: usize) -> Result<usize, Error> {
     // SAFETY: computes from its argument.
     if unsafe { sys::ZSTD_isError(result) } == 0 {
         return Ok(result);
@@ -257,7 +260,7 @@ struct ZstdStream<'m> {
     decoder: NonNull<ZSTD_DCtx>,
     block: usize,
     /// What both refer to.
-    _digest: Option<Arc<Digest>>,
+    _digest: Option<Arc<ZstdDictionary>>,
     /// What both lie in. They need no farewell: static contexts own nothing.
     _region: Region<'m>,
 }
@@ -275,7 +278,7 @@ impl Stream for ZstdStream<'_> {
         // SAFETY: both are slices, told with their lengths; the context was made in Plan::encoder, lives
         // in the region, and is nobody else's (`&mut self`). The call starts a new session, whatever
         // became of the last.
-        match checked(unsafe {
+        match check_code(unsafe {
             sys::ZSTD_compress2(
                 self.encoder.as_ptr(),
                 dst.as_mut_ptr().cast(),

@@ -1,11 +1,11 @@
 //! Every attribute, in one table: whoever lets others read and write them gets them from here.
 
 mod cold;
+mod keywords;
 mod numbers;
 mod params;
-mod show;
-mod store;
-mod words;
+mod settings;
+mod stats;
 
 use crate::{Error, Recompressed, WrittenBack, Zram};
 use std::fmt::{self, Write};
@@ -68,13 +68,13 @@ impl Attribute {
 /// All attributes: the kernel's, in the order of its documentation, then those it has not got.
 #[rustfmt::skip]
 const ATTRIBUTES: &[Attribute] = &[
-    Attribute::new("disksize", "bytes of the device; to set it makes the device", Some(show::disksize), Some(store::disksize)),
-    Attribute::new("initstate", "1 if the device is made", Some(show::initstate), None),
-    Attribute::new("reset", "1 frees all, and makes all settings the default ones", None, Some(store::reset)),
-    Attribute::new("block_size", "bytes compressed as one where they are written as one: 4K to 64K", Some(show::block_size), Some(store::block_size)),
-    Attribute::new("block_stat", "per order: bytes; blocks written, read, in part; split, stored anew; dead slots", Some(show::block_stat), None),
-    Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(show::comp_algorithm), Some(store::comp_algorithm)),
-    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]", None, Some(store::algorithm_params)),
+    Attribute::new("disksize", "bytes of the device; to set it makes the device", Some(stats::disksize), Some(settings::disksize)),
+    Attribute::new("initstate", "1 if the device is made", Some(stats::initstate), None),
+    Attribute::new("reset", "1 frees all, and makes all settings the default ones", None, Some(settings::reset)),
+    Attribute::new("block_size", "bytes compressed as one where they are written as one: 4K to 64K", Some(stats::block_size), Some(settings::block_size)),
+    Attribute::new("block_stat", "per order: bytes; blocks written, read, in part; split, stored anew; dead slots", Some(stats::block_stat), None),
+    Attribute::new("comp_algorithm", "the algorithm, among those there are", Some(stats::comp_algorithm), Some(settings::comp_algorithm)),
+    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]", None, Some(settings::algorithm_params)),
     Attribute::new("recomp_algorithm", "what cold data are compressed with again: algo=NAME [priority=1], 1 to 3", Some(cold::show_recomp_algorithm), Some(cold::recomp_algorithm)),
     Attribute::new("recompress", "compresses again: [type=KIND] [threshold=N] [algo=NAME] [priority=1] [max_pages=N]", None, Some(|zram, text| cold::recompress(zram, text)?.damaged.to_result())),
     Attribute::new("backing_dev", "the file or block device that cold data are written back to", Some(cold::show_backing_dev), Some(cold::backing_dev)),
@@ -85,26 +85,26 @@ const ATTRIBUTES: &[Attribute] = &[
     Attribute::new("writeback_batch_size", "writes of 1 MiB that are made durable together", Some(cold::show_writeback_batch_size), Some(cold::writeback_batch_size)),
     Attribute::new("compressed_writeback", "1: objects are written back as they lie, and packed", Some(cold::show_compressed_writeback), Some(cold::compressed_writeback)),
     Attribute::new("bd_stat", "blocks of 4 KiB in the backing store, read, written; reads and writes that failed", Some(cold::show_bd_stat), None),
-    Attribute::new("mem_limit", "most bytes of pool pages, 0 for no limit", None, Some(store::mem_limit)),
-    Attribute::new("mem_used_max", "0 makes the peak of mm_stat what is used now", None, Some(store::mem_used_max)),
-    Attribute::new("compact", "anything moves objects together, so that pages become free", None, Some(store::compact)),
-    Attribute::new("idle", "marks slots idle: all, or those not accessed for more than so many seconds", None, Some(store::idle)),
-    Attribute::new("mm_stat", "bytes stored, compressed and used; limit, peak; slots by kind", Some(show::mm_stat), None),
-    Attribute::new("io_stat", "failed reads and writes, 0, slots discarded", Some(show::io_stat), None),
-    Attribute::new("debug_stat", "version of the format, 0, discards missed", Some(show::debug_stat), None),
-    Attribute::new("block_state", "a line for each slot that holds something: time of access and marks", Some(show::block_state), None),
-    Attribute::new("total_limit", "most bytes of all memory, 0 for no limit", Some(show::total_limit), Some(store::total_limit)),
-    Attribute::new("mem_total", "bytes of all memory: pool, slots, streams, counters", Some(show::mem_total), None),
-    Attribute::new("track_access", "1 keeps when slots were accessed, in 4 bytes each", Some(show::track_access), Some(store::track_access)),
-    Attribute::new("checksums", "1 keeps checksums of what is stored, 4 bytes each, and checks whatever is read", Some(show::checksums), Some(store::checksums)),
-    Attribute::new("geometry", "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]", Some(show::geometry), Some(store::geometry)),
-    Attribute::new("compaction", "when objects are moved together", Some(show::compaction), Some(store::compaction)),
-    Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(show::compaction_stat), None),
-    Attribute::new("classes", "the size classes and what they hold", Some(show::classes), None),
-    Attribute::new("fork", "what a child has after a fork: a copy, or the pool's pages stay with the parent", Some(show::fork), Some(store::fork)),
+    Attribute::new("mem_limit", "most bytes of pool pages, 0 for no limit", None, Some(settings::mem_limit)),
+    Attribute::new("mem_used_max", "0 makes the peak of mm_stat what is used now", None, Some(settings::mem_used_max)),
+    Attribute::new("compact", "anything moves objects together, so that pages become free", None, Some(settings::compact)),
+    Attribute::new("idle", "marks slots idle: all, or those not accessed for more than so many seconds", None, Some(settings::idle)),
+    Attribute::new("mm_stat", "bytes stored, compressed and used; limit, peak; slots by kind", Some(stats::mm_stat), None),
+    Attribute::new("io_stat", "failed reads and writes, 0, slots discarded", Some(stats::io_stat), None),
+    Attribute::new("debug_stat", "version of the format, 0, discards missed", Some(stats::debug_stat), None),
+    Attribute::new("block_state", "a line for each slot that holds something: time of access and marks", Some(stats::block_state), None),
+    Attribute::new("total_limit", "most bytes of all memory, 0 for no limit", Some(stats::total_limit), Some(settings::total_limit)),
+    Attribute::new("mem_total", "bytes of all memory: pool, slots, streams, counters", Some(stats::mem_total), None),
+    Attribute::new("track_access", "1 keeps when slots were accessed, in 4 bytes each", Some(stats::track_access), Some(settings::track_access)),
+    Attribute::new("checksums", "1 keeps checksums of what is stored, 4 bytes each, and checks whatever is read", Some(stats::checksums), Some(settings::checksums)),
+    Attribute::new("geometry", "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]", Some(stats::geometry), Some(settings::geometry)),
+    Attribute::new("compaction", "when objects are moved together", Some(stats::compaction), Some(settings::compaction)),
+    Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(stats::compaction_stat), None),
+    Attribute::new("classes", "the size classes and what they hold", Some(stats::classes), None),
+    Attribute::new("fork", "what a child has after a fork: a copy, or the pool's pages stay with the parent", Some(stats::fork), Some(settings::fork)),
     Attribute::new("save", "the path of a file to save all to, which it takes the place of when it is whole", None, Some(cold::save)),
     Attribute::new("restore", "the path of a file that was saved, to restore to the device, which is empty", None, Some(cold::restore)),
-    Attribute::new("dump", "1 makes the pool's pages part of core dumps", Some(show::dump), Some(store::dump)),
+    Attribute::new("dump", "1 makes the pool's pages part of core dumps", Some(stats::dump), Some(settings::dump)),
 ];
 
 /// All attributes there are.
@@ -114,13 +114,13 @@ pub fn attributes() -> &'static [Attribute] {
 
 /// A text that may be long, and is refused memory without harm.
 #[derive(Default)]
-struct Text {
+struct FallibleText {
     text: String,
     /// Bytes that it could not have.
     refused: usize,
 }
 
-impl Write for Text {
+impl Write for FallibleText {
     fn write_str(&mut self, more: &str) -> std::fmt::Result {
         if self.text.try_reserve(more.len()).is_err() {
             self.refused = self.text.len() + more.len();
@@ -142,7 +142,7 @@ impl Zram {
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
     pub fn show(&self, name: &str) -> Result<String, Error> {
-        let mut text = Text::default();
+        let mut text = FallibleText::default();
         match self.show_to(name, &mut text) {
             Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
             shown => shown.map(|()| text.text),

@@ -10,7 +10,7 @@ use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
 
 /// Bytes of a slot, whatever the system's page size.
-pub const BLOCK: usize = 4096;
+pub const SLOT_BYTES: usize = 4096;
 
 /// When objects are moved together so that pages become free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             disksize: 0,
-            block: BLOCK,
+            block: SLOT_BYTES,
             algorithm: zcomp::codecs()[0],
             params: Params::default(),
             recompression: [const { None }; SECONDARY_MAX],
@@ -120,15 +120,15 @@ impl Config {
     }
 
     /// Whether it has jobs that need a stream.
-    pub(crate) fn has_jobs(&self) -> bool {
+    pub(crate) fn needs_job_stream(&self) -> bool {
         self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
-    /// The device's words.
+    /// The device's entries.
     pub(crate) fn layout(&self) -> Result<Layout, Error> {
-        let layout = Layout::new(self.block, self.disksize.div_ceil(BLOCK as u64))?;
+        let layout = Layout::new(self.block, self.disksize.div_ceil(SLOT_BYTES as u64))?;
         // Slots and blocks are numbered in 32 bits.
-        if layout.all_slots() == 0 || layout.words() > u32::MAX as u64 {
+        if layout.all_slots() == 0 || layout.entries() > u32::MAX as u64 {
             return Err(Error::Disksize { bytes: self.disksize, block: self.block });
         }
         Ok(layout)

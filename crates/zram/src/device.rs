@@ -1,13 +1,13 @@
 //! The device as its users see it. What requests do to slots is in [`table`](crate::table).
 
+use crate::block_state::BlockState;
+use crate::build::{build_table, pages_for};
 use crate::cold::{BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
-use crate::make::{make_table, pages_of};
 use crate::save::{Damage, Restored, SaveOptions, Saved};
-use crate::stat::{DebugStat, IoStat, MmStat, OrderStat};
-use crate::states::BlockState;
+use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
 use crate::table::{AnyTable, Shared};
-use crate::total::{self, MARGIN};
-use crate::{BLOCK, Compaction, Config, Error, opening};
+use crate::total_limit::{self, MARGIN};
+use crate::{Compaction, Config, Error, SLOT_BYTES, open_file};
 use page::page_size;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Device {
     pub fn new(config: Config) -> Result<Self, Error> {
         let (compaction, limit_tables) = (config.compaction, config.limit_tables);
         let total_limit = config.total_limit;
-        let table = make_table(config)?;
+        let table = build_table(config)?;
         let device = Device { table, compaction };
         let needed = device.mem_total() + MARGIN;
         match total_limit {
@@ -101,7 +101,7 @@ impl Device {
     /// # Errors
     /// [`Error::LeftBehind`]
     pub fn flush(&self) -> Result<(), Error> {
-        self.table.shared().is_here()
+        self.table.shared().check_not_left_behind()
     }
 
     /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that is
@@ -197,7 +197,7 @@ impl Device {
     /// damaged, or none; or there is no memory for it.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
         let file =
-            opening::to_read(path).map_err(|error| Error::path("restore from", path, &error))?;
+            open_file::to_read(path).map_err(|error| Error::path("restore from", path, &error))?;
         self.table.restore(&mut BufReader::with_capacity(BUFFER, file), path, damage)
     }
 
@@ -258,7 +258,7 @@ impl Device {
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
-        self.table.pages().set_limit(bytes.map(pages_of));
+        self.table.pages().set_limit(bytes.map(pages_for));
     }
 
     /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs more.
@@ -268,7 +268,7 @@ impl Device {
 
     /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited for.
     pub fn set_soft_limit(&self, bytes: Option<u64>) {
-        self.table.pages().set_soft_limit(bytes.map(pages_of));
+        self.table.pages().set_soft_limit(bytes.map(pages_for));
     }
 
     /// Waits until the soft limit is reached, `timeout` at most; whether it is.
@@ -293,7 +293,7 @@ impl Device {
     }
 
     fn is_compacted(&self) -> bool {
-        self.compaction != Compaction::Off && self.table.shared().is_here().is_ok()
+        self.compaction != Compaction::Off && self.table.shared().check_not_left_behind().is_ok()
     }
 
     /// Bytes of pages that compaction could free.
@@ -333,10 +333,10 @@ impl Device {
     /// What was done with single slots, and, if blocks are more than that, with blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
         let Shared { counters, layout, .. } = self.table.shared();
-        let mut stats = vec![counters.order_stat(BLOCK, |share| &share.of_slots)];
+        let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
         if layout.has_blocks() {
             let (_, dead_slots) = counters.in_objects();
-            let of_blocks = counters.order_stat(layout.block_bytes(), |share| &share.of_blocks);
+            let of_blocks = counters.order_stat(layout.block_bytes(), |shard| &shard.block_io);
             stats.push(OrderStat { dead_slots, ..of_blocks });
         }
         stats
@@ -354,7 +354,7 @@ impl Device {
 
     /// All memory of the device in bytes: pool, slot table, streams and counters.
     pub fn mem_total(&self) -> u64 {
-        size_of::<Self>() as u64 + total::of(&*self.table)
+        size_of::<Self>() as u64 + total_limit::of(&*self.table)
     }
 
     /// The limit of all memory in bytes, if there is one.
@@ -370,7 +370,7 @@ impl Device {
     /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4). Nothing
     /// else may use the device meanwhile. In a child that the pool's pages did not come to there is nothing to assert.
     pub fn check(&self) {
-        if self.table.shared().is_here().is_ok() {
+        if self.table.shared().check_not_left_behind().is_ok() {
             self.table.check();
         }
     }

@@ -141,7 +141,7 @@ pub enum Error {
         "{verb} {}: {}; {}",
         Quoted(path),
         std::io::Error::from_raw_os_error(*errno),
-        remedy(*errno)
+        path_remedy(*errno)
     )]
     Path {
         /// What was to be done with it.
@@ -332,7 +332,7 @@ impl fmt::Display for Refusal<'_> {
 }
 
 /// What helps against what the system says of a path.
-fn remedy(errno: i32) -> &'static str {
+fn path_remedy(errno: i32) -> &'static str {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
             "name a regular file, in a directory that is there"

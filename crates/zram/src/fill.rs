@@ -1,6 +1,7 @@
 //! Same-filled slots: one 64-bit pattern over and over.
 //!
-//! The pattern lies in the slot's word where it fits the 59 bits there, else in an object of 8 bytes.
+//! The pattern lies in the slot's entry where it fits the 59 bits there, else in an object of 8
+//! bytes.
 //!
 //! ```text
 //!   58 57   56 ... 0
@@ -18,10 +19,10 @@ const TWICE: u64 = 2;
 /// The payload of a slot that holds nothing, where its block has an object.
 pub(crate) const HOLE: u64 = 3 << KIND_SHIFT;
 /// What payloads have that name a place in the backing store.
-pub(crate) const AWAY: u64 = 7 << (KIND_SHIFT - 1);
+pub(crate) const BACKED: u64 = 7 << (KIND_SHIFT - 1);
 
 /// The pattern that `block` consists of, if it does.
-pub(crate) fn pattern_of(block: &[u8]) -> Option<u64> {
+pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<8>();
     let (&first, last) = (words.first()?, words.last());
     // Most blocks differ in their first line of memory, which spares the wait for the last one; most others there, which
@@ -41,7 +42,7 @@ pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     rest.copy_from_slice(&bytes[..rest.len()]);
 }
 
-/// The pattern as the payload of a word, if it fits.
+/// The pattern as the payload of an entry, if it fits.
 pub(crate) fn to_payload(pattern: u64) -> Option<u64> {
     let low = pattern & ((1 << KIND_SHIFT) - 1);
     if extend(low) == pattern {
@@ -74,13 +75,13 @@ mod tests {
     #[test]
     fn patterns_are_found_and_written() {
         let mut block = vec![0u8; 4096];
-        assert_eq!(pattern_of(&block), Some(0));
+        assert_eq!(same_pattern(&block), Some(0));
         fill(&mut block, 0x1122_3344_5566_7788, 0);
-        assert_eq!(pattern_of(&block), Some(0x1122_3344_5566_7788));
+        assert_eq!(same_pattern(&block), Some(0x1122_3344_5566_7788));
         for at in [8, 4095, 2000] {
             let mut other = block.clone();
             other[at] ^= 1;
-            assert_eq!(pattern_of(&other), None, "byte {at}");
+            assert_eq!(same_pattern(&other), None, "byte {at}");
         }
         for (at, len) in [(0, 4096), (1, 10), (7, 1), (13, 4083), (4095, 1), (8, 0)] {
             let mut part = vec![0; len];

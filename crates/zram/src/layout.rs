@@ -1,33 +1,33 @@
-//! Which word of the pool is whose.
+//! Which entry of the pool belongs to which slot or block.
 //!
 //! ```text
-//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   no blocks' words where a block is one slot
+//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   no blocks' entries where a block is one slot
 //! ```
-//! Words are made as they are used, near others that are: so what is stored by blocks has no words of slots, and what is
-//! stored by slots none of blocks.
+//! Entries are made as they are used, near others that are: so what is stored by blocks has no
+//! entries of slots, and what is stored by slots none of blocks.
 
-use crate::parts::cut;
-use crate::{BLOCK, Error};
+use crate::parts::split_range;
+use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 use zsmalloc::ORDER_MAX;
 
-/// The words of a device.
+/// The entries of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     order: u32,
     all_slots: u64,
 }
 
-/// Whose a word is.
+/// What an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum Item {
     Slot(u32),
     Block(u32),
 }
 
 /// The part of a request that lies in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct BlockRange {
     pub(crate) block: u32,
     /// Bytes within the block.
     pub(crate) within: Range<usize>,
@@ -38,7 +38,7 @@ pub(crate) struct Piece {
 impl Layout {
     /// Of `all_slots` slots, in blocks of `bytes` bytes.
     pub(crate) fn new(bytes: usize, all_slots: u64) -> Result<Self, Error> {
-        let order = (bytes / BLOCK).checked_ilog2().unwrap_or(0);
+        let order = (bytes / SLOT_BYTES).checked_ilog2().unwrap_or(0);
         let layout = Layout { order, all_slots };
         let is_one = order <= ORDER_MAX && layout.block_bytes() == bytes;
         if is_one { Ok(layout) } else { Err(Error::Block { bytes }) }
@@ -48,7 +48,7 @@ impl Layout {
         self.order
     }
 
-    /// Whether blocks are more than slots, and so have words of their own.
+    /// Whether blocks are more than slots, and so have entries of their own.
     pub(crate) fn has_blocks(self) -> bool {
         self.order > 0
     }
@@ -59,7 +59,7 @@ impl Layout {
     }
 
     pub(crate) fn block_bytes(self) -> usize {
-        BLOCK << self.order
+        SLOT_BYTES << self.order
     }
 
     /// Slots of the device.
@@ -67,8 +67,8 @@ impl Layout {
         self.all_slots
     }
 
-    /// Words of all slots and blocks.
-    pub(crate) fn words(self) -> u64 {
+    /// Entries of all slots and blocks.
+    pub(crate) fn entries(self) -> u64 {
         let slots = self.all_slots;
         let blocks = if self.has_blocks() { slots.div_ceil(self.slots().into()) } else { 0 };
         slots + blocks
@@ -90,35 +90,35 @@ impl Layout {
         first..(u64::from(first) + u64::from(self.slots())).min(self.all_slots) as u32
     }
 
-    /// The word of a block. A slot's word has the slot's number.
-    pub(crate) fn block_word(self, block: u32) -> u32 {
+    /// The entry of a block. A slot's entry has the slot's number.
+    pub(crate) fn block_entry(self, block: u32) -> u32 {
         self.all_slots as u32 + block
     }
 
-    /// The word in which what is written to a block begins: its own, or its only slot's.
-    pub(crate) fn first_word(self, block: u32) -> u32 {
-        if self.has_blocks() { self.block_word(block) } else { block }
+    /// The entry in which what is written to a block begins: its own, or its only slot's.
+    pub(crate) fn first_entry(self, block: u32) -> u32 {
+        if self.has_blocks() { self.block_entry(block) } else { block }
     }
 
-    pub(crate) fn whose(self, word: u32) -> Whose {
-        match u64::from(word).checked_sub(self.all_slots) {
-            None => Whose::Slot(word),
-            Some(block) => Whose::Block(block as u32),
+    pub(crate) fn item_of(self, entry: u32) -> Item {
+        match u64::from(entry).checked_sub(self.all_slots) {
+            None => Item::Slot(entry),
+            Some(block) => Item::Block(block as u32),
         }
     }
 
-    /// The slot of a word, the first one of a block's.
-    pub(crate) fn slot_of(self, word: u32) -> u32 {
-        match self.whose(word) {
-            Whose::Slot(slot) => slot,
-            Whose::Block(block) => self.first_slot(block),
+    /// The slot of an entry, the first one of a block's.
+    pub(crate) fn slot_of(self, entry: u32) -> u32 {
+        match self.item_of(entry) {
+            Item::Slot(slot) => slot,
+            Item::Block(block) => self.first_slot(block),
         }
     }
 
     /// The blocks that `len` bytes at `offset` touch.
-    pub(crate) fn pieces(self, offset: u64, len: usize) -> impl Iterator<Item = Piece> {
-        let pieces = cut(offset, len, self.block_bytes());
-        pieces.map(|(block, within, request)| Piece { block, within, request })
+    pub(crate) fn split_blocks(self, offset: u64, len: usize) -> impl Iterator<Item = BlockRange> {
+        let ranges = split_range(offset, len, self.block_bytes());
+        ranges.map(|(block, within, request)| BlockRange { block, within, request })
     }
 }
 
@@ -127,22 +127,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_someones() {
+    fn every_entry_is_someones() {
         for order in 0..=ORDER_MAX {
-            let layout = Layout::new(BLOCK << order, 100).unwrap();
-            let mut owners: Vec<_> = (0..100).map(Whose::Slot).collect();
+            let layout = Layout::new(SLOT_BYTES << order, 100).unwrap();
+            let mut owners: Vec<_> = (0..100).map(Item::Slot).collect();
             if layout.has_blocks() {
-                owners.extend((0..100u32.div_ceil(1 << order)).map(Whose::Block));
+                owners.extend((0..100u32.div_ceil(1 << order)).map(Item::Block));
             }
-            for (word, &owner) in (0..).zip(&owners) {
-                assert_eq!(layout.whose(word), owner, "order {order}");
+            for (entry, &owner) in (0..).zip(&owners) {
+                assert_eq!(layout.item_of(entry), owner, "order {order}");
                 let (of_it, first) = match owner {
-                    Whose::Slot(slot) => (slot, slot),
-                    Whose::Block(block) => (layout.block_word(block), layout.first_slot(block)),
+                    Item::Slot(slot) => (slot, slot),
+                    Item::Block(block) => (layout.block_entry(block), layout.first_slot(block)),
                 };
-                assert_eq!((of_it, layout.slot_of(word)), (word, first));
+                assert_eq!((of_it, layout.slot_of(entry)), (entry, first));
             }
-            assert_eq!(layout.words(), owners.len() as u64);
+            assert_eq!(layout.entries(), owners.len() as u64);
             let last = layout.block_of(99);
             assert_eq!(layout.slots_of(last), layout.first_slot(last)..100);
         }
@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn requests_are_cut_at_blocks() {
-        let layout = Layout::new(4 * BLOCK, 100).unwrap();
-        let found: Vec<_> = layout.pieces(3 * 4096 + 5, 5 * 4096).collect();
+        let layout = Layout::new(4 * SLOT_BYTES, 100).unwrap();
+        let found: Vec<_> = layout.split_blocks(3 * 4096 + 5, 5 * 4096).collect();
         let expected = [
-            Piece { block: 0, within: 3 * 4096 + 5..4 * 4096, request: 0..4091 },
-            Piece { block: 1, within: 0..4 * 4096, request: 4091..4091 + 4 * 4096 },
-            Piece { block: 2, within: 0..5, request: 4091 + 4 * 4096..5 * 4096 },
+            BlockRange { block: 0, within: 3 * 4096 + 5..4 * 4096, request: 0..4091 },
+            BlockRange { block: 1, within: 0..4 * 4096, request: 4091..4091 + 4 * 4096 },
+            BlockRange { block: 2, within: 0..5, request: 4091 + 4 * 4096..5 * 4096 },
         ];
         assert_eq!(found, expected);
-        assert_eq!(layout.pieces(77, 0).count(), 0);
+        assert_eq!(layout.split_blocks(77, 0).count(), 0);
     }
 }

@@ -6,14 +6,16 @@
 //!   read(offset, buf): slot under its lock -> fill pattern | object decompressed in place
 //! ```
 //!
-//! A slot is a word of the pool ([`zsmalloc::Slots`]): its lock is the slot's, and many readers share it.
-//! There is no other lock on the way but that of the size class, and the stream a thread compresses with.
+//! A slot is an entry of the pool ([`zsmalloc::Slots`]): its lock is the slot's, and many readers
+//! share it. There is no other lock on the way but that of the size class, and the stream a thread
+//! compresses with.
 #![forbid(unsafe_code)]
 
 mod algorithms;
 mod attributes;
+mod block_state;
 mod blocks;
-mod buffer;
+mod build;
 mod clock;
 mod cold;
 mod config;
@@ -22,35 +24,34 @@ mod error;
 mod fill;
 mod hook;
 mod layout;
-mod life;
-mod make;
 pub mod memparse;
-mod opening;
+mod open_file;
 mod parts;
 mod request;
 mod save;
 mod slot;
-mod stat;
-mod states;
+mod stats;
 mod stop;
 mod streams;
 mod table;
-mod total;
+mod total_limit;
+mod try_vec;
+mod zram;
 
 pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use attributes::{Access, Attribute, attributes};
+pub use block_state::{BlockState, SlotState};
 pub use cold::{
     Backing, BackingFile, BdStat, DamagedLeft, JobKind, JobStat, Recompress, Recompressed,
     Selection, Which, WritebackLimit, WrittenBack,
 };
-pub use config::{BLOCK, Compaction, Config, Fork};
+pub use config::{Compaction, Config, Fork, SLOT_BYTES};
 pub use device::Device;
 pub use error::{BadValue, Error};
-pub use life::{Open, Zram};
 pub use page::room;
 pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
-pub use stat::{DebugStat, IoStat, MmStat, OrderStat};
-pub use states::{BlockState, SlotState};
+pub use stats::{DebugStat, IoStat, MmStat, OrderStat};
+pub use zram::{Open, Zram};
 pub use zsmalloc::CompactionStat;
 
 // The examples of README are compiled, and run.

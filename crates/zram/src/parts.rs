@@ -1,11 +1,11 @@
 //! A request, slot by slot.
 
-use crate::BLOCK;
+use crate::SLOT_BYTES;
 use std::ops::Range;
 
 /// The part of a request that lies in one slot.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct SlotRange {
     pub(crate) slot: u32,
     /// Bytes within the slot.
     pub(crate) within: Range<usize>,
@@ -13,13 +13,13 @@ pub(crate) struct Part {
     pub(crate) request: Range<usize>,
 }
 
-impl Part {
+impl SlotRange {
     pub(crate) fn is_whole(&self) -> bool {
-        self.within.len() == BLOCK
+        self.within.len() == SLOT_BYTES
     }
 
     /// Changes this part of a slot to `data`, to zeros without.
-    pub(crate) fn change(&self, slot: &mut [u8; BLOCK], data: Option<&[u8]>) {
+    pub(crate) fn change(&self, slot: &mut [u8; SLOT_BYTES], data: Option<&[u8]>) {
         let here = &mut slot[self.within.clone()];
         match data {
             Some(data) => here.copy_from_slice(data),
@@ -31,7 +31,7 @@ impl Part {
 /// The units of so many bytes that `len` bytes at `offset` touch: the number of each, the bytes within it, and those
 /// within the request.
 #[inline]
-pub(crate) fn cut(
+pub(crate) fn split_range(
     offset: u64,
     len: usize,
     unit: usize,
@@ -49,18 +49,22 @@ pub(crate) fn cut(
 
 /// The slots that `len` bytes at `offset` touch.
 #[inline]
-pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
-    cut(offset, len, BLOCK).map(|(slot, within, request)| Part { slot, within, request })
+pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = SlotRange> {
+    split_range(offset, len, SLOT_BYTES).map(|(slot, within, request)| SlotRange {
+        slot,
+        within,
+        request,
+    })
 }
 
 /// Their numbers.
-pub(crate) fn slots(offset: u64, len: usize) -> Range<u32> {
-    let end = (offset + len as u64).div_ceil(BLOCK as u64);
-    (offset / BLOCK as u64) as u32..end as u32
+pub(crate) fn slots_touched(offset: u64, len: usize) -> Range<u32> {
+    let end = (offset + len as u64).div_ceil(SLOT_BYTES as u64);
+    (offset / SLOT_BYTES as u64) as u32..end as u32
 }
 
 /// The slots that `len` bytes at `offset` cover whole: none, where they begin and end in one.
-pub(crate) fn whole_slots(offset: u64, len: u64) -> Range<u64> {
-    let first = offset.div_ceil(BLOCK as u64);
-    first..((offset + len) / BLOCK as u64).max(first)
+pub(crate) fn slots_covered(offset: u64, len: u64) -> Range<u64> {
+    let first = offset.div_ceil(SLOT_BYTES as u64);
+    first..((offset + len) / SLOT_BYTES as u64).max(first)
 }

@@ -1,67 +1,68 @@
 //! A request on slots: what writes, reads and frees do to each of them.
 //!
-//! A whole slot is compressed before its word is locked; a slot that is written in part is locked from reading its
-//! old data to storing the new, so that writers of different bytes of it both keep theirs.
+//! A whole slot is compressed before its entry is locked; a slot that is written in part is locked
+//! from reading its old data to storing the new, so that writers of different bytes of it both keep
+//! theirs.
 
-use crate::cold::Fetched;
+use crate::cold::ReadBack;
 use crate::layout::Layout;
-use crate::parts::{Part, parts, slots, whole_slots};
+use crate::parts::{SlotRange, slots_covered, slots_touched, split_slots};
 use crate::slot::{self, ACCESSED, Encoded, IDLE};
-use crate::stat::{Held, Share};
-use crate::stop::{self, Stop};
+use crate::stats::{Held, Shard};
+use crate::stop::{self, Blocked};
 use crate::streams::Workspace;
 use crate::table::Table;
-use crate::{BLOCK, Error, clock};
+use crate::{Error, SLOT_BYTES, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
 use zsmalloc::{BesideSlot, Content, EntryReadGuard, EntryWriteGuard, Old};
 
 /// Runs of slots that a discard frees before it gives its stream back.
-const RUNS: usize = 128;
+const DISCARD_RUNS: usize = 128;
 /// Slots that it tries before it asks again where the next is that there is.
-const RUN: u64 = 512;
+const DISCARD_RUN_SLOTS: u64 = 512;
 
 /// A request at work. While it has its stream, no fork comes in between.
 pub(crate) struct Request<'t, E: BesideSlot> {
     pub(crate) table: &'t Table<E>,
     pub(crate) workspace: MutexGuard<'t, Workspace>,
-    pub(crate) share: &'t Share,
+    pub(crate) shard: &'t Shard,
     /// When it began, if slots keep that.
-    pub(crate) seconds: u32,
+    pub(crate) now_seconds: u32,
     /// Bytes of it that are done.
     pub(crate) done: usize,
     /// What was read from the backing store for it.
-    pub(crate) fetched: &'t [Fetched],
+    pub(crate) read_back: &'t [ReadBack],
 }
 
-/// Frees the slots that `len` bytes at `offset` cover whole. An error says that some were not, of blocks that are covered
-/// in part: each of those needs a word.
-pub(crate) fn free_whole<E: BesideSlot>(
-    table: &Table<E>,
-    offset: u64,
-    len: u64,
-) -> Result<(), Error> {
-    let slots = whole_slots(offset, len);
+/// Frees the slots that `len` bytes at `offset` cover whole. An error says that some were not, of
+/// blocks that are covered in part: each of those needs an entry.
+pub(crate) fn discard<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Result<(), Error> {
+    let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
         // The stream, not used otherwise, is given back now and then, for those who wait.
         let mut request = Request::begin(table);
         next = match table.shared.layout.has_blocks() {
-            false => request.free_some(next..slots.end),
-            true => request.free_some_in_blocks(next..slots.end, &mut done),
+            false => request.free_slots(next..slots.end),
+            true => request.free_blocks(next..slots.end, &mut done),
         };
     }
     done
 }
 
 /// Makes `len` bytes at `offset` zeros. Whole slots are freed first; those at the ends are written.
-pub(crate) fn zero<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Result<(), Error> {
-    let freed = free_whole(table, offset, len);
-    freed.inspect_err(|_| Request::begin(table).share.failed_writes.add(1))?;
-    let (whole, end) = (whole_slots(offset, len), offset + len);
-    let [first, last] = [whole.start, whole.end].map(|slot| (slot * BLOCK as u64).min(end));
-    stop::run(table, |request| request.zero_part(offset, first))?;
-    stop::run(table, |request| request.zero_part(last, end))
+pub(crate) fn write_zeroes<E: BesideSlot>(
+    table: &Table<E>,
+    offset: u64,
+    len: u64,
+) -> Result<(), Error> {
+    let freed = discard(table, offset, len);
+    freed.inspect_err(|_| Request::begin(table).shard.failed_writes.add(1))?;
+    let (whole, end) = (slots_covered(offset, len), offset + len);
+    let [first, last] = [whole.start, whole.end].map(|slot| (slot * SLOT_BYTES as u64).min(end));
+    stop::until_done(table, |request| request.zero_range(offset, first))?;
+    stop::until_done(table, |request| request.zero_range(last, end))
 }
 
 impl<'t, E: BesideSlot> Request<'t, E> {
@@ -76,16 +77,16 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     fn with(table: &'t Table<E>, workspace: MutexGuard<'t, Workspace>) -> Self {
-        let share = table.shared.counters.share(workspace.nth);
-        let seconds = if E::STAMPED { clock::seconds() } else { 0 };
-        Request { table, workspace, share, seconds, done: 0, fetched: &[] }
+        let shard = table.shared.counters.shard(workspace.index);
+        let now_seconds = if E::STAMPED { clock::seconds() } else { 0 };
+        Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
     pub(crate) fn layout(&self) -> Layout {
         self.table.shared.layout
     }
 
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Stop> {
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
         let (offset, bytes) = (offset + self.done as u64, &bytes[self.done..]);
         match self.layout().has_blocks() {
             false => self.write_slots(offset, bytes),
@@ -93,7 +94,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         }
     }
 
-    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Blocked> {
         let (offset, buf) = (offset + self.done as u64, &mut buf[self.done..]);
         match self.layout().has_blocks() {
             false => self.read_slots(offset, buf),
@@ -102,69 +103,73 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// Writes slots, each as an object of its own.
-    pub(crate) fn write_slots(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Stop> {
-        for part in parts(offset, bytes.len()) {
-            let written = self.write_part(&part, Some(&bytes[part.request.clone()]));
-            written.inspect_err(|stop| stop.count(&self.share.failed_writes))?;
-            self.done += part.request.len();
+    pub(crate) fn write_slots(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
+        for range in split_slots(offset, bytes.len()) {
+            let written = self.write_slot_range(&range, Some(&bytes[range.request.clone()]));
+            written.inspect_err(|stop| stop.count_failure(&self.shard.failed_writes))?;
+            self.done += range.request.len();
         }
         Ok(())
     }
 
     /// Writes to a slot, zeros without `data`.
-    fn write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<(), Stop> {
+    fn write_slot_range(&mut self, range: &SlotRange, data: Option<&[u8]>) -> Result<(), Blocked> {
         // Between two looks at it, a slot can become part of a block, or leave it.
-        while !self.try_write_part(part, data)? {}
+        while !self.try_write_slot_range(range, data)? {}
         Ok(())
     }
 
-    fn try_write_part(&mut self, part: &Part, data: Option<&[u8]>) -> Result<bool, Stop> {
-        if self.table.has_block(part.slot) && self.table.is_empty_word(part.slot) {
-            return self.write_in_block(part, data);
+    fn try_write_slot_range(
+        &mut self,
+        range: &SlotRange,
+        data: Option<&[u8]>,
+    ) -> Result<bool, Blocked> {
+        if self.table.is_block_active(range.slot) && self.table.is_slot_empty(range.slot) {
+            return self.write_member(range, data);
         }
         match data {
-            Some(data) if part.is_whole() => self.write_whole(part.slot, data),
+            Some(data) if range.is_whole() => self.write_whole_slot(range.slot, data),
             Some(_) => {
-                let word = self.table.lock(part.slot, self.seconds)?;
-                self.rewrite(word, part, data)
+                let entry = self.table.lock(range.slot, self.now_seconds)?;
+                self.rewrite_slot(entry, range, data)
             }
             // One that holds nothing is left alone.
-            None => match self.table.pool.lock_existing(part.slot) {
-                Some(word) if slot::held_now(word.content()) != Held::Nothing => {
-                    word.beside().stamp(self.seconds);
-                    self.rewrite(word, part, None)
+            None => match self.table.pool.lock_existing(range.slot) {
+                Some(entry) if slot::held_now(entry.content()) != Held::Nothing => {
+                    entry.beside().stamp(self.now_seconds);
+                    self.rewrite_slot(entry, range, None)
                 }
                 _ => Ok(true),
             },
         }
     }
 
-    fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Stop> {
+    fn read_slots(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), Blocked> {
         // While one slot is decompressed the next one's bytes come from memory.
-        let pins = self.table.pool.read_ahead(slots(offset, buf.len()));
-        for (part, pin) in parts(offset, buf.len()).zip(pins) {
-            let (at, buf) = (part.within.start, &mut buf[part.request.clone()]);
+        let pins = self.table.pool.read_ahead(slots_touched(offset, buf.len()));
+        for (range, pin) in split_slots(offset, buf.len()).zip(pins) {
+            let (at, buf) = (range.within.start, &mut buf[range.request.clone()]);
             let content = match pin.content() {
                 // What is here and has no sum, as most have not, is spared the way of an error.
                 object @ Content::Object { .. } if !E::SUMMED => object,
                 other => {
-                    let here = self.here(part.slot, other, pin.beside());
-                    here.inspect_err(|stop| stop.count(&self.share.failed_reads))?
+                    let here = self.resolve(range.slot, other, pin.beside());
+                    here.inspect_err(|stop| stop.count_failure(&self.shard.failed_reads))?
                 }
             };
-            let read = slot::decode(content, at, buf, &mut self.workspace, part.slot);
-            read.inspect_err(|_| self.share.failed_reads.add(1))?;
-            self.share.of_slots.count_read(part.is_whole());
-            self.done += part.request.len();
-            self.note_access(&pin);
+            let read = slot::decode(content, at, buf, &mut self.workspace, range.slot);
+            read.inspect_err(|_| self.shard.failed_reads.add(1))?;
+            self.shard.slot_io.count_read(range.is_whole());
+            self.done += range.request.len();
+            self.touch(&pin);
         }
         Ok(())
     }
 
     /// Takes note that what is pinned was read.
-    pub(crate) fn note_access(&self, pin: &EntryReadGuard<'_, E>) {
+    pub(crate) fn touch(&self, pin: &EntryReadGuard<'_, E>) {
         if let Some(beside) = pin.beside() {
-            beside.stamp(self.seconds);
+            beside.stamp(self.now_seconds);
         }
         if slot::flags_of(pin.content()) & IDLE != 0 {
             pin.clear_flags(IDLE);
@@ -172,92 +177,93 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// Frees the first of some slots; from where to go on.
-    fn free_some(&self, slots: Range<u64>) -> u64 {
+    fn free_slots(&self, slots: Range<u64>) -> u64 {
         let pool = &self.table.pool;
         let mut next = slots.start;
-        for _ in 0..RUNS {
+        for _ in 0..DISCARD_RUNS {
             let made = pool.first_made(next).unwrap_or(slots.end).min(slots.end);
-            next = (made + RUN).min(slots.end);
+            next = (made + DISCARD_RUN_SLOTS).min(slots.end);
             for slot in made..next {
-                if let Some(word) = pool.lock_existing(slot as u32) {
-                    self.table.set(self.share, word, 0);
+                if let Some(entry) = pool.lock_existing(slot as u32) {
+                    self.table.set_slot(self.shard, entry, 0);
                 }
             }
             if next == slots.end {
                 break;
             }
         }
-        self.share.notify_free.add((next - slots.start) as i64);
+        self.shard.notify_free.add((next - slots.start) as i64);
         next
     }
 
     /// Writes zeros to a range within one slot.
-    fn zero_part(&mut self, start: u64, end: u64) -> Result<(), Stop> {
-        for part in parts(start, (end - start) as usize) {
-            let written = self.write_part(&part, None);
-            written.inspect_err(|stop| stop.count(&self.share.failed_writes))?;
+    fn zero_range(&mut self, start: u64, end: u64) -> Result<(), Blocked> {
+        for range in split_slots(start, (end - start) as usize) {
+            let written = self.write_slot_range(&range, None);
+            written.inspect_err(|stop| stop.count_failure(&self.shard.failed_writes))?;
         }
         Ok(())
     }
 
     /// False: the slot has become part of a block meanwhile. So for all that is tried.
-    fn write_whole(&mut self, slot: u32, data: &[u8]) -> Result<bool, Stop> {
-        let Workspace { codecs, scratch, is_alike, .. } = &mut *self.workspace;
-        if *is_alike {
+    fn write_whole_slot(&mut self, slot: u32, data: &[u8]) -> Result<bool, Blocked> {
+        let Workspace { codecs, scratch, expects_same_place, .. } = &mut *self.workspace;
+        if *expects_same_place {
             // The place that the slot will go to comes from memory while it is compressed.
             self.table.pool.prefetch(slot);
         }
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
-        let word = self.table.lock(slot, self.seconds)?;
-        if word.content() == Content::Inline(0) && self.table.has_block(slot) {
+        let entry = self.table.lock(slot, self.now_seconds)?;
+        if entry.content() == Content::Inline(0) && self.table.is_block_active(slot) {
             return Ok(false);
         }
-        let old = put(self.table, self.share, (slot, word), encoded, ACCESSED)?;
-        self.share.of_slots.count_write(true);
-        *is_alike = encoded.len().is_some_and(|len| slot::are_alike(old, len));
+        let old = store_slot(self.table, self.shard, (slot, entry), encoded, ACCESSED)?;
+        self.shard.slot_io.count_write(true);
+        *expects_same_place = encoded.len().is_some_and(|len| slot::is_same_place(old, len));
         Ok(true)
     }
 
     /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
-    fn rewrite(
+    fn rewrite_slot(
         &mut self,
-        word: EntryWriteGuard<'_, E>,
-        part: &Part,
+        entry: EntryWriteGuard<'_, E>,
+        range: &SlotRange,
         data: Option<&[u8]>,
-    ) -> Result<bool, Stop> {
-        if word.content() == Content::Inline(0) && self.table.has_block(part.slot) {
+    ) -> Result<bool, Blocked> {
+        if entry.content() == Content::Inline(0) && self.table.is_block_active(range.slot) {
             return Ok(false);
         }
-        let mut slot = [0; BLOCK];
-        let content = self.here(part.slot, word.content(), Some(word.beside()))?;
-        slot::decode(content, 0, &mut slot, &mut self.workspace, part.slot)?;
-        part.change(&mut slot, data);
+        let mut slot = [0; SLOT_BYTES];
+        let content = self.resolve(range.slot, entry.content(), Some(entry.beside()))?;
+        slot::decode(content, 0, &mut slot, &mut self.workspace, range.slot)?;
+        range.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
-        put(self.table, self.share, (part.slot, word), encoded, ACCESSED)?;
-        self.share.of_slots.count_write(false);
+        store_slot(self.table, self.shard, (range.slot, entry), encoded, ACCESSED)?;
+        self.shard.slot_io.count_write(false);
         Ok(true)
     }
 }
 
 /// Gives a slot what it is to hold, and counts it; what it held.
-pub(crate) fn put<E: BesideSlot>(
+pub(crate) fn store_slot<E: BesideSlot>(
     table: &Table<E>,
-    share: &Share,
-    (slot, word): (u32, EntryWriteGuard<'_, E>),
+    shard: &Shard,
+    (slot, entry): (u32, EntryWriteGuard<'_, E>),
     encoded: Encoded<'_>,
     flags: u8,
 ) -> Result<Old, Error> {
     let old = match encoded {
-        Encoded::Inline(payload) => word.set_payload(payload),
+        Encoded::Inline(payload) => entry.set_payload(payload),
         Encoded::Object(bytes) => {
-            let room = word.reserve(bytes).map_err(|error| table.shared.full(slot, error))?;
-            table.commit(word, room, bytes, flags)
+            let room =
+                entry.reserve(bytes).map_err(|error| table.shared.out_of_memory(slot, error))?;
+            table.commit(entry, room, bytes, flags)
         }
     };
-    share.changed(slot::held_before(old), encoded.held());
-    table.gone(old);
+    shard.changed(slot::held_before(old), encoded.held());
+    table.release_backing(old);
     Ok(old)
 }

@@ -1,16 +1,17 @@
-//! A slot's data: what lies in its word and its object, and back.
+//! A slot's data: what lies in its entry and its object, and back.
 
-use crate::cold::Place;
+use crate::cold::BackingPlace;
 use crate::fill;
-use crate::stat::Held;
+use crate::stats::Held;
 use crate::streams::Workspace;
-use crate::{BLOCK, Error};
+use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 
-/// Bytes of an object that is a fill pattern. One of `BLOCK` bytes is the block itself; all others are compressed.
-const PATTERN: usize = 8;
+/// Bytes of an object that is a fill pattern. One of `SLOT_BYTES` bytes is the block itself; all
+/// others are compressed.
+const PATTERN_BYTES: usize = 8;
 
-/// Marks beside an object in its word. Those of a slot that was just written are [`ACCESSED`].
+/// Marks beside an object in its entry. Those of a slot that was just written are [`ACCESSED`].
 ///
 /// How often the slot was recompressed: which of the algorithms it is compressed with.
 pub(crate) const PRIORITY: u8 = 0b0011;
@@ -21,12 +22,12 @@ pub(crate) const INCOMPRESSIBLE: u8 = 0b1000;
 pub(crate) const ACCESSED: u8 = 0;
 
 /// Bytes by which lengths may differ that are mostly of one size class.
-const ALIKE: usize = 16;
+const SAME_PLACE_SLACK: usize = 16;
 
 /// A block as it is to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Encoded<'a> {
-    /// In the word.
+    /// In the entry.
     Inline(u64),
     /// As an object.
     Object(&'a [u8]),
@@ -40,22 +41,24 @@ pub(crate) fn encode<'a>(
     scratch: &'a mut [u8],
     huge_size: usize,
 ) -> Result<Encoded<'a>, Error> {
-    if let Some(pattern) = fill::pattern_of(block) {
+    if let Some(pattern) = fill::same_pattern(block) {
         return Ok(match fill::to_payload(pattern) {
             Some(payload) => Encoded::Inline(payload),
-            None => Encoded::Object(&block[..PATTERN]),
+            None => Encoded::Object(&block[..PATTERN_BYTES]),
         });
     }
     match codec.compress(block, scratch)? {
-        Some(len) if len < huge_size && len != PATTERN => Ok(Encoded::Object(&scratch[..len])),
+        Some(len) if len < huge_size && len != PATTERN_BYTES => {
+            Ok(Encoded::Object(&scratch[..len]))
+        }
         _ => Ok(Encoded::Object(block)),
     }
 }
 
-/// Whether an object of `len` bytes will mostly have gone to the place of what its word held.
-pub(crate) fn are_alike(old: Old, len: usize) -> bool {
+/// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
+pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     match old {
-        Old::Object { len: old, .. } => old.abs_diff(len) <= ALIKE,
+        Old::Object { len: old, .. } => old.abs_diff(len) <= SAME_PLACE_SLACK,
         Old::Inline(_) => false,
     }
 }
@@ -69,17 +72,17 @@ pub(crate) fn decode(
     slot: u32,
 ) -> Result<(), Error> {
     match content {
-        Content::Object { bytes, .. } if bytes.len() == BLOCK => {
+        Content::Object { bytes, .. } if bytes.len() == SLOT_BYTES => {
             buf.copy_from_slice(&bytes[at..at + buf.len()]);
         }
-        Content::Object { bytes, .. } if bytes.len() == PATTERN => {
+        Content::Object { bytes, .. } if bytes.len() == PATTERN_BYTES => {
             fill::fill(buf, pattern(content).unwrap_or(0), at);
         }
         Content::Inline(_) => fill::fill(buf, pattern(content).unwrap_or(0), at),
         Content::Object { bytes, flags } => {
             let codec = workspace.codecs.of(flags & PRIORITY);
             let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
-            if buf.len() == BLOCK {
+            if buf.len() == SLOT_BYTES {
                 codec.decompress(bytes, buf).map_err(corrupt)?;
             } else {
                 codec.decompress(bytes, &mut *workspace.block).map_err(corrupt)?;
@@ -94,7 +97,7 @@ pub(crate) fn decode(
 pub(crate) fn pattern(content: Content<'_>) -> Option<u64> {
     match content {
         Content::Inline(payload) => fill::from_payload(payload),
-        Content::Object { bytes, .. } if bytes.len() == PATTERN => {
+        Content::Object { bytes, .. } if bytes.len() == PATTERN_BYTES => {
             bytes.first_chunk().map(|word| u64::from_ne_bytes(*word))
         }
         Content::Object { .. } => None,
@@ -104,14 +107,14 @@ pub(crate) fn pattern(content: Content<'_>) -> Option<u64> {
 /// What an object of so many bytes is.
 pub(crate) fn held(len: usize) -> Held {
     match len {
-        BLOCK => Held::Raw,
-        PATTERN => Held::Same,
+        SLOT_BYTES => Held::Raw,
+        PATTERN_BYTES => Held::Same,
         _ => Held::Compressed(len),
     }
 }
 
 pub(crate) fn held_inline(payload: u64) -> Held {
-    match Place::from_payload(payload) {
+    match BackingPlace::from_payload(payload) {
         Some(_) => Held::Away,
         None if fill::from_payload(payload).is_some() => Held::Same,
         None => Held::Nothing,

@@ -2,112 +2,116 @@
 //! locks and its stream, which it may have to wait long without, and goes on where it was with the object in hand.
 
 use crate::Error;
-use crate::cold::{Away, Fetched, Place};
+use crate::cold::{BackingPlace, PlaceGuard, ReadBack};
 use crate::request::Request;
-use crate::stat::Counter;
+use crate::stats::Counter;
 use crate::table::Table;
 use zsmalloc::{BesideSlot, Content};
 
 /// Why a request stops.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum Blocked {
     Failed(Error),
-    Away(Away),
+    OnBacking(PlaceGuard),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for Blocked {
     fn from(error: Error) -> Self {
-        Stop::Failed(error)
+        Blocked::Failed(error)
     }
 }
 
-impl Stop {
+impl Blocked {
     /// Counts it, if it is a failure.
-    pub(crate) fn count(&self, failures: &Counter) {
-        if let Stop::Failed(_) = self {
+    pub(crate) fn count_failure(&self, failures: &Counter) {
+        if let Blocked::Failed(_) = self {
             failures.add(1);
         }
     }
 }
 
 /// Does `work`, which goes on from `done` bytes, as often as it takes.
-pub(crate) fn run<E: BesideSlot>(
+pub(crate) fn until_done<E: BesideSlot>(
     table: &Table<E>,
-    mut work: impl FnMut(&mut Request<'_, E>) -> Result<(), Stop>,
+    mut work: impl FnMut(&mut Request<'_, E>) -> Result<(), Blocked>,
 ) -> Result<(), Error> {
-    let (mut done, mut fetched) = (0, Vec::new());
+    let (mut done, mut read_back) = (0, Vec::new());
     loop {
         let mut request = Request::begin(table);
-        (request.done, request.fetched) = (done, &fetched);
+        (request.done, request.read_back) = (done, &read_back);
         let stopped = work(&mut request);
         let reached = request.done;
         drop(request);
-        let away = match stopped {
+        let guard = match stopped {
             Ok(()) => return Ok(()),
-            Err(Stop::Failed(error)) => return Err(error),
-            Err(Stop::Away(away)) => away,
+            Err(Blocked::Failed(error)) => return Err(error),
+            Err(Blocked::OnBacking(guard)) => guard,
         };
         // A block can need several: its object, and slots that are beside it.
         if reached > done {
-            fetched.clear();
+            read_back.clear();
             done = reached;
         }
-        let slot = table.shared.layout.slot_of(away.word);
-        fetched.push(away.fetch(slot)?);
+        let slot = table.shared.layout.slot_of(guard.entry);
+        read_back.push(guard.read(slot)?);
     }
 }
 
 impl<'t, E: BesideSlot> Request<'t, E> {
-    /// What a word holds that is locked, if its sum is right: where that is away, what was fetched of it, or the request stops.
+    /// What an entry holds that is locked, if its sum is right: where that is away, what was read
+    /// back of it, or the request stops.
     #[inline]
-    pub(crate) fn here<'c>(
+    pub(crate) fn resolve<'c>(
         &self,
-        word: u32,
+        entry: u32,
         content: Content<'c>,
         beside: Option<&E>,
-    ) -> Result<Content<'c>, Stop>
+    ) -> Result<Content<'c>, Blocked>
     where
         't: 'c,
     {
-        self.table.here(word, content, beside, self.fetched)
+        self.table.resolve(entry, content, beside, self.read_back)
     }
 }
 
 impl<E: BesideSlot> Table<E> {
-    /// What a word holds that is locked, if its sum is right: where that is away, what of it is among `fetched`.
+    /// What an entry holds that is locked, if its sum is right: where that is away, what of it is
+    /// among `read_back`.
     #[inline]
-    pub(crate) fn here<'c>(
+    pub(crate) fn resolve<'c>(
         &self,
-        word: u32,
+        entry: u32,
         content: Content<'c>,
         beside: Option<&E>,
-        fetched: &'c [Fetched],
-    ) -> Result<Content<'c>, Stop> {
+        read_back: &'c [ReadBack],
+    ) -> Result<Content<'c>, Blocked> {
         match content {
-            Content::Inline(payload) => match Place::from_payload(payload) {
-                Some(place) => self.fetched_of(word, place, fetched),
+            Content::Inline(payload) => match BackingPlace::from_payload(payload) {
+                Some(place) => self.resolve_backed(entry, place, read_back),
                 None => Ok(content),
             },
             Content::Object { .. } => {
-                self.verify(word, content, beside)?;
+                self.verify(entry, content, beside)?;
                 Ok(content)
             }
         }
     }
 
     #[cold]
-    fn fetched_of<'f>(
+    fn resolve_backed<'f>(
         &self,
-        word: u32,
-        place: Place,
-        fetched: &'f [Fetched],
-    ) -> Result<Content<'f>, Stop> {
-        let is_it = |fetched: &&Fetched| (fetched.away.word, fetched.away.place) == (word, place);
-        match (fetched.iter().find(is_it), &self.shared.store) {
-            (Some(fetched), _) => {
-                Ok(Content::Object { bytes: &fetched.bytes, flags: place.priority })
+        entry: u32,
+        place: BackingPlace,
+        read_back: &'f [ReadBack],
+    ) -> Result<Content<'f>, Blocked> {
+        let is_it = |read_back: &&ReadBack| {
+            (read_back.guard.entry, read_back.guard.place) == (entry, place)
+        };
+        match (read_back.iter().find(is_it), &self.shared.store) {
+            (Some(read_back), _) => {
+                Ok(Content::Object { bytes: &read_back.bytes, flags: place.priority })
             }
-            (None, Some(store)) => Err(Stop::Away(store.hold(place, word))),
+            (None, Some(store)) => Err(Blocked::OnBacking(store.guard_place(place, entry))),
             (None, None) => Err(Error::NoBacking.into()),
         }
     }

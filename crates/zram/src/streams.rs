@@ -1,9 +1,9 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
 use crate::algorithms::{Codecs, PreparedSet};
-use crate::blocks::{Cache, Packer};
+use crate::blocks::{BlockCache, Packer};
 use crate::layout::Layout;
-use crate::{BLOCK, Config, Error};
+use crate::{Config, Error, SLOT_BYTES};
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
@@ -11,14 +11,14 @@ use std::fmt;
 /// What a thread needs to compress and decompress. Nothing in it allocates later.
 pub(crate) struct Workspace {
     /// Which of the streams this is.
-    pub(crate) nth: usize,
+    pub(crate) index: usize,
     pub(crate) codecs: Codecs,
     /// Compressed bytes on their way to the pool; larger than any codec's output for a block.
-    pub(crate) scratch: Box<[u8; 2 * BLOCK]>,
+    pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
     /// Whether the last block that was overwritten had about the length of the new one, which then goes to its place.
-    pub(crate) is_alike: bool,
+    pub(crate) expects_same_place: bool,
     /// A block that is read to be changed in part.
-    pub(crate) block: Box<[u8; BLOCK]>,
+    pub(crate) block: Box<[u8; SLOT_BYTES]>,
     /// For blocks of several slots.
     blocks: Option<BlockStream>,
 }
@@ -36,12 +36,12 @@ impl Workspace {
 /// What it takes to compress several slots as one, and what was decompressed last.
 pub(crate) struct BlockStream {
     pub(crate) packer: Packer,
-    pub(crate) cache: Cache,
+    pub(crate) cache: BlockCache,
 }
 
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workspace").field("nth", &self.nth).finish_non_exhaustive()
+        f.debug_struct("Workspace").field("nth", &self.index).finish_non_exhaustive()
     }
 }
 
@@ -69,7 +69,7 @@ impl BlockStreams {
     fn stream(&self) -> Result<BlockStream, Error> {
         let bytes = self.layout.block_bytes();
         let packer = Packer::new(self.prepared.codecs()?, bytes, self.huge_size);
-        Ok(BlockStream { packer, cache: Cache::new(bytes) })
+        Ok(BlockStream { packer, cache: BlockCache::new(bytes) })
     }
 }
 
@@ -94,17 +94,17 @@ impl Streams {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let count = config.streams.unwrap_or_else(processors).max(1);
         // A job works beside as many requests as ever.
-        let count = count + usize::from(config.has_jobs());
-        let prepared = PreparedSet::of(&config.algorithms(), BLOCK)?;
+        let count = count + usize::from(config.needs_job_stream());
+        let prepared = PreparedSet::of(&config.algorithms(), SLOT_BYTES)?;
         let blocks = layout.has_blocks().then(|| BlockStreams::new(config, layout)).transpose()?;
         let workspaces = (0..count)
             .map(|nth| {
                 Ok(Padded(Mutex::new(Workspace {
-                    nth,
-                    is_alike: false,
+                    index: nth,
+                    expects_same_place: false,
                     codecs: prepared.codecs()?,
-                    scratch: Box::new([0; 2 * BLOCK]),
-                    block: Box::new([0; BLOCK]),
+                    scratch: Box::new([0; 2 * SLOT_BYTES]),
+                    block: Box::new([0; SLOT_BYTES]),
                     blocks: blocks.as_ref().map(BlockStreams::stream).transpose()?,
                 })))
             })
@@ -112,12 +112,12 @@ impl Streams {
         let of_blocks = |workspace: &Padded| {
             workspace.0.lock().blocks.as_ref().map_or(0, BlockStream::buffer_bytes)
         };
-        let buffers = workspaces.iter().map(|workspace| 3 * BLOCK + of_blocks(workspace));
+        let buffers = workspaces.iter().map(|workspace| 3 * SLOT_BYTES + of_blocks(workspace));
         let buffers: usize = buffers.sum();
         let prepared = [Some(&prepared), blocks.as_ref().map(|blocks| &blocks.prepared)];
         let contexts = prepared.into_iter().flatten().map(|prepared| prepared.bytes(count));
         let bytes = size_of_val(&*workspaces) + buffers + contexts.sum::<usize>();
-        let requests = count - usize::from(config.has_jobs());
+        let requests = count - usize::from(config.needs_job_stream());
         Ok(Streams { workspaces, requests, bytes })
     }
 

@@ -1,21 +1,21 @@
 //! The table of a device's slots, with or without the time of access beside each.
 //!
-//! Lock order: stream, slot (the pool's word), then the pool's own.
+//! Lock order: stream, slot (the pool's entry), then the pool's own.
 
 use crate::algorithms::AlgorithmList;
-use crate::blocks::Versions;
+use crate::block_state::SlotState;
+use crate::blocks::BlockVersions;
 use crate::cold::{
-    Jobs, Place, Recompress, Recompressed, Selection, Store, WritebackLimit, WrittenBack,
+    BackingPlace, Jobs, Recompress, Recompressed, Selection, Store, WritebackLimit, WrittenBack,
 };
-use crate::layout::{Layout, Whose};
+use crate::layout::{Item, Layout};
 use crate::request;
 use crate::save::{self, Damage, Restored, SaveOptions, Saved};
-use crate::stat::{Counters, Held, Share};
-use crate::states::SlotState;
+use crate::stats::{Counters, Held, Shard};
 use crate::stop;
 use crate::streams::Streams;
-use crate::total::Total;
-use crate::{BLOCK, Error, blocks, slot};
+use crate::total_limit::TotalLimit;
+use crate::{Error, SLOT_BYTES, blocks, slot};
 use page::Budget;
 use page::fork::AtFork;
 use std::fmt::Debug;
@@ -34,28 +34,28 @@ pub(crate) struct Shared {
     pub(crate) streams: Streams,
     pub(crate) counters: Counters,
     /// Limits all memory.
-    pub(crate) total: Arc<Total>,
+    pub(crate) total: Arc<TotalLimit>,
     pub(crate) disksize: u64,
     pub(crate) layout: Layout,
-    pub(crate) versions: Versions,
+    pub(crate) versions: BlockVersions,
     /// A slot that compresses to this or more is stored raw.
     pub(crate) huge_size: usize,
     /// By priority.
     pub(crate) algorithms: AlgorithmList,
     pub(crate) jobs: Jobs,
     /// For a save that must not fail for want of memory.
-    pub(crate) save_buffers: save::Kept,
+    pub(crate) save_buffers: save::SpareBuffers,
     /// What is written back to, if there is one, and how much.
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) writeback: Arc<WritebackLimit>,
     /// Whether this is a child, and the pool's pages stayed with the parent.
-    pub(crate) left_behind: AtomicBool,
+    pub(crate) is_left_behind: AtomicBool,
 }
 
 impl Shared {
     /// Whether requests are possible at all, and this one.
-    fn admit(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.is_here()?;
+    fn check_range(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.check_not_left_behind()?;
         let disksize = self.disksize;
         match offset.checked_add(len) {
             Some(end) if end <= disksize => Ok(()),
@@ -63,11 +63,11 @@ impl Shared {
         }
     }
 
-    pub(crate) fn is_here(&self) -> Result<(), Error> {
-        if self.left_behind.load(Relaxed) { Err(Error::LeftBehind) } else { Ok(()) }
+    pub(crate) fn check_not_left_behind(&self) -> Result<(), Error> {
+        if self.is_left_behind.load(Relaxed) { Err(Error::LeftBehind) } else { Ok(()) }
     }
 
-    pub(crate) fn full(&self, slot: u32, source: zsmalloc::Error) -> Error {
+    pub(crate) fn out_of_memory(&self, slot: u32, source: zsmalloc::Error) -> Error {
         let total_limit = self.total.limit().filter(|_| source.is_refused());
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
     }
@@ -90,26 +90,26 @@ impl<E: BesideSlot> Table<E> {
         is_empty
     }
 
-    /// Makes a word hold an object, for which there is room, and notes its sum (zr-X9); what it
+    /// Makes an entry hold an object, for which there is room, and notes its sum (zr-X9); what it
     /// held.
     pub(crate) fn commit<'t>(
         &self,
-        word: EntryWriteGuard<'t, E>,
+        entry: EntryWriteGuard<'t, E>,
         room: Reservation<'t>,
         bytes: &[u8],
         flags: u8,
     ) -> Old {
         if E::SUMMED {
-            word.beside().note_sum(crc32fast::hash(bytes));
+            entry.beside().note_sum(crc32fast::hash(bytes));
         }
-        word.store_in(room, bytes, flags)
+        entry.store_in(room, bytes, flags)
     }
 
-    /// Whether what a word holds, which is locked, is what was stored.
+    /// Whether what an entry holds, which is locked, is what was stored.
     #[inline]
     pub(crate) fn verify(
         &self,
-        word: u32,
+        entry: u32,
         content: Content<'_>,
         beside: Option<&E>,
     ) -> Result<(), Error> {
@@ -117,50 +117,51 @@ impl<E: BesideSlot> Table<E> {
             && let (Content::Object { bytes, .. }, Some(beside)) = (content, beside)
             && beside.sum() != Some(crc32fast::hash(bytes))
         {
-            return Err(Error::Checksum { slot: self.shared.layout.slot_of(word).into() });
+            return Err(Error::Checksum { slot: self.shared.layout.slot_of(entry).into() });
         }
         Ok(())
     }
 
-    /// What a word holds, as the counters see it.
-    pub(crate) fn held(&self, whose: Whose, content: Content<'_>) -> Held {
-        match whose {
-            Whose::Slot(_) => slot::held_now(content),
-            Whose::Block(_) => blocks::held(content, self.shared.layout.slots()),
+    /// What an entry holds, as the counters see it.
+    pub(crate) fn held(&self, item: Item, content: Content<'_>) -> Held {
+        match item {
+            Item::Slot(_) => slot::held_now(content),
+            Item::Block(_) => blocks::held(content, self.shared.layout.slots()),
         }
     }
 
-    /// What a word held is no one's any more: its place in the backing store is free, if it had one.
+    /// What an entry held is no one's any more: its place in the backing store is free, if it had
+    /// one.
     #[inline]
-    pub(crate) fn gone(&self, old: Old) {
-        if let (Some(place), Some(store)) = (Place::of(old), &self.shared.store) {
-            store.free(place);
+    pub(crate) fn release_backing(&self, old: Old) {
+        if let (Some(place), Some(store)) = (BackingPlace::of(old), &self.shared.store) {
+            store.free_object(place);
         }
     }
 
-    /// Gives a slot's word a payload instead of what it holds, and counts that.
-    pub(crate) fn set(&self, share: &Share, slot: EntryWriteGuard<'_, E>, payload: u64) {
+    /// Gives a slot's entry a payload instead of what it holds, and counts that.
+    pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_, E>, payload: u64) {
         let old = slot.set_payload(payload);
-        share.changed(slot::held_before(old), slot::held_inline(payload));
-        self.gone(old);
+        shard.changed(slot::held_before(old), slot::held_inline(payload));
+        self.release_backing(old);
     }
 
     /// Locks a slot that is written to.
     pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<EntryWriteGuard<'_, E>, Error> {
-        self.lock_word(slot, seconds)
+        self.lock_entry(slot, seconds)
     }
 
-    /// The same of a word, a slot's or a block's.
+    /// The same of an entry, a slot's or a block's.
     #[inline]
-    pub(crate) fn lock_word(
+    pub(crate) fn lock_entry(
         &self,
         index: u32,
         seconds: u32,
     ) -> Result<EntryWriteGuard<'_, E>, Error> {
-        let full = |error| self.shared.full(self.shared.layout.slot_of(index), error);
-        let word = self.pool.lock(index).map_err(full)?;
-        word.beside().stamp(seconds);
-        Ok(word)
+        let full = |error| self.shared.out_of_memory(self.shared.layout.slot_of(index), error);
+        let entry = self.pool.lock(index).map_err(full)?;
+        entry.beside().stamp(seconds);
+        Ok(entry)
     }
 }
 
@@ -181,10 +182,10 @@ impl<E: BesideSlot> AtFork for Table<E> {
     }
 
     fn in_child(&self) {
-        self.shared.store.iter().for_each(|store| store.leave_behind());
+        self.shared.store.iter().for_each(|store| store.unlock_in_child());
         self.pool.in_child();
-        self.shared.jobs.forget();
-        self.shared.left_behind.store(!self.pool.is_in_children(), Relaxed);
+        self.shared.jobs.abandon_in_child();
+        self.shared.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
         self.shared.streams.unlock_after_fork();
     }
 }
@@ -214,7 +215,7 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
         path: &Path,
         damage: Damage,
     ) -> Result<Restored, Error>;
-    fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
+    fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
     fn pages(&self) -> &Budget;
     fn pool_bytes(&self) -> usize;
     fn compact(&self) -> usize;
@@ -233,51 +234,52 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.admit(offset, bytes.len() as u64)?;
-        stop::run(self, |request| request.write(offset, bytes))
+        self.shared.check_range(offset, bytes.len() as u64)?;
+        stop::until_done(self, |request| request.write(offset, bytes))
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        self.shared.admit(offset, buf.len() as u64)?;
-        stop::run(self, |request| request.read(offset, buf))
+        self.shared.check_range(offset, buf.len() as u64)?;
+        stop::until_done(self, |request| request.read(offset, buf))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.shared.admit(offset, len)?;
-        request::free_whole(self, offset, len)
+        self.shared.check_range(offset, len)?;
+        request::discard(self, offset, len)
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.shared.admit(offset, len)?;
-        request::zero(self, offset, len)
+        self.shared.check_range(offset, len)?;
+        request::write_zeroes(self, offset, len)
     }
 
     fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
-        self.shared.is_here()?;
+        self.shared.check_not_left_behind()?;
         self.mark_slots_idle(age)
     }
 
     fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        self.shared.is_here()?;
+        self.shared.check_not_left_behind()?;
         self.recompress_all(how)
     }
 
     fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
-        self.shared.is_here()?;
+        self.shared.check_not_left_behind()?;
         self.write_back_all(selection, &self.shared.writeback)
     }
 
     fn may_wait(&self, offset: u64, len: u64) -> bool {
-        if self.shared.store.is_none() || len == 0 || self.shared.admit(offset, len).is_err() {
+        if self.shared.store.is_none() || len == 0 || self.shared.check_range(offset, len).is_err()
+        {
             return false;
         }
         let layout = self.shared.layout;
-        let slot = |at: u64| (at / BLOCK as u64) as u32;
+        let slot = |at: u64| (at / SLOT_BYTES as u64) as u32;
         let (first, last) = (slot(offset), slot(offset + len - 1));
         let blocks = layout.block_of(first)..=layout.block_of(last);
-        let mut words = (first..=last).chain(blocks.map(|block| layout.first_word(block)));
-        let is_away = |word| self.pool.look_at(word, |old, _| Place::of(old).is_some());
-        words.any(|word| is_away(word) == Some(true))
+        let mut entries = (first..=last).chain(blocks.map(|block| layout.first_entry(block)));
+        let is_away = |entry| self.pool.look_at(entry, |old, _| BackingPlace::of(old).is_some());
+        entries.any(|entry| is_away(entry) == Some(true))
     }
 
     fn save(
@@ -286,12 +288,12 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         options: &SaveOptions,
         is_free: &dyn Fn() -> bool,
     ) -> Result<Saved, Error> {
-        self.shared.is_here()?;
+        self.shared.check_not_left_behind()?;
         save::save_file(self, path, options, is_free)
     }
 
     fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
-        self.shared.is_here()?;
+        self.shared.check_not_left_behind()?;
         save::save_to(self, out, options)
     }
 
@@ -301,12 +303,12 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         path: &Path,
         damage: Damage,
     ) -> Result<Restored, Error> {
-        self.shared.is_here()?;
+        self.shared.check_not_left_behind()?;
         save::restore(self, from, path, damage)
     }
 
-    fn states_of_some(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        self.states_from(from, some)
+    fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
+        self.slot_states(from, some)
     }
 
     fn pages(&self) -> &Budget {
@@ -318,14 +320,14 @@ impl<E: BesideSlot> AnyTable for Table<E> {
     }
 
     fn compact(&self) -> usize {
-        if self.shared.is_here().is_ok() {
-            self.settle_all();
+        if self.shared.check_not_left_behind().is_ok() {
+            self.rewrite_all();
         }
         self.pool.compact()
     }
 
     fn shrink(&self, bytes: usize) -> usize {
-        self.settle_all();
+        self.rewrite_all();
         self.pool.shrink(bytes)
     }
 
@@ -347,7 +349,7 @@ impl<E: BesideSlot> AnyTable for Table<E> {
 
     fn check(&self) {
         self.pool.check();
-        self.check_words();
+        self.check_entries();
     }
 
     fn stop_background(&self) {

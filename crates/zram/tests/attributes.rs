@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::HashSet;
 use support::load::seed;
-use zram::{Access, BLOCK, Error, Zram, attributes};
+use zram::{Access, Error, SLOT_BYTES, Zram, attributes};
 
 const ERRNOS: [(&str, i32); 9] = [
     ("ENOTBLK", 15),
@@ -144,9 +144,9 @@ fn cold_data_go_to_a_backing_store() {
     zram.store("disksize", "1M").unwrap();
     let device = zram.open().unwrap();
     for slot in 0..20 {
-        let mut block = [slot as u8; BLOCK];
+        let mut block = [slot as u8; SLOT_BYTES];
         block[..8].copy_from_slice(b"not same");
-        device.write(slot * BLOCK as u64, &block).unwrap();
+        device.write(slot * SLOT_BYTES as u64, &block).unwrap();
     }
     let cases: &[(&str, &str, &str, &[&str])] = &[
         ("backing_dev", &file, "EBUSY", &["reset"]),
@@ -214,11 +214,11 @@ fn a_device_reads_as_the_kernels_does() {
     assert_eq!(zram.show("disksize").as_deref(), Ok("16384\n"));
     assert_eq!(zram.show("initstate").as_deref(), Ok("1\n"));
     let device = zram.open().unwrap();
-    device.write(0, &[7; BLOCK]).unwrap();
+    device.write(0, &[7; SLOT_BYTES]).unwrap();
     device.write(4096, &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
     let noise: Vec<u8> = {
         let mut rng = fastrand::Rng::with_seed(seed(151));
-        (0..BLOCK).map(|_| rng.u8(..)).collect()
+        (0..SLOT_BYTES).map(|_| rng.u8(..)).collect()
     };
     device.write(12288, &noise).unwrap();
     assert_eq!(

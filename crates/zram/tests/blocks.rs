@@ -13,7 +13,7 @@ use support::data::{data, limit, range};
 use support::idle::{mark_idle_up_to, next_second};
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
-use zram::{BLOCK, Compaction, Config, Device, Error, OrderStat};
+use zram::{Compaction, Config, Device, Error, OrderStat, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};
 
 fn config(block: usize, disksize: usize) -> Config {
@@ -48,7 +48,8 @@ fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
             let at = at / whole * whole;
             let len = whole.min(shadow.bytes.len() - at);
             // Slots of every kind in one block.
-            let bytes: Vec<u8> = (0..len / BLOCK).flat_map(|_| data(rng, BLOCK)).collect();
+            let bytes: Vec<u8> =
+                (0..len / SLOT_BYTES).flat_map(|_| data(rng, SLOT_BYTES)).collect();
             shadow.write(at, &bytes)?;
         }
         8..10 => shadow.discard(at, len),
@@ -76,10 +77,10 @@ fn a_shadow_agrees_at_every_order() {
     .enumerate()
     {
         println!("order {order}, {algorithm}, {geometry:?}");
-        let block = BLOCK << order;
+        let block = SLOT_BYTES << order;
         let mut rng = Rng::with_seed(seed(nth as u64));
         // The last block is not a whole one.
-        let len = 12 * block + BLOCK;
+        let len = 12 * block + SLOT_BYTES;
         let algorithm = zcomp::by_name(algorithm).unwrap();
         let config = Config { algorithm, geometry, ..config(block, len) };
         let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, len);
@@ -100,7 +101,7 @@ fn a_shadow_agrees_at_every_order() {
 #[test]
 fn a_limit_that_swings_loses_nothing() {
     for order in [1, 2, 4] {
-        let block = BLOCK << order;
+        let block = SLOT_BYTES << order;
         let len = 16 * block;
         let mut rng = Rng::with_seed(seed(order));
         let mut shadow = Shadow::of(device(block, len), 0, len);
@@ -127,7 +128,7 @@ fn a_limit_that_swings_loses_nothing() {
 #[test]
 fn every_refusal_loses_nothing() {
     for (order, from_then_on) in [(2, false), (2, true), (4, false)] {
-        let block = BLOCK << order;
+        let block = SLOT_BYTES << order;
         let len = 4 * block;
         for nth in 1.. {
             let supply = Arc::new(RefuseNth::new(nth, from_then_on));
@@ -172,7 +173,7 @@ impl Supply for Spent {
 }
 
 /// Has `act` do something to the first block of a device of 4 slots a block, after `before` was done with it and memory has
-/// run out; with so many words made elsewhere, for each number of them: so for some the last word that fits is any of
+/// run out; with so many entries made elsewhere, for each number of them: so for some the last entry that fits is any of
 /// those that `act` needs. Each refusal goes to `refused`, with the device; there are some.
 fn at_the_last_word(
     before: impl Fn(&Device),
@@ -191,7 +192,7 @@ fn at_the_last_word(
 
 /// The same, whatever comes of it.
 fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
-    let block = 4 * BLOCK;
+    let block = 4 * SLOT_BYTES;
     for others in 0..100 {
         let spent = Arc::new(Spent::default());
         let supply = Some(spent.clone() as Arc<dyn Supply>);
@@ -199,8 +200,8 @@ fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
         let device = Device::new(config).unwrap();
         before(&device);
         for nth in 0..others {
-            // A pattern, which needs no more than its word.
-            device.write((2 * block + nth * BLOCK) as u64, &[7; BLOCK]).unwrap();
+            // A pattern, which needs no more than its entry.
+            device.write((2 * block + nth * SLOT_BYTES) as u64, &[7; SLOT_BYTES]).unwrap();
         }
         spent.0.store(true, Relaxed);
         act(&device);
@@ -209,74 +210,74 @@ fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
 }
 
 fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
-    let mut found = vec![0xee; count * BLOCK];
+    let mut found = vec![0xee; count * SLOT_BYTES];
     device.read(0, &mut found).unwrap();
-    found.chunks(BLOCK).map(<[u8]>::to_vec).collect()
+    found.chunks(SLOT_BYTES).map(<[u8]>::to_vec).collect()
 }
 
-/// Slot 0 is in the block, and stays where no word can be made for it; slot 1 has one, and goes.
+/// Slot 0 is in the block, and stays where no entry can be made for it; slot 1 has one, and goes.
 #[test]
-fn a_discard_frees_what_has_words_though_another_has_none() {
-    let whole = half(&mut Rng::with_seed(seed(13)), 4 * BLOCK);
-    let slot = |nth: usize| &whole[nth * BLOCK..][..BLOCK];
+fn a_discard_frees_what_has_entries_though_another_has_none() {
+    let whole = half(&mut Rng::with_seed(seed(13)), 4 * SLOT_BYTES);
+    let slot = |nth: usize| &whole[nth * SLOT_BYTES..][..SLOT_BYTES];
     at_the_last_word(
         |device| {
             device.write(0, &whole).unwrap();
-            device.write(BLOCK as u64, slot(0)).unwrap();
+            device.write(SLOT_BYTES as u64, slot(0)).unwrap();
         },
-        |device| device.discard(0, 2 * BLOCK as u64),
+        |device| device.discard(0, 2 * SLOT_BYTES as u64),
         |device, error| {
             assert!(matches!(error, Error::OutOfMemory { slot: 0, .. }), "{error}");
             let found = slots_of(device, 4);
-            assert!(found[1].iter().all(|&byte| byte == 0), "slot 1 has a word, and stayed");
+            assert!(found[1].iter().all(|&byte| byte == 0), "slot 1 has an entry, and stayed");
             assert!([0, 2, 3].iter().all(|&nth| found[nth] == slot(nth)));
         },
     );
 }
 
-/// The block is stored anew with it, in its own place: that needs no word (I6).
+/// The block is stored anew with it, in its own place: that needs no entry (I6).
 #[test]
-fn an_overwrite_of_a_slot_in_its_block_needs_no_word() {
-    let (whole, words) = (half(&mut Rng::with_seed(seed(15)), 4 * BLOCK), AtomicUsize::new(0));
+fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
+    let (whole, anew) = (half(&mut Rng::with_seed(seed(15)), 4 * SLOT_BYTES), AtomicUsize::new(0));
     // Little of one may come out longer: codecs differ by a few bytes from one content to the next.
-    for part in [0..BLOCK, 100..3000] {
+    for part in [0..SLOT_BYTES, 100..3000] {
         without_words(
             |device| device.write(0, &whole).unwrap(),
             |device| {
-                let at = BLOCK + part.start;
+                let at = SLOT_BYTES + part.start;
                 let without = device.write(at as u64, &vec![0x41; part.len()]);
                 let mut expected = whole.clone();
                 expected[at..][..part.len()].fill(0x41);
                 assert_eq!(without, Ok(()));
                 assert!(slots_of(device, 4).concat() == expected);
-                words.fetch_add(usize::from(device.order_stats()[1].rewrites > 0), Relaxed);
+                anew.fetch_add(usize::from(device.order_stats()[1].rewrites > 0), Relaxed);
             },
         );
     }
-    assert!(words.into_inner() > 0, "there was a word for each");
+    assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// Of a block that can't be written as one, as there is no room, or no word for its pattern, those slots are written that come
+/// Of a block that can't be written as one, as there is no room, or no entry for its pattern, those slots are written that come
 /// before the one that the error names, and no others.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     let mut rng = Rng::with_seed(seed(14));
-    let old = half(&mut rng, 4 * BLOCK);
+    let old = half(&mut rng, 4 * SLOT_BYTES);
     for alone in [0, 2] {
         let before = |device: &Device| {
             device.write(0, &old).unwrap();
-            // These have words already.
+            // These have entries already.
             for nth in 0..alone {
-                let at = nth * BLOCK;
-                device.write(at as u64, &old[at..][..BLOCK]).unwrap();
+                let at = nth * SLOT_BYTES;
+                device.write(at as u64, &old[at..][..SLOT_BYTES]).unwrap();
             }
         };
         let patterned = |mut new: Vec<u8>| {
-            new[2 * BLOCK..3 * BLOCK].fill(0x55);
+            new[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
             new
         };
         // Each fits where the old one is, so none needs room.
-        let mut new = half(&mut rng, 4 * BLOCK);
+        let mut new = half(&mut rng, 4 * SLOT_BYTES);
         new.chunks_mut(64).for_each(|chunk| chunk[16..].fill(7));
         let new = patterned(new);
         without_words(before, |device| {
@@ -284,7 +285,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             assert!(slots_of(device, 4).concat() == new);
         });
         // None does.
-        let new = patterned(noise(&mut rng, 4 * BLOCK));
+        let new = patterned(noise(&mut rng, 4 * SLOT_BYTES));
         at_the_last_word(
             before,
             |device| device.write(0, &new),
@@ -292,7 +293,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
                 let Error::OutOfMemory { slot: named, .. } = error else { panic!("{error}") };
                 for (nth, found) in slots_of(device, 4).iter().enumerate() {
                     let expected = if nth < named as usize { &new } else { &old };
-                    assert!(found == &expected[nth * BLOCK..][..BLOCK], "slot {nth}");
+                    assert!(found == &expected[nth * SLOT_BYTES..][..SLOT_BYTES], "slot {nth}");
                 }
             },
         );
@@ -304,8 +305,8 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed((slot as u64) << 40 | version);
     let run = if version.is_multiple_of(2) { 400 } else { 20 };
     let mut bytes = [slot as u64, version].map(u64::to_ne_bytes).concat();
-    while bytes.len() < BLOCK {
-        let len = (bytes.len() + rng.usize(1..=run)).min(BLOCK);
+    while bytes.len() < SLOT_BYTES {
+        let len = (bytes.len() + rng.usize(1..=run)).min(SLOT_BYTES);
         bytes.resize(len, rng.u8(..));
     }
     bytes
@@ -317,9 +318,9 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
 fn stress_conversions_under_eight_threads() {
     let seed = seed(20);
     for order in [1, 2, 4] {
-        let block = BLOCK << order;
+        let block = SLOT_BYTES << order;
         let slots = 6 << order;
-        let device = device(block, slots * BLOCK);
+        let device = device(block, slots * SLOT_BYTES);
         // Versions a slot has had for sure; who writes it has it locked.
         let versions: Vec<_> = (0..slots).map(|_| (Mutex::new(0), AtomicU64::new(0))).collect();
         let write = |first: usize, count: usize, is_gone: bool| {
@@ -328,7 +329,7 @@ fn stress_conversions_under_eight_threads() {
             locked.iter_mut().for_each(|version| **version += 1);
             let slots = (first..).zip(&locked).map(|(slot, version)| stamped(slot, **version));
             let bytes = slots.collect::<Vec<_>>().concat();
-            let at = (first * BLOCK) as u64;
+            let at = (first * SLOT_BYTES) as u64;
             match is_gone {
                 false => device.write(at, &bytes).unwrap(),
                 true => device.discard(at, bytes.len() as u64).unwrap(),
@@ -341,9 +342,9 @@ fn stress_conversions_under_eight_threads() {
         let read = |first: usize, count: usize| {
             let before: Vec<u64> =
                 versions[first..first + count].iter().map(|of| of.1.load(Relaxed)).collect();
-            let mut bytes = vec![0xee; count * BLOCK];
-            device.read((first * BLOCK) as u64, &mut bytes).unwrap();
-            for (nth, found) in bytes.chunks(BLOCK).enumerate() {
+            let mut bytes = vec![0xee; count * SLOT_BYTES];
+            device.read((first * SLOT_BYTES) as u64, &mut bytes).unwrap();
+            for (nth, found) in bytes.chunks(SLOT_BYTES).enumerate() {
                 let slot = first + nth;
                 let version = u64::from_ne_bytes(*found[8..].first_chunk().unwrap());
                 if version == 0 {
@@ -425,7 +426,7 @@ fn rounds() -> usize {
     if is_long() { 20_000 } else { 600 }
 }
 
-/// Where the block of a round lies: far from the others, so that its words are made one by one.
+/// Where the block of a round lies: far from the others, so that its entries are made one by one.
 fn place(round: usize) -> u64 {
     round as u64 * (16 << 20)
 }
@@ -433,8 +434,8 @@ fn place(round: usize) -> u64 {
 /// Writers of different bytes of one slot, the first of whom takes it out of its block.
 #[test]
 fn stress_partial_writes_to_a_slot_of_a_block() {
-    const SHARE: usize = BLOCK / 4;
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(8)));
+    const SHARE: usize = SLOT_BYTES / 4;
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(8)));
     let device = device(block, block);
     let whole = half(&mut rng, block);
     let written =
@@ -444,17 +445,20 @@ fn stress_partial_writes_to_a_slot_of_a_block() {
         rounds(),
         4,
         |round, thread| {
-            let at = BLOCK + thread * SHARE;
+            let at = SLOT_BYTES + thread * SHARE;
             device.write(at as u64, &written(round, thread)).unwrap();
         },
         |round| {
             let mut found = vec![0; block];
             device.read(0, &mut found).unwrap();
             for thread in 0..4 {
-                let share = &found[BLOCK + thread * SHARE..][..SHARE];
+                let share = &found[SLOT_BYTES + thread * SHARE..][..SHARE];
                 assert!(share == written(round, thread), "round {round}: {thread} lost a write");
             }
-            assert!(found[..BLOCK] == whole[..BLOCK] && found[2 * BLOCK..] == whole[2 * BLOCK..]);
+            assert!(
+                found[..SLOT_BYTES] == whole[..SLOT_BYTES]
+                    && found[2 * SLOT_BYTES..] == whole[2 * SLOT_BYTES..]
+            );
             device.write(0, &whole).unwrap();
         },
     );
@@ -464,7 +468,7 @@ fn stress_partial_writes_to_a_slot_of_a_block() {
 /// A block is written while it is discarded, or while another is: each slot has the data or none.
 #[test]
 fn stress_a_block_is_written_and_discarded() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(9)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(9)));
     let device = device(block, place(rounds()) as usize);
     let whole = half(&mut rng, block);
     meet(
@@ -472,16 +476,16 @@ fn stress_a_block_is_written_and_discarded() {
         3,
         |round, thread| match thread {
             0 => device.write(place(round), &whole).unwrap(),
-            1 => device.write(place(round), &whole[..BLOCK]).unwrap(),
+            1 => device.write(place(round), &whole[..SLOT_BYTES]).unwrap(),
             _ => device.discard(place(round), block as u64).unwrap(),
         },
         |round| {
             let mut found = vec![0; block];
             device.read(place(round), &mut found).unwrap();
-            for (found, whole) in found.chunks(BLOCK).zip(whole.chunks(BLOCK)) {
+            for (found, whole) in found.chunks(SLOT_BYTES).zip(whole.chunks(SLOT_BYTES)) {
                 assert!(found == whole || found.iter().all(|&byte| byte == 0), "round {round}");
             }
-            // The words are looked at as long as there are few.
+            // The entries are looked at as long as there are few.
             if round < 200 {
                 device.check();
             }
@@ -493,7 +497,7 @@ fn stress_a_block_is_written_and_discarded() {
 /// A block is written while both its slots are: none of it is kept without a slot that is in it.
 #[test]
 fn stress_a_block_and_all_its_slots_are_written() {
-    let (block, mut rng) = (2 * BLOCK, Rng::with_seed(seed(11)));
+    let (block, mut rng) = (2 * SLOT_BYTES, Rng::with_seed(seed(11)));
     let device = device(block, place(rounds()) as usize);
     let whole = half(&mut rng, block);
     meet(
@@ -503,9 +507,9 @@ fn stress_a_block_and_all_its_slots_are_written() {
             0 => device.write(place(round), &whole).unwrap(),
             _ => {
                 // As often as it takes to meet the block's.
-                let nth = (thread - 1) * BLOCK;
+                let nth = (thread - 1) * SLOT_BYTES;
                 for _ in 0..5 {
-                    device.write(place(round) + nth as u64, &whole[nth..][..BLOCK]).unwrap();
+                    device.write(place(round) + nth as u64, &whole[nth..][..SLOT_BYTES]).unwrap();
                 }
             }
         },
@@ -524,11 +528,11 @@ fn stress_a_block_and_all_its_slots_are_written() {
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
     // All is checked after each, which takes the longer the more there were.
     let rounds = rounds().min(3000);
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(12)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(12)));
     let mut whole = half(&mut rng, block);
-    // The one that is discarded has a word of its own afterwards.
-    whole[2 * BLOCK..3 * BLOCK].fill(0x55);
-    let slot = half(&mut rng, BLOCK);
+    // The one that is discarded has an entry of its own afterwards.
+    whole[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
+    let slot = half(&mut rng, SLOT_BYTES);
     let device = device(block, 3 * place(rounds) as usize);
     let place = |round: usize, kind: usize| place(3 * round + kind);
     let begun = Instant::now();
@@ -548,16 +552,16 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
                     std::hint::spin_loop();
                 }
                 match kind {
-                    0 => device.write(at + BLOCK as u64, &slot).unwrap(),
-                    1 => device.write(at + BLOCK as u64, &slot[..9]).unwrap(),
-                    _ => device.discard(at + 2 * BLOCK as u64, BLOCK as u64).unwrap(),
+                    0 => device.write(at + SLOT_BYTES as u64, &slot).unwrap(),
+                    1 => device.write(at + SLOT_BYTES as u64, &slot[..9]).unwrap(),
+                    _ => device.discard(at + 2 * SLOT_BYTES as u64, SLOT_BYTES as u64).unwrap(),
                 }
             },
             |round| {
                 let mut found = vec![0; block];
                 device.read(place(round, kind), &mut found).unwrap();
-                for (nth, found) in found.chunks(BLOCK).enumerate() {
-                    let of_block = &whole[nth * BLOCK..][..BLOCK];
+                for (nth, found) in found.chunks(SLOT_BYTES).enumerate() {
+                    let of_block = &whole[nth * SLOT_BYTES..][..SLOT_BYTES];
                     let is_slots = (kind, nth) == (0, 1) && found == slot
                         || (kind, nth) == (1, 1) && found[..9] == slot[..9]
                         || (kind, nth) == (2, 2) && found.iter().all(|&byte| byte == 0);
@@ -571,15 +575,15 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
     }
 }
 
-/// Slots become a block, which had no word before, while they are read.
+/// Slots become a block, which had no entry before, while they are read.
 #[test]
 fn stress_slots_become_a_block_while_they_are_read() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(10)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(10)));
     let device = device(block, place(rounds()) as usize);
     let (before, after) = (half(&mut rng, block), half(&mut rng, block));
     for round in 0..rounds() {
-        before.chunks(BLOCK).enumerate().for_each(|(nth, slot)| {
-            device.write(place(round) + (nth * BLOCK) as u64, slot).unwrap();
+        before.chunks(SLOT_BYTES).enumerate().for_each(|(nth, slot)| {
+            device.write(place(round) + (nth * SLOT_BYTES) as u64, slot).unwrap();
         });
     }
     meet(
@@ -591,8 +595,8 @@ fn stress_slots_become_a_block_while_they_are_read() {
                 let mut found = vec![0; block];
                 while found != after {
                     device.read(place(round), &mut found).unwrap();
-                    for (nth, found) in found.chunks(BLOCK).enumerate() {
-                        let is = |bytes: &[u8]| found == &bytes[nth * BLOCK..][..BLOCK];
+                    for (nth, found) in found.chunks(SLOT_BYTES).enumerate() {
+                        let is = |bytes: &[u8]| found == &bytes[nth * SLOT_BYTES..][..SLOT_BYTES];
                         assert!(is(&before) || is(&after), "round {round}, slot {nth}");
                     }
                 }
@@ -605,7 +609,7 @@ fn stress_slots_become_a_block_while_they_are_read() {
 
 #[test]
 fn what_is_done_with_blocks_is_counted() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(1)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(1)));
     let device = device(block, 64 * block);
     let bytes = half(&mut rng, 3 * block);
     device.write(block as u64, &bytes).unwrap();
@@ -618,28 +622,28 @@ fn what_is_done_with_blocks_is_counted() {
     (0..8).for_each(|nth| device.read(block as u64 + nth * 512, &mut back[..512]).unwrap());
     assert_eq!(of_blocks(&device).partial_reads, 8);
     // The third slot of the first: it has one of its own, and one of four is not yet too many. Two are.
-    let at = |slot: usize| (block + slot * BLOCK) as u64;
-    device.write(at(2), &bytes[..BLOCK]).unwrap();
+    let at = |slot: usize| (block + slot * SLOT_BYTES) as u64;
+    device.write(at(2), &bytes[..SLOT_BYTES]).unwrap();
     let stat = of_blocks(&device);
     assert_eq!((stat.partial_writes, stat.dead_slots + stat.rewrites), (1, 1));
-    device.discard(at(0), 2 * BLOCK as u64).unwrap();
+    device.discard(at(0), 2 * SLOT_BYTES as u64).unwrap();
     let stat = of_blocks(&device);
-    assert_eq!((stat.dead_slots, device.mm_stat().orig_data_size), (0, 10 * BLOCK as u64));
-    device.discard(at(3), BLOCK as u64).unwrap();
+    assert_eq!((stat.dead_slots, device.mm_stat().orig_data_size), (0, 10 * SLOT_BYTES as u64));
+    device.discard(at(3), SLOT_BYTES as u64).unwrap();
     device.check();
-    assert_eq!(device.mm_stat().orig_data_size, 9 * BLOCK as u64);
+    assert_eq!(device.mm_stat().orig_data_size, 9 * SLOT_BYTES as u64);
 }
 
 #[test]
 fn same_filled_slots_cost_nothing() {
-    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(seed(2)));
+    let (block, mut rng) = (16 * SLOT_BYTES, Rng::with_seed(seed(2)));
     let (one, other) = (device(block, 4 * block), device(block, 4 * block));
-    let mut bytes = half(&mut rng, 8 * BLOCK);
+    let mut bytes = half(&mut rng, 8 * SLOT_BYTES);
     one.write(0, &bytes).unwrap();
     one.discard(0, one.disksize()).unwrap();
     // Eight slots of data, and eight of patterns.
     bytes.resize(block, 0x55);
-    bytes[12 * BLOCK..].fill(0);
+    bytes[12 * SLOT_BYTES..].fill(0);
     one.write(0, &bytes).unwrap();
     let mut back = vec![1; block];
     one.read(0, &mut back).unwrap();
@@ -650,7 +654,7 @@ fn same_filled_slots_cost_nothing() {
         .prepare(&zcomp::Params::default(), block)
         .and_then(|prepared| prepared.stream_owned())
         .unwrap();
-    let alone = eight.compress(&bytes[..8 * BLOCK], &mut vec![0; 2 * block]).unwrap().unwrap();
+    let alone = eight.compress(&bytes[..8 * SLOT_BYTES], &mut vec![0; 2 * block]).unwrap().unwrap();
     assert_eq!(stat.compr_data_size, alone as u64 + 2);
     // All of one pattern: no object.
     other.write(0, &vec![9; block]).unwrap();
@@ -661,10 +665,10 @@ fn same_filled_slots_cost_nothing() {
 
 #[test]
 fn raw_blocks_are_kept_as_they_are() {
-    let (block, mut rng) = (8 * BLOCK, Rng::with_seed(seed(3)));
+    let (block, mut rng) = (8 * SLOT_BYTES, Rng::with_seed(seed(3)));
     let device = device(block, 2 * block);
     let mut bytes = noise(&mut rng, 2 * block);
-    bytes[block..block + 3 * BLOCK].fill(0);
+    bytes[block..block + 3 * SLOT_BYTES].fill(0);
     device.write(0, &bytes).unwrap();
     let stat = device.mm_stat();
     assert_eq!((stat.huge_pages, stat.same_pages), (8 + 5, 3));
@@ -678,19 +682,19 @@ fn raw_blocks_are_kept_as_they_are() {
 /// At the limit a slot of a block is overwritten at the block's own place.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(4)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(4)));
     let device = device(block, 64 * block);
     let bytes = half(&mut rng, 64 * block);
     device.write(0, &bytes).unwrap();
     device.compact();
     device.set_mem_limit(Some(1));
-    let mut found = vec![0; BLOCK];
+    let mut found = vec![0; SLOT_BYTES];
     for slot in (0..256).map(|nth| nth * 37 % 256) {
         // More zeros than before, so that it needs less.
-        let mut new = bytes[slot * BLOCK..][..BLOCK].to_vec();
+        let mut new = bytes[slot * SLOT_BYTES..][..SLOT_BYTES].to_vec();
         new[100..3000].fill(0);
-        device.write((slot * BLOCK) as u64, &new).unwrap();
-        device.read((slot * BLOCK) as u64, &mut found).unwrap();
+        device.write((slot * SLOT_BYTES) as u64, &new).unwrap();
+        device.read((slot * SLOT_BYTES) as u64, &mut found).unwrap();
         assert!(found == new, "slot {slot}");
     }
     device.check();
@@ -698,10 +702,10 @@ fn an_overwrite_that_needs_no_more_room_never_fails() {
 
 #[test]
 fn nothing_dead_is_left_by_compact() {
-    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(seed(5)));
+    let (block, mut rng) = (16 * SLOT_BYTES, Rng::with_seed(seed(5)));
     let device = device(block, 64 * block);
     device.write(0, &half(&mut rng, 64 * block)).unwrap();
-    (0..64).for_each(|nth| device.discard((nth * block) as u64, BLOCK as u64).unwrap());
+    (0..64).for_each(|nth| device.discard((nth * block) as u64, SLOT_BYTES as u64).unwrap());
     let stat = of_blocks(&device);
     assert!(stat.dead_slots > 0 && stat.dead_slots <= 64 * 16 / 32 + 1, "{stat:?}");
     device.compact();
@@ -711,17 +715,17 @@ fn nothing_dead_is_left_by_compact() {
 
 #[test]
 fn marks_and_times_are_the_blocks() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(6)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(6)));
     let config = Config { track_access: true, ..config(block, 4 * block) };
     let device = Device::new(config).unwrap();
     device.write(0, &half(&mut rng, 2 * block)).unwrap();
-    device.write(BLOCK as u64, &half(&mut rng, BLOCK)).unwrap();
+    device.write(SLOT_BYTES as u64, &half(&mut rng, SLOT_BYTES)).unwrap();
     device.mark_idle().unwrap();
     let idle = || device.block_state().map(|state| state.is_idle).collect::<Vec<_>>();
     assert_eq!(idle(), [true; 8]);
     assert!(device.block_state().all(|state| state.accessed_seconds > Some(0)));
     // A read of one slot is one of the block; slot 1 is not in it.
-    device.read(2 * BLOCK as u64, &mut [0]).unwrap();
+    device.read(2 * SLOT_BYTES as u64, &mut [0]).unwrap();
     assert_eq!(idle(), [false, true, false, false, true, true, true, true]);
     device.mark_idle_older(1 << 40).unwrap();
     assert_eq!(idle(), [false; 8]);
@@ -730,10 +734,10 @@ fn marks_and_times_are_the_blocks() {
 /// A block that is stored anew without its dead slots was not accessed.
 #[test]
 fn blocks_that_are_stored_anew_stay_idle() {
-    let (block, mut rng) = (16 * BLOCK, Rng::with_seed(seed(17)));
+    let (block, mut rng) = (16 * SLOT_BYTES, Rng::with_seed(seed(17)));
     let device = device(block, 4 * block);
     device.write(0, &half(&mut rng, 4 * block)).unwrap();
-    device.discard(0, BLOCK as u64).unwrap();
+    device.discard(0, SLOT_BYTES as u64).unwrap();
     device.mark_idle().unwrap();
     assert_eq!(of_blocks(&device).rewrites, 0);
     device.compact();
@@ -746,7 +750,7 @@ fn blocks_that_are_stored_anew_stay_idle() {
 /// What is written into its block, as there is no room beside it, is as young as what is written elsewhere.
 #[test]
 fn a_slot_that_is_written_into_its_block_is_young() {
-    let (block, mut rng) = (4 * BLOCK, Rng::with_seed(seed(16)));
+    let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(16)));
     let config = Config { track_access: true, ..config(block, 16 * block) };
     let device = Device::new(config).unwrap();
     let mut bytes = half(&mut rng, 16 * block);
@@ -755,7 +759,7 @@ fn a_slot_that_is_written_into_its_block_is_young() {
     device.set_mem_limit(Some(1));
     let last = next_second();
     bytes[100..3000].fill(0);
-    device.write(0, &bytes[..BLOCK]).unwrap();
+    device.write(0, &bytes[..SLOT_BYTES]).unwrap();
     let stat = of_blocks(&device);
     assert_eq!((stat.rewrites, stat.dead_slots), (1, 0), "it went beside its block");
     mark_idle_up_to(&device, last);
@@ -771,28 +775,28 @@ fn impossible_blocks_are_refused() {
         assert_eq!((refused.errno(), refused), (22, Error::Block { bytes: block }));
     }
     let largest = |block| Device::new(config(block, 16 << 40)).unwrap_err().to_string();
-    assert!(largest(BLOCK).contains("16 TiB") && largest(16 * BLOCK).contains("15 TiB"));
+    assert!(largest(SLOT_BYTES).contains("16 TiB") && largest(16 * SLOT_BYTES).contains("15 TiB"));
 }
 
-/// A slot in a block has no word: of 16 slots written as one, all that is known lies in 8 bytes.
+/// A slot in a block has no entry: of 16 slots written as one, all that is known lies in 8 bytes.
 #[test]
 fn slots_in_blocks_cost_no_words() {
     const SLOTS: usize = 1 << 15;
-    let block = 16 * BLOCK;
-    let device = device(block, SLOTS * BLOCK);
+    let block = 16 * SLOT_BYTES;
+    let device = device(block, SLOTS * SLOT_BYTES);
     let overhead = || device.mem_total() - device.mm_stat().mem_used_total;
     let before = overhead();
     let mut rng = Rng::with_seed(seed(18));
-    for at in (0..SLOTS * BLOCK).step_by(block) {
+    for at in (0..SLOTS * SLOT_BYTES).step_by(block) {
         let bytes = noise(&mut rng, 64).repeat(block / 64);
         device.write(at as u64, &bytes).unwrap();
     }
     let of_blocks = overhead() - before;
     println!("{of_blocks} bytes beside the pool for {SLOTS} slots");
-    // With the maps and descriptors of the pool; words alone would be 8 bytes each.
+    // With the maps and descriptors of the pool; entries alone would be 8 bytes each.
     assert!(of_blocks < SLOTS as u64 * 4, "{of_blocks} bytes for {SLOTS} slots");
-    // One that is written alone needs its word, and with all others the words of a leaf at most.
-    device.write(5 * BLOCK as u64, &noise(&mut rng, BLOCK)).unwrap();
+    // One that is written alone needs its entry, and with all others the entries of a leaf at most.
+    device.write(5 * SLOT_BYTES as u64, &noise(&mut rng, SLOT_BYTES)).unwrap();
     assert!(overhead() - before < of_blocks + 3 * page_size() as u64);
     // Nor is one needed to free all of a block.
     device.discard(0, device.disksize()).unwrap();
@@ -800,10 +804,10 @@ fn slots_in_blocks_cost_no_words() {
     assert_eq!(device.mm_stat().orig_data_size, 0);
 }
 
-/// Words come and go while slots change between their blocks and words of their own, in every way there is.
+/// Entries come and go while slots change between their blocks and entries of their own, in every way there is.
 #[test]
 fn holes_are_kept_as_long_as_the_block() {
-    let block = 4 * BLOCK;
+    let block = 4 * SLOT_BYTES;
     let device = device(block, 2 * block);
     let mut rng = Rng::with_seed(seed(19));
     let whole = half(&mut rng, block);
@@ -813,7 +817,7 @@ fn holes_are_kept_as_long_as_the_block() {
         device.read(0, &mut found).unwrap();
         let slots: Vec<u64> = device.block_state().map(|state| state.index).collect();
         for (nth, is_there) in expected.into_iter().enumerate() {
-            let slot = nth * BLOCK..(nth + 1) * BLOCK;
+            let slot = nth * SLOT_BYTES..(nth + 1) * SLOT_BYTES;
             match is_there {
                 true => assert!(found[slot.clone()] == whole[slot], "slot {nth}"),
                 false => assert!(found[slot].iter().all(|&byte| byte == 0), "slot {nth}"),
@@ -821,26 +825,26 @@ fn holes_are_kept_as_long_as_the_block() {
             assert_eq!(slots.contains(&(nth as u64)), is_there, "slot {nth}");
         }
     };
-    let slot = |nth: usize| (nth * BLOCK) as u64;
+    let slot = |nth: usize| (nth * SLOT_BYTES) as u64;
     device.write(0, &whole).unwrap();
     held([true; 4]);
-    device.discard(slot(1), BLOCK as u64).unwrap();
+    device.discard(slot(1), SLOT_BYTES as u64).unwrap();
     held([true, false, true, true]);
-    // One with a word of its own becomes a hole, too: what the block has of it is old.
-    device.write(slot(2), &whole[2 * BLOCK..3 * BLOCK]).unwrap();
+    // One with an entry of its own becomes a hole, too: what the block has of it is old.
+    device.write(slot(2), &whole[2 * SLOT_BYTES..3 * SLOT_BYTES]).unwrap();
     held([true, false, true, true]);
-    device.discard(slot(2), BLOCK as u64).unwrap();
+    device.discard(slot(2), SLOT_BYTES as u64).unwrap();
     held([true, false, false, true]);
-    device.write(slot(1) + 9, &whole[BLOCK + 9..2 * BLOCK]).unwrap();
-    device.write(slot(1), &whole[BLOCK..BLOCK + 9]).unwrap();
+    device.write(slot(1) + 9, &whole[SLOT_BYTES + 9..2 * SLOT_BYTES]).unwrap();
+    device.write(slot(1), &whole[SLOT_BYTES..SLOT_BYTES + 9]).unwrap();
     held([true, true, false, true]);
     // The last of those in the object takes the object and the holes along.
-    device.discard(slot(0), BLOCK as u64).unwrap();
-    device.discard(slot(3), BLOCK as u64).unwrap();
+    device.discard(slot(0), SLOT_BYTES as u64).unwrap();
+    device.discard(slot(3), SLOT_BYTES as u64).unwrap();
     held([false, true, false, false]);
     device.write(0, &whole).unwrap();
     held([true; 4]);
-    device.write_zeroes(slot(1), 2 * BLOCK as u64).unwrap();
+    device.write_zeroes(slot(1), 2 * SLOT_BYTES as u64).unwrap();
     held([true, false, false, true]);
     device.discard(0, block as u64).unwrap();
     held([false; 4]);

@@ -12,22 +12,22 @@ use support::data::data;
 use support::faulty::Faulty;
 use support::load::{load_time, seed};
 use support::shadow::Shadow;
-use zram::{Algorithm, BLOCK, Config, Damage, Device, Error, Recompress, Selection, Which};
+use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, Selection, Which};
 use zsmalloc::{Geometry, KernelGeometry};
 
 /// Each writer has a stretch of the device, and a shadow of it.
 const WRITERS: usize = 4;
-const STRETCH: usize = 64 * BLOCK;
+const STRETCH: usize = 64 * SLOT_BYTES;
 const BYTES: usize = WRITERS * STRETCH;
 /// What no one writes: saves must have it exactly.
-const STILL: usize = 16 * BLOCK;
+const STILL: usize = 16 * SLOT_BYTES;
 
 fn device(block: usize, geometry: Geometry, backing: &Arc<Faulty>) -> Device {
     let codec = |name| Some(Algorithm::new(zcomp::by_name(name).unwrap()));
     let recompression = [codec("lz4hc"), codec("zstd"), None];
     let config = Config::new((BYTES + STILL) as u64).unwrap();
     let backing = Some(backing.clone() as _);
-    let (checksums, track_access) = (block > BLOCK, block > 4 * BLOCK);
+    let (checksums, track_access) = (block > SLOT_BYTES, block > 4 * SLOT_BYTES);
     let config = Config { checksums, track_access, ..config };
     let config = Config { block, geometry, recompression, backing, streams: Some(3), ..config };
     Device::new(config).unwrap()
@@ -46,7 +46,7 @@ fn which(rng: &mut Rng) -> Selection {
 fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     let block = shadow.device.block();
     let at = rng.usize(..STRETCH);
-    let len = rng.usize(..=(STRETCH - at).min(20 * BLOCK));
+    let len = rng.usize(..=(STRETCH - at).min(20 * SLOT_BYTES));
     let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
     match rng.u32(..10) {
         0 => shadow.discard(at, len),
@@ -88,7 +88,7 @@ fn all_at_once(block: usize, geometry: Geometry, time: Duration) {
     let mut rng = Rng::with_seed(seed(31 + block as u64));
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let device = device(block, geometry, &backing);
-    let still: Vec<u8> = (0..STILL / BLOCK).flat_map(|_| data(&mut rng, BLOCK)).collect();
+    let still: Vec<u8> = (0..STILL / SLOT_BYTES).flat_map(|_| data(&mut rng, SLOT_BYTES)).collect();
     device.write(BYTES as u64, &still).unwrap();
     let shadows: Vec<_> =
         (0..WRITERS).map(|nth| Mutex::new(Shadow::of(&device, nth * STRETCH, STRETCH))).collect();
@@ -136,16 +136,16 @@ fn all_at_once(block: usize, geometry: Geometry, time: Duration) {
 
 #[test]
 fn slots_under_all_jobs_at_once() {
-    all_at_once(BLOCK, Geometry::default(), load_time(Duration::from_secs(4)));
+    all_at_once(SLOT_BYTES, Geometry::default(), load_time(Duration::from_secs(4)));
 }
 
 #[test]
 fn blocks_under_all_jobs_at_once() {
-    all_at_once(4 * BLOCK, Geometry::default(), load_time(Duration::from_secs(4)));
+    all_at_once(4 * SLOT_BYTES, Geometry::default(), load_time(Duration::from_secs(4)));
 }
 
 #[test]
 fn large_blocks_of_the_kernels_geometry_under_all_jobs_at_once() {
     let geometry = Geometry::Kernel(KernelGeometry::default());
-    all_at_once(16 * BLOCK, geometry, load_time(Duration::from_secs(4)));
+    all_at_once(16 * SLOT_BYTES, geometry, load_time(Duration::from_secs(4)));
 }

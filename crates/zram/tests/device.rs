@@ -11,7 +11,7 @@ use support::disk::Disk;
 use support::load::rounds::rounds;
 use support::load::{load_time, seed};
 use support::shadow::Shadow;
-use zram::{BLOCK, Compaction, Config, Device, Error};
+use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};
 
 /// 1 in `make test`, more in `make long`.
@@ -28,9 +28,9 @@ impl Shadow<Device> {
 
     /// One operation.
     fn step(&mut self, rng: &mut Rng) -> Result<(), Error> {
-        let longest = [1, 16, BLOCK, 3 * BLOCK, 64 << 10][rng.usize(..5)];
+        let longest = [1, 16, SLOT_BYTES, 3 * SLOT_BYTES, 64 << 10][rng.usize(..5)];
         // One that is longer than what the edges of slots make.
-        let block = if longest > 4 * BLOCK { 8 * BLOCK } else { BLOCK };
+        let block = if longest > 4 * SLOT_BYTES { 8 * SLOT_BYTES } else { SLOT_BYTES };
         let (at, len) = range(rng, block, self.bytes.len());
         let len = len.min(longest);
         match rng.u32(..10) {
@@ -86,12 +86,12 @@ fn a_shadow_array_agrees() {
 fn stamped(slot: u64, thread: u64, version: u64) -> Vec<u8> {
     let seed = slot << 40 | thread << 32 | version;
     let mut rng = Rng::with_seed(seed);
-    let mut block = Vec::with_capacity(BLOCK);
+    let mut block = Vec::with_capacity(SLOT_BYTES);
     block.extend_from_slice(&seed.to_ne_bytes());
-    while block.len() < BLOCK {
+    while block.len() < SLOT_BYTES {
         let run = rng.usize(1..=200);
         let byte = rng.u8(..);
-        block.resize((block.len() + run).min(BLOCK), byte);
+        block.resize((block.len() + run).min(SLOT_BYTES), byte);
     }
     block
 }
@@ -110,7 +110,8 @@ fn expect_stamped(block: &[u8], slot: u64) {
 fn stress_eight_threads_verify_every_read() {
     const SLOTS: u64 = 512;
     let device =
-        Device::new(Config { streams: Some(3), ..config("lz4", SLOTS * BLOCK as u64) }).unwrap();
+        Device::new(Config { streams: Some(3), ..config("lz4", SLOTS * SLOT_BYTES as u64) })
+            .unwrap();
     let versions = AtomicU64::new(1);
     let seed = seed(122);
     std::thread::scope(|scope| {
@@ -118,23 +119,26 @@ fn stress_eight_threads_verify_every_read() {
             let (device, versions) = (&device, &versions);
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed + thread);
-                let mut block = vec![0; 4 * BLOCK];
+                let mut block = vec![0; 4 * SLOT_BYTES];
                 for _ in 0..12_000 * scale() {
                     let slot = rng.u64(..SLOTS);
-                    let at = slot * BLOCK as u64;
+                    let at = slot * SLOT_BYTES as u64;
                     match rng.u32(..16) {
                         0..6 => {
                             let version = versions.fetch_add(1, Relaxed);
                             device.write(at, &stamped(slot, thread, version)).unwrap();
                         }
-                        6 => device.discard(at, BLOCK as u64).unwrap(),
+                        6 => device.discard(at, SLOT_BYTES as u64).unwrap(),
                         7 if rng.u32(..32) == 0 => drop(device.compact()),
                         7 => drop(device.mm_stat()),
                         _ => {
                             let count = rng.u64(1..=4).min(SLOTS - slot) as usize;
-                            device.read(at, &mut block[..count * BLOCK]).unwrap();
+                            device.read(at, &mut block[..count * SLOT_BYTES]).unwrap();
                             for nth in 0..count {
-                                expect_stamped(&block[nth * BLOCK..][..BLOCK], slot + nth as u64);
+                                expect_stamped(
+                                    &block[nth * SLOT_BYTES..][..SLOT_BYTES],
+                                    slot + nth as u64,
+                                );
                             }
                         }
                     }
@@ -143,7 +147,7 @@ fn stress_eight_threads_verify_every_read() {
         }
     });
     device.check();
-    device.discard(0, SLOTS * BLOCK as u64).unwrap();
+    device.discard(0, SLOTS * SLOT_BYTES as u64).unwrap();
     device.check();
     assert_eq!(device.mm_stat().orig_data_size, 0);
 }
@@ -159,9 +163,9 @@ fn stress_a_load_that_shifts() {
 /// Writers of different bytes of one slot all keep theirs, whatever the others do.
 #[test]
 fn stress_partial_writes_of_one_slot() {
-    let device = Device::new(config("lz4", 2 * BLOCK as u64)).unwrap();
+    let device = Device::new(config("lz4", 2 * SLOT_BYTES as u64)).unwrap();
     const THREADS: usize = 8;
-    const SHARE: usize = 2 * BLOCK / THREADS;
+    const SHARE: usize = 2 * SLOT_BYTES / THREADS;
     let seed = seed(123);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -189,17 +193,17 @@ fn stress_partial_writes_of_one_slot() {
 fn slots_of_every_kind_are_counted() {
     let device = Device::new(config("lz4", 1 << 20)).unwrap();
     let mut rng = Rng::with_seed(seed(124));
-    let random: Vec<u8> = (0..BLOCK).map(|_| rng.u8(..)).collect();
+    let random: Vec<u8> = (0..SLOT_BYTES).map(|_| rng.u8(..)).collect();
     device.write(0, &random).unwrap();
     device.write(4096, &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
-    device.write(8192, &[0; BLOCK]).unwrap();
-    device.write(12288, &b"compressible ".repeat(400)[..BLOCK]).unwrap();
+    device.write(8192, &[0; SLOT_BYTES]).unwrap();
+    device.write(12288, &b"compressible ".repeat(400)[..SLOT_BYTES]).unwrap();
     let stat = device.mm_stat();
     assert_eq!((stat.orig_data_size, stat.same_pages), (4 * 4096, 2));
     assert_eq!((stat.huge_pages, stat.huge_pages_since), (1, 1));
     assert!((4097..4400).contains(&stat.compr_data_size), "{stat:?}");
     assert_eq!(stat.to_string().split_whitespace().count(), 9);
-    device.write(0, &[1; BLOCK]).unwrap();
+    device.write(0, &[1; SLOT_BYTES]).unwrap();
     assert_eq!(device.mm_stat().huge_pages, 0);
     assert_eq!(device.mm_stat().huge_pages_since, 1);
     device.discard(0, 3 * 4096).unwrap();
@@ -244,20 +248,20 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
 #[test]
 fn ragged_zeros_free_whole_slots_at_the_limit() {
     const SLOTS: usize = 1000;
-    const PATTERN: [u8; BLOCK] = [1; BLOCK];
-    for limit_after in [300 * BLOCK as u64, 1] {
+    const PATTERN: [u8; SLOT_BYTES] = [1; SLOT_BYTES];
+    for limit_after in [300 * SLOT_BYTES as u64, 1] {
         let mem_limit = Some(300 * page::page_size() as u64);
-        let config = Config { mem_limit, ..config("lz4", (SLOTS * BLOCK) as u64) };
+        let config = Config { mem_limit, ..config("lz4", (SLOTS * SLOT_BYTES) as u64) };
         let mut shadow = Shadow::new(config).unwrap();
         shadow.device.write(0, &PATTERN).unwrap();
         let mut rng = Rng::with_seed(seed(125));
-        let noise = noise(&mut rng, (SLOTS - 1) * BLOCK);
-        let full = shadow.device.write(BLOCK as u64, &noise).unwrap_err();
+        let noise = noise(&mut rng, (SLOTS - 1) * SLOT_BYTES);
+        let full = shadow.device.write(SLOT_BYTES as u64, &noise).unwrap_err();
         let Error::OutOfMemory { slot, .. } = full else { panic!("{full}") };
-        let end = slot as usize * BLOCK;
+        let end = slot as usize * SLOT_BYTES;
         assert!(slot > 280, "{slot} slots only");
-        shadow.bytes[..BLOCK].copy_from_slice(&PATTERN);
-        shadow.bytes[BLOCK..end].copy_from_slice(&noise[..end - BLOCK]);
+        shadow.bytes[..SLOT_BYTES].copy_from_slice(&PATTERN);
+        shadow.bytes[SLOT_BYTES..end].copy_from_slice(&noise[..end - SLOT_BYTES]);
         shadow.check();
         // With a limit of one page there is no room for half a pattern, however many slots are freed.
         shadow.device.set_mem_limit(Some(limit_after));
@@ -268,7 +272,7 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
             let held = shadow.device.io_stat();
             assert_eq!((held.failed_writes, held.notify_free), (2, 255));
         }
-        let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+        let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
         shadow.bytes[whole.clone()].fill(0);
         shadow.compare(whole.start, whole.len());
         // The edges hold their old bytes or their new, the first of these where that failed.
@@ -279,7 +283,7 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         shadow.compare(0, whole.start);
         shadow.adopt(whole.end, &vec![0; at + len - whole.end]);
         shadow.check();
-        assert_eq!(shadow.device.mm_stat().orig_data_size, (slot - 255) * BLOCK as u64);
+        assert_eq!(shadow.device.mm_stat().orig_data_size, (slot - 255) * SLOT_BYTES as u64);
     }
 }
 
@@ -303,15 +307,15 @@ fn fragmented(compaction: Compaction) -> Shadow<Device> {
     let config = Config { compaction, geometry, ..config("lz4", 8 << 20) };
     let mut shadow = Shadow::new(config).unwrap();
     let mut rng = Rng::with_seed(seed(126));
-    for slot in 0..shadow.bytes.len() / BLOCK {
+    for slot in 0..shadow.bytes.len() / SLOT_BYTES {
         // A third noise, the rest zeros: all slots about equally long.
-        let at = slot * BLOCK;
-        shadow.bytes[at..at + BLOCK / 3].copy_from_slice(&noise(&mut rng, BLOCK / 3));
+        let at = slot * SLOT_BYTES;
+        shadow.bytes[at..at + SLOT_BYTES / 3].copy_from_slice(&noise(&mut rng, SLOT_BYTES / 3));
     }
     shadow.device.write(0, &shadow.bytes).unwrap();
-    for at in (0..shadow.bytes.len()).step_by(2 * BLOCK) {
-        shadow.device.discard(at as u64, BLOCK as u64).unwrap();
-        shadow.bytes[at..at + BLOCK].fill(0);
+    for at in (0..shadow.bytes.len()).step_by(2 * SLOT_BYTES) {
+        shadow.device.discard(at as u64, SLOT_BYTES as u64).unwrap();
+        shadow.bytes[at..at + SLOT_BYTES].fill(0);
     }
     shadow
 }
@@ -386,16 +390,16 @@ fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
 /// What was never written costs a discard nothing: this would take minutes slot by slot.
 #[test]
 fn a_discard_of_all_of_the_largest_device() {
-    let disksize = (1 << 44) - BLOCK as u64;
+    let disksize = (1 << 44) - SLOT_BYTES as u64;
     let device = Device::new(config("lz4", disksize)).unwrap();
-    let last = disksize - BLOCK as u64;
-    let block = noise(&mut Rng::with_seed(seed(128)), BLOCK);
+    let last = disksize - SLOT_BYTES as u64;
+    let block = noise(&mut Rng::with_seed(seed(128)), SLOT_BYTES);
     for round in 1..=8 {
         device.write(0, &block).unwrap();
         device.write(last, &block).unwrap();
-        assert_eq!(device.mm_stat().orig_data_size, 2 * BLOCK as u64);
+        assert_eq!(device.mm_stat().orig_data_size, 2 * SLOT_BYTES as u64);
         device.discard(0, disksize).unwrap();
-        let mut back = vec![0xee; BLOCK];
+        let mut back = vec![0xee; SLOT_BYTES];
         for at in [0, last] {
             device.read(at, &mut back).unwrap();
             assert!(back.iter().all(|&byte| byte == 0), "the slot at {at} was not freed");
@@ -405,6 +409,6 @@ fn a_discard_of_all_of_the_largest_device() {
             (stat.orig_data_size, stat.huge_pages, stat.huge_pages_since),
             (0, 0, 2 * round)
         );
-        assert_eq!(device.io_stat().notify_free, round * (disksize / BLOCK as u64));
+        assert_eq!(device.io_stat().notify_free, round * (disksize / SLOT_BYTES as u64));
     }
 }

@@ -5,12 +5,12 @@ mod support;
 
 use support::load::seed;
 use zcomp::{Dictionary, Params, codecs};
-use zram::{BLOCK, Config, Device, Error};
+use zram::{Config, Device, Error, SLOT_BYTES};
 
 /// Noise of some other seed: only a dictionary makes a block of it smaller.
 fn noise() -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed(152));
-    (0..8 * BLOCK).map(|_| rng.u8(..)).collect()
+    (0..8 * SLOT_BYTES).map(|_| rng.u8(..)).collect()
 }
 
 fn config(nth: usize, dictionary: Option<Dictionary>) -> Config {
@@ -26,7 +26,8 @@ fn blocks_refer_to_it_and_its_memory_is_counted_once() {
     for (nth, codec) in codecs().iter().enumerate() {
         let plain = Device::new(config(nth, None)).unwrap();
         let device = Device::new(config(nth, Some(dictionary.clone()))).unwrap();
-        let shared = codec.prepare(&config(nth, Some(dictionary.clone())).params, BLOCK).unwrap();
+        let shared =
+            codec.prepare(&config(nth, Some(dictionary.clone())).params, SLOT_BYTES).unwrap();
         let more = device.mem_total() - plain.mem_total();
         // Of zstd the contexts grow, too.
         match codec.name() {

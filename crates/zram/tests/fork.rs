@@ -7,7 +7,7 @@ use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::load::child::in_child;
 use support::load::{Stop, seed};
-use zram::{BLOCK, Config, Device, Error, Fork};
+use zram::{Config, Device, Error, Fork, SLOT_BYTES};
 
 const SLOTS: u64 = 400;
 
@@ -15,8 +15,8 @@ const SLOTS: u64 = 400;
 fn block(seed: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed);
     let mut block = seed.to_ne_bytes().to_vec();
-    while block.len() < BLOCK {
-        let len = (block.len() + rng.usize(1..=100)).min(BLOCK);
+    while block.len() < SLOT_BYTES {
+        let len = (block.len() + rng.usize(1..=100)).min(SLOT_BYTES);
         block.resize(len, rng.u8(..));
     }
     block
@@ -24,11 +24,11 @@ fn block(seed: u64) -> Vec<u8> {
 
 /// Reads every slot: each holds one whole block, or nothing.
 fn verify(device: &Device) {
-    let mut found = vec![0; BLOCK];
+    let mut found = vec![0; SLOT_BYTES];
     for slot in 0..SLOTS {
-        device.read(slot * BLOCK as u64, &mut found).unwrap();
+        device.read(slot * SLOT_BYTES as u64, &mut found).unwrap();
         let seed = u64::from_ne_bytes(*found.first_chunk().unwrap());
-        let expected = if seed == 0 { vec![0; BLOCK] } else { block(seed) };
+        let expected = if seed == 0 { vec![0; SLOT_BYTES] } else { block(seed) };
         assert!(found == expected, "slot {slot} is torn");
     }
 }
@@ -36,10 +36,10 @@ fn verify(device: &Device) {
 fn disturb(device: &Device, seed: u64, stop: &AtomicBool) {
     let mut rng = Rng::with_seed(seed);
     while !stop.load(Relaxed) {
-        let at = rng.u64(..SLOTS) * BLOCK as u64;
+        let at = rng.u64(..SLOTS) * SLOT_BYTES as u64;
         match rng.u32(..20) {
             0 => drop(device.compact()),
-            1..6 => device.discard(at, BLOCK as u64).unwrap(),
+            1..6 => device.discard(at, SLOT_BYTES as u64).unwrap(),
             _ => device.write(at, &block(rng.u64(1..))).unwrap(),
         }
     }
@@ -47,7 +47,7 @@ fn disturb(device: &Device, seed: u64, stop: &AtomicBool) {
 
 #[test]
 fn a_child_has_a_whole_copy() {
-    let device = Device::new(Config::new(SLOTS * BLOCK as u64).unwrap()).unwrap();
+    let device = Device::new(Config::new(SLOTS * SLOT_BYTES as u64).unwrap()).unwrap();
     let seed = seed(158);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -61,7 +61,7 @@ fn a_child_has_a_whole_copy() {
                 device.check();
                 verify(&device);
                 device.write(0, &block(7)).unwrap();
-                device.discard(0, SLOTS * BLOCK as u64).unwrap();
+                device.discard(0, SLOTS * SLOT_BYTES as u64).unwrap();
                 device.compact();
                 verify(&device);
             });
@@ -76,16 +76,16 @@ fn a_child_has_a_whole_copy() {
 fn a_child_is_left_without_pages() {
     let seed = seed(159);
     for (track_access, order) in [(false, 0), (true, 0), (true, 2)] {
-        let (fork, bytes) = (Fork::Leave, BLOCK << order);
+        let (fork, bytes) = (Fork::Leave, SLOT_BYTES << order);
         let config = Config { fork, track_access, block: bytes, ..Config::new(64 << 20).unwrap() };
         let mut device = Some(Device::new(config).unwrap());
         let parents = || device.as_ref().unwrap();
         for slot in 0..SLOTS {
-            parents().write(slot * BLOCK as u64, &block(slot + 1)).unwrap();
+            parents().write(slot * SLOT_BYTES as u64, &block(slot + 1)).unwrap();
         }
         // As one, and one of it anew.
         parents().write(0, &[1, 2, 3, 4].map(block).concat()).unwrap();
-        parents().discard(BLOCK as u64, BLOCK as u64).unwrap();
+        parents().discard(SLOT_BYTES as u64, SLOT_BYTES as u64).unwrap();
         let stat = parents().mm_stat();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

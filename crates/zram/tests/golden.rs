@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use zram::{Algorithm, BLOCK, Config, Damage, Device, Recompress};
+use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES};
 
 const SLOTS: usize = 48;
 
@@ -19,10 +19,10 @@ fn path(name: &str) -> PathBuf {
 fn device(block: usize, codec: &str) -> Device {
     let algorithm = |name| Algorithm::new(zcomp::by_name(name).unwrap());
     Device::new(Config {
-        block: block * BLOCK,
+        block: block * SLOT_BYTES,
         algorithm: algorithm(codec).codec,
         recompression: [None, Some(algorithm("zstd")), None],
-        ..Config::new((SLOTS * BLOCK) as u64).unwrap()
+        ..Config::new((SLOTS * SLOT_BYTES) as u64).unwrap()
     })
     .unwrap()
 }
@@ -37,11 +37,13 @@ fn contents(slot: usize) -> Option<Vec<u8>> {
     let byte = next();
     match slot % 8 {
         0 | 5 => None,
-        1 => Some([byte, 1, 2, 3, 4, 5, 6, 7].repeat(BLOCK / 8)),
-        2 => Some(vec![byte; BLOCK]),
-        3 if slot < 16 => Some((0..BLOCK).map(|_| next()).collect()),
+        1 => Some([byte, 1, 2, 3, 4, 5, 6, 7].repeat(SLOT_BYTES / 8)),
+        2 => Some(vec![byte; SLOT_BYTES]),
+        3 if slot < 16 => Some((0..SLOT_BYTES).map(|_| next()).collect()),
         _ => Some(
-            (0..BLOCK).map(|at| if at % 5 == 0 { next() & 3 } else { at as u8 & 31 }).collect(),
+            (0..SLOT_BYTES)
+                .map(|at| if at % 5 == 0 { next() & 3 } else { at as u8 & 31 })
+                .collect(),
         ),
     }
 }
@@ -49,23 +51,23 @@ fn contents(slot: usize) -> Option<Vec<u8>> {
 /// Writes what the files hold; some of it is recompressed where slots are blocks.
 fn fill(device: &Device) {
     for slot in 0..SLOTS {
-        let bytes = contents(slot).unwrap_or_else(|| vec![7; BLOCK]);
-        device.write((slot * BLOCK) as u64, &bytes).unwrap();
+        let bytes = contents(slot).unwrap_or_else(|| vec![7; SLOT_BYTES]);
+        device.write((slot * SLOT_BYTES) as u64, &bytes).unwrap();
     }
     for slot in (0..SLOTS).filter(|&slot| contents(slot).is_none()) {
-        device.discard((slot * BLOCK) as u64, BLOCK as u64).unwrap();
+        device.discard((slot * SLOT_BYTES) as u64, SLOT_BYTES as u64).unwrap();
     }
-    if device.block() == BLOCK {
+    if device.block() == SLOT_BYTES {
         let how = Recompress { priority: 2, max_pages: Some(9), ..Recompress::default() };
         device.recompress(&how).unwrap();
     }
 }
 
 fn compare(device: &Device) {
-    let mut bytes = vec![0; BLOCK];
+    let mut bytes = vec![0; SLOT_BYTES];
     for slot in 0..SLOTS {
-        device.read((slot * BLOCK) as u64, &mut bytes).unwrap();
-        assert!(bytes == contents(slot).unwrap_or_else(|| vec![0; BLOCK]), "slot {slot}");
+        device.read((slot * SLOT_BYTES) as u64, &mut bytes).unwrap();
+        assert!(bytes == contents(slot).unwrap_or_else(|| vec![0; SLOT_BYTES]), "slot {slot}");
     }
     device.check();
 }

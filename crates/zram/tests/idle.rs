@@ -6,26 +6,26 @@ mod support;
 use fastrand::Rng;
 use support::idle::{boot_seconds, mark_idle_up_to, next_second};
 use support::load::seed;
-use zram::{BLOCK, Config, Device, Error, SlotState};
+use zram::{Config, Device, Error, SLOT_BYTES, SlotState};
 
 const SLOTS: u64 = 600;
 
 fn device(track_access: bool) -> Device {
-    let config = Config { track_access, ..Config::new(SLOTS * BLOCK as u64).unwrap() };
+    let config = Config { track_access, ..Config::new(SLOTS * SLOT_BYTES as u64).unwrap() };
     Device::new(config).unwrap()
 }
 
 /// Shrinks, and differs per slot.
 fn block(seed: u64, slot: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed ^ slot);
-    let mut block = vec![0; BLOCK];
+    let mut block = vec![0; SLOT_BYTES];
     rng.fill(&mut block[..1000]);
     block
 }
 
 fn fill(device: &Device, seed: u64) {
     for slot in 0..SLOTS {
-        device.write(slot * BLOCK as u64, &block(seed, slot)).unwrap();
+        device.write(slot * SLOT_BYTES as u64, &block(seed, slot)).unwrap();
     }
 }
 
@@ -42,12 +42,12 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
     let seed = seed(154);
     for track_access in [false, true] {
         let device = device(track_access);
-        let at = |slot: u64| slot * BLOCK as u64;
-        let (mut one, mut whole) = ([0], vec![0; BLOCK]);
+        let at = |slot: u64| slot * SLOT_BYTES as u64;
+        let (mut one, mut whole) = ([0], vec![0; SLOT_BYTES]);
         fill(&device, seed);
-        device.write(at(2), &[7; BLOCK]).unwrap();
+        device.write(at(2), &[7; SLOT_BYTES]).unwrap();
         device.write(at(3), &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
-        device.write_zeroes(at(4), BLOCK as u64).unwrap();
+        device.write_zeroes(at(4), SLOT_BYTES as u64).unwrap();
         assert!(idle(&device).is_empty());
         device.mark_idle().unwrap();
         // All but those that have no object of their own, or a pattern for one.
@@ -61,7 +61,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
             (&|buf| device.write(at(30), buf).unwrap(), 30),
             (&|_| device.write(at(40) + 5, &[1]).unwrap(), 40),
             (&|_| device.write_zeroes(at(50) + 5, 10).unwrap(), 50),
-            (&|_| device.discard(at(599), BLOCK as u64).unwrap(), 599),
+            (&|_| device.discard(at(599), SLOT_BYTES as u64).unwrap(), 599),
         ];
         for (access, slot) in accesses {
             access(&mut whole);
@@ -96,12 +96,12 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     assert!(idle(&device).is_empty(), "younger slots lose the mark");
     let last = next_second();
     // Half of them are accessed, each in another way.
-    let mut buf = vec![0; BLOCK];
+    let mut buf = vec![0; SLOT_BYTES];
     for slot in (0..SLOTS).step_by(2) {
         match slot % 3 {
-            0 => device.read(slot * BLOCK as u64, &mut buf[..9]).unwrap(),
-            1 => device.write(slot * BLOCK as u64, &block(seed, slot)).unwrap(),
-            _ => device.write(slot * BLOCK as u64 + 9, &[3]).unwrap(),
+            0 => device.read(slot * SLOT_BYTES as u64, &mut buf[..9]).unwrap(),
+            1 => device.write(slot * SLOT_BYTES as u64, &block(seed, slot)).unwrap(),
+            _ => device.write(slot * SLOT_BYTES as u64 + 9, &[3]).unwrap(),
         }
     }
     device.compact();
@@ -112,7 +112,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     let (index, rest) = line.split_at(12);
     let seconds = states(&device)[1].accessed_seconds.unwrap();
     assert_eq!((index.trim(), rest), ("1", &*format!(" {seconds:12}.000000 ...i..")));
-    device.discard(0, SLOTS * BLOCK as u64).unwrap();
+    device.discard(0, SLOTS * SLOT_BYTES as u64).unwrap();
     assert_eq!(states(&device), []);
     // What is written anew has a time of its own.
     device.write(0, &[1, 2, 3]).unwrap();
@@ -132,14 +132,15 @@ fn without_times_an_age_is_refused() {
     assert!(states(&device).iter().all(|state| state.accessed_seconds.is_none()));
 }
 
-/// What slots keep beside their words costs 4 bytes each, and what is left of a line of memory that holds five.
+/// What slots keep beside their entries costs 4 bytes each, and what is left of a line of memory that holds five.
 #[test]
 fn times_are_counted() {
     const SLOTS: u64 = 100_000;
     let total = |track_access| {
-        let config = Config { track_access, ..Config::new(SLOTS * BLOCK as u64).unwrap() };
+        let config = Config { track_access, ..Config::new(SLOTS * SLOT_BYTES as u64).unwrap() };
         let device = Device::new(config).unwrap();
-        (0..SLOTS).for_each(|slot| device.write(slot * BLOCK as u64, &[1; BLOCK]).unwrap());
+        (0..SLOTS)
+            .for_each(|slot| device.write(slot * SLOT_BYTES as u64, &[1; SLOT_BYTES]).unwrap());
         device.mem_total()
     };
     let per_slot = (total(true) - total(false)) as f64 / SLOTS as f64;

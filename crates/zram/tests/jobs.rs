@@ -12,11 +12,12 @@ use std::time::Duration;
 use support::faulty::Faulty;
 use zcomp::{Codec, Memory, Params, Prepared, Stream};
 use zram::{
-    Algorithm, BLOCK, Config, Damage, Device, Error, JobKind, Recompress, Selection, WritebackLimit,
+    Algorithm, Config, Damage, Device, Error, JobKind, Recompress, SLOT_BYTES, Selection,
+    WritebackLimit,
 };
 
 const BYTES: usize = 4 << 20;
-const SLOTS: u64 = (BYTES / BLOCK) as u64;
+const SLOTS: u64 = (BYTES / SLOT_BYTES) as u64;
 
 fn config() -> Config {
     Config {
@@ -227,13 +228,13 @@ fn same_as_before(device: &Device, start: u64) {
 
 #[test]
 fn requests_that_may_wait_are_known() {
-    for block in [BLOCK, 4 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         let backing = Arc::new(Faulty::new(2 * BYTES));
         let device = full(Config { block, backing: Some(backing), ..config() });
         assert!(!device.may_wait(0, BYTES as u64));
         let slots = Selection { slots: vec![8..=11], ..Selection::default() };
         assert_eq!(device.write_back(&slots).unwrap().slots, 4);
-        let (at, len) = (8 * BLOCK as u64, 4 * BLOCK as u64);
+        let (at, len) = (8 * SLOT_BYTES as u64, 4 * SLOT_BYTES as u64);
         assert!(device.may_wait(at, len) && device.may_wait(0, BYTES as u64));
         assert!(device.may_wait(at + len - 1, 1) && device.may_wait(at - 1, 2));
         assert!(!device.may_wait(at - 1, 1) && !device.may_wait(at + len, 1));
@@ -317,7 +318,7 @@ fn a_restore_that_is_given_up_puts_nothing_there_later() {
     thread::scope(|scope| {
         let restoring = scope.spawn(|| {
             // The header, and the beginning of the first chunk: none is being put there meanwhile.
-            let (left, rest) = saved.split_at(2 * BLOCK);
+            let (left, rest) = saved.split_at(2 * SLOT_BYTES);
             device.restore_from(&mut Stuck { left, rest, stuck: &stuck }, Damage::Refuse)
         });
         stuck.wait();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use support::load::child::in_child;
 use support::load::{is_long, seed};
-use zram::{Access, BLOCK, Config, Device, Error, Zram, attributes};
+use zram::{Access, Config, Device, Error, SLOT_BYTES, Zram, attributes};
 
 const SLOTS: u64 = 64;
 
@@ -93,8 +93,8 @@ fn open_devices_are_not_reset() {
 /// Which of the words in the block of a slot is which.
 fn block(slot: u64, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(slot << 32 | version);
-    let mut block = vec![rng.u8(..); BLOCK];
-    let noise = rng.usize(16..BLOCK);
+    let mut block = vec![rng.u8(..); SLOT_BYTES];
+    let noise = rng.usize(16..SLOT_BYTES);
     rng.fill(&mut block[..noise]);
     block[..16].copy_from_slice(&[slot.to_ne_bytes(), version.to_ne_bytes()].concat());
     block
@@ -114,13 +114,13 @@ fn use_it(zram: &Zram, rng: &mut Rng, versions: &AtomicU64) {
     let Ok(device) = zram.open() else { return };
     for _ in 0..rng.u32(..60) {
         let slot = rng.u64(..SLOTS);
-        let at = slot * BLOCK as u64;
+        let at = slot * SLOT_BYTES as u64;
         match rng.u32(..8) {
             0..3 => device.write(at, &block(slot, versions.fetch_add(1, Relaxed))).unwrap(),
-            3 => device.discard(at, 2 * BLOCK as u64).unwrap_or_default(),
+            3 => device.discard(at, 2 * SLOT_BYTES as u64).unwrap_or_default(),
             4 => device.mark_idle().unwrap(),
             _ => {
-                let mut found = vec![0; BLOCK];
+                let mut found = vec![0; SLOT_BYTES];
                 device.read(at, &mut found).unwrap();
                 expect_whole(&found, slot);
             }
@@ -220,7 +220,7 @@ fn many_devices_in_one_process() {
         })
         .collect();
     for (nth, device) in devices.iter().enumerate() {
-        let mut found = vec![0; BLOCK];
+        let mut found = vec![0; SLOT_BYTES];
         device.read((nth as u64) << 32, &mut found).unwrap();
         expect_whole(&found, nth as u64);
         device.check();

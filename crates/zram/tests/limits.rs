@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use support::data::{data, limit, range};
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
-use zram::{BLOCK, Compaction, Config, Device, Error};
+use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
 
 fn shadow(config: Config) -> Result<Shadow<Device>, Error> {
     let device = Device::new(config)?;
@@ -24,8 +24,8 @@ fn config(disksize: u64) -> Config {
 
 /// One request of any kind.
 fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
-    let longest = [1, 16, BLOCK, 3 * BLOCK, 64 << 10][rng.usize(..5)];
-    let (at, len) = range(rng, 4 * BLOCK, shadow.bytes.len());
+    let longest = [1, 16, SLOT_BYTES, 3 * SLOT_BYTES, 64 << 10][rng.usize(..5)];
+    let (at, len) = range(rng, 4 * SLOT_BYTES, shadow.bytes.len());
     let len = len.min(longest);
     match rng.u32(..12) {
         0..6 => shadow.write(at, &data(rng, len))?,
@@ -100,45 +100,48 @@ fn limits_that_swing_lose_nothing() {
         shadow.discard(0, shadow.bytes.len());
         shadow.device.set_mem_limit(None);
         shadow.device.set_total_limit(None);
-        shadow.write(0, &[7; 3 * BLOCK]).unwrap();
+        shadow.write(0, &[7; 3 * SLOT_BYTES]).unwrap();
         shadow.device.check();
     }
 }
 
 /// Bytes that a block is stored in beside its word.
 fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
-    if block[8..] == block[..BLOCK - 8] {
+    if block[8..] == block[..SLOT_BYTES - 8] {
         return 0;
     }
-    stream.compress(block, &mut [0; 2 * BLOCK]).unwrap().unwrap().min(BLOCK)
+    stream.compress(block, &mut [0; 2 * SLOT_BYTES]).unwrap().unwrap().min(SLOT_BYTES)
 }
 
 /// I6: at a limit of one byte, what needs no more room than was there is stored all the same.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
-    let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), BLOCK).unwrap();
+    let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), SLOT_BYTES).unwrap();
     let mut stream = codec.stream_owned().unwrap();
     let mut shadow = shadow(config(2 << 20)).unwrap();
     let mut rng = Rng::with_seed(seed(7));
     let noise = |rng: &mut Rng, longest: usize| {
-        let mut block = [0; BLOCK];
+        let mut block = [0; SLOT_BYTES];
         let len = rng.usize(1..=longest);
         rng.fill(&mut block[..len]);
         block
     };
-    for at in (0..shadow.bytes.len()).step_by(BLOCK) {
-        shadow.write(at, &noise(&mut rng, BLOCK)).unwrap();
+    for at in (0..shadow.bytes.len()).step_by(SLOT_BYTES) {
+        shadow.write(at, &noise(&mut rng, SLOT_BYTES)).unwrap();
     }
     let (mut stored, mut refused) = (0, 0);
     for limits in [(Some(1), None), (None, Some(1)), (Some(1), Some(1))] {
         shadow.device.set_mem_limit(limits.0);
         shadow.device.set_total_limit(limits.1);
         for _ in 0..2000 {
-            let at = rng.usize(..shadow.bytes.len() / BLOCK) * BLOCK;
-            let part =
-                if rng.bool() { 0..BLOCK } else { rng.usize(..2000)..rng.usize(2000..BLOCK) };
-            let new = noise(&mut rng, BLOCK)[part.clone()].to_vec();
-            let mut block = shadow.bytes[at..at + BLOCK].to_vec();
+            let at = rng.usize(..shadow.bytes.len() / SLOT_BYTES) * SLOT_BYTES;
+            let part = if rng.bool() {
+                0..SLOT_BYTES
+            } else {
+                rng.usize(..2000)..rng.usize(2000..SLOT_BYTES)
+            };
+            let new = noise(&mut rng, SLOT_BYTES)[part.clone()].to_vec();
+            let mut block = shadow.bytes[at..at + SLOT_BYTES].to_vec();
             let before = stored_len(&mut *stream, &block);
             block[part.clone()].copy_from_slice(&new);
             let fits = stored_len(&mut *stream, &block) <= before;
@@ -272,14 +275,14 @@ fn limits_that_are_set_at_once_agree() {
 #[test]
 fn what_limits_tables_leaves_the_pool_its_own() {
     let mem_limit = 4 << 20;
-    for noise in [BLOCK, 1500, 300, 40] {
+    for noise in [SLOT_BYTES, 1500, 300, 40] {
         let config = Config { mem_limit: Some(mem_limit), limit_tables: true, ..config(1 << 40) };
         let device = Device::new(config).unwrap();
         let mut rng = Rng::with_seed(seed(noise as u64));
         let error = (0..).find_map(|slot| {
-            let mut block = [7; BLOCK];
+            let mut block = [7; SLOT_BYTES];
             rng.fill(&mut block[..noise]);
-            device.write(slot * BLOCK as u64, &block).err()
+            device.write(slot * SLOT_BYTES as u64, &block).err()
         });
         let Some(Error::OutOfMemory { total_limit, .. }) = error else { panic!("{error:?}") };
         let stat = device.mm_stat();

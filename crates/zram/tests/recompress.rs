@@ -7,7 +7,9 @@ use fastrand::Rng;
 use support::data::data;
 use support::load::seed;
 use support::shadow::Shadow;
-use zram::{Algorithm, BLOCK, Config, Device, Error, Recompress, Recompressed, Selection, Which};
+use zram::{
+    Algorithm, Config, Device, Error, Recompress, Recompressed, SLOT_BYTES, Selection, Which,
+};
 use zsmalloc::{Geometry, KernelGeometry};
 
 fn config(bytes: u64) -> Config {
@@ -46,13 +48,13 @@ fn what_becomes_smaller_is_kept_and_what_does_not_is_marked() {
 fn kept_and_marked(device: Device) {
     let mut rng = Rng::with_seed(seed(1));
     let mut shadow = Shadow::of(device, 0, 1 << 20);
-    shadow.write(0, &symbols(&mut rng, BLOCK)).unwrap();
-    shadow.write(BLOCK, &noise(&mut rng, BLOCK)).unwrap();
-    shadow.write(2 * BLOCK, &[7; BLOCK]).unwrap();
+    shadow.write(0, &symbols(&mut rng, SLOT_BYTES)).unwrap();
+    shadow.write(SLOT_BYTES, &noise(&mut rng, SLOT_BYTES)).unwrap();
+    shadow.write(2 * SLOT_BYTES, &[7; SLOT_BYTES]).unwrap();
     let before = shadow.device.mm_stat();
     assert_eq!(shadow.device.recompress(&which(Which::Idle, 3)), Ok(Recompressed::default()));
     shadow.device.mark_idle().unwrap();
-    shadow.compare(BLOCK, 1);
+    shadow.compare(SLOT_BYTES, 1);
     let done = shadow.device.recompress(&which(Which::Idle, 3)).unwrap();
     let after = shadow.device.mm_stat();
     assert_eq!((done.tried, done.smaller, done.touched), (1, 1, 0));
@@ -75,9 +77,9 @@ fn the_largest_come_first_and_only_those_above_a_threshold() {
     let mut rng = Rng::with_seed(seed(2));
     let device = device(1 << 20);
     for (slot, len) in [(0, 500), (1, 4000), (2, 2000), (3, 3000)] {
-        let mut bytes = symbols(&mut rng, BLOCK);
+        let mut bytes = symbols(&mut rng, SLOT_BYTES);
         bytes[len..].fill(0);
-        device.write(slot * BLOCK as u64, &bytes).unwrap();
+        device.write(slot * SLOT_BYTES as u64, &bytes).unwrap();
     }
     let r = |max_pages, threshold| Recompress { max_pages, threshold, ..which(Which::All, 3) };
     let priorities = || device.block_state().map(|state| state.priority).collect::<Vec<_>>();
@@ -102,13 +104,13 @@ fn the_largest_come_first_and_only_those_above_a_threshold() {
 fn random_data_read_as_before_in_every_geometry_and_block() {
     let geometries = [Geometry::default(), Geometry::Kernel(KernelGeometry::default())];
     for (nth, geometry) in geometries.into_iter().enumerate() {
-        for block in [BLOCK, 4 * BLOCK, 16 * BLOCK] {
+        for block in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES] {
             let mut rng = Rng::with_seed(seed(3 + nth as u64));
             let config = Config { geometry, block, ..config(2 << 20) };
             let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, 2 << 20);
             for round in 0..400 {
                 let at = rng.usize(..2 << 20);
-                let len = rng.usize(..=(40 * BLOCK).min((2 << 20) - at));
+                let len = rng.usize(..=(40 * SLOT_BYTES).min((2 << 20) - at));
                 let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
                 match rng.u32(..10) {
                     0..3 => shadow.write(at, &symbols(&mut rng, len)).unwrap(),

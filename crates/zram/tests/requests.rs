@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::data::data;
 use support::load::{Stop, is_long, seed};
 use support::shadow::Shadow;
-use zram::{Access, BLOCK, Error, Zram, attributes};
+use zram::{Access, Error, SLOT_BYTES, Zram, attributes};
 
 const THREADS: usize = 8;
 /// Neither whole slots nor whole pages: every two neighbours share a slot.
@@ -25,8 +25,8 @@ fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     let at = rng.usize(..=bytes - len);
     match rng.u32(..3) {
         0 => {
-            let start = at.next_multiple_of(BLOCK).min(bytes);
-            start..(start + len.next_multiple_of(BLOCK)).min(bytes)
+            let start = at.next_multiple_of(SLOT_BYTES).min(bytes);
+            start..(start + len.next_multiple_of(SLOT_BYTES)).min(bytes)
         }
         _ => at..at + len,
     }

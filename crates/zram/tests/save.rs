@@ -13,7 +13,7 @@ use support::data::data;
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
 use zram::{
-    Algorithm, BLOCK, Config, Damage, Device, Error, Recompress, Restored, SavedHeader, Zram,
+    Algorithm, Config, Damage, Device, Error, Recompress, Restored, SLOT_BYTES, SavedHeader, Zram,
 };
 use zsmalloc::{Geometry, KernelGeometry};
 
@@ -65,13 +65,13 @@ fn restored(device: &Device, mut file: &[u8], damage: Damage) -> Result<Restored
 }
 
 fn slots(device: &Device) -> u64 {
-    device.mm_stat().orig_data_size / BLOCK as u64
+    device.mm_stat().orig_data_size / SLOT_BYTES as u64
 }
 
 #[test]
 fn what_was_saved_is_restored_to_any_device() {
     let mut rng = Rng::with_seed(seed(11));
-    let blocks = [BLOCK, 4 * BLOCK, 16 * BLOCK];
+    let blocks = [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES];
     for from in blocks {
         let config = Config { block: from, ..Config::new(BYTES as u64).unwrap() };
         let shadow = filled(config.clone(), &mut rng);
@@ -88,7 +88,7 @@ fn what_was_saved_is_restored_to_any_device() {
                     ..config.clone()
                 };
                 let recompression = [None, Some(codec("zstd")), None];
-                let disksize = BYTES as u64 + 5 * BLOCK as u64;
+                let disksize = BYTES as u64 + 5 * SLOT_BYTES as u64;
                 let device = Device::new(Config { disksize, recompression, ..other }).unwrap();
                 let done = restored(&device, &file, Damage::Refuse).unwrap();
                 assert_eq!((done.slots, done.lost.len()), (slots(&shadow.device), 0));
@@ -116,7 +116,7 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     let config = Config {
         algorithm: codec("zstd").codec,
         params: zcomp::Params { level: Some(5), dictionary: Some(dictionary) },
-        block: 4 * BLOCK,
+        block: 4 * SLOT_BYTES,
         ..Config::new(BYTES as u64).unwrap()
     };
     let shadow = filled(config, &mut Rng::with_seed(seed(10)));
@@ -125,12 +125,12 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     assert_eq!(fs::metadata(&path).unwrap().len(), saved.bytes);
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     let header = SavedHeader::read(&path).unwrap();
-    assert_eq!((header.disksize, header.block), (BYTES as u64, 4 * BLOCK));
+    assert_eq!((header.disksize, header.block), (BYTES as u64, 4 * SLOT_BYTES));
     let device = Device::new(header.config()).unwrap();
     device.restore(&path, Damage::Refuse).unwrap();
     Shadow { device, ..shadow }.compare(0, BYTES);
 
-    let small = Device::new(Config::new(BYTES as u64 - 1 - BLOCK as u64).unwrap()).unwrap();
+    let small = Device::new(Config::new(BYTES as u64 - 1 - SLOT_BYTES as u64).unwrap()).unwrap();
     let refused = small.restore(&path, Damage::Refuse).unwrap_err();
     assert!(matches!(refused, Error::TooSmall { .. }) && refused.errno() == 28, "{refused}");
     let missing = small.save(Path::new("/no/such/place")).unwrap_err();
@@ -177,11 +177,11 @@ fn expect_salvaged(device: &Device, shadow: &Shadow<Device>, file: &[u8], what: 
 #[test]
 fn damaged_files_are_refused_and_salvaged() {
     let mut rng = Rng::with_seed(seed(12));
-    let config = Config { block: 2 * BLOCK, ..Config::new(16 << 10).unwrap() };
+    let config = Config { block: 2 * SLOT_BYTES, ..Config::new(16 << 10).unwrap() };
     let mut shadow = Shadow::of(Device::new(config.clone()).unwrap(), 0, 16 << 10);
-    shadow.write(0, &b"a block of two slots ".repeat(400)[..2 * BLOCK]).unwrap();
-    shadow.write(2 * BLOCK, &b"and a slot that is alone ".repeat(200)[..BLOCK]).unwrap();
-    shadow.write(3 * BLOCK, &[9; BLOCK]).unwrap();
+    shadow.write(0, &b"a block of two slots ".repeat(400)[..2 * SLOT_BYTES]).unwrap();
+    shadow.write(2 * SLOT_BYTES, &b"and a slot that is alone ".repeat(200)[..SLOT_BYTES]).unwrap();
+    shadow.write(3 * SLOT_BYTES, &[9; SLOT_BYTES]).unwrap();
     let file = saved(&shadow.device);
     let device = Device::new(config).unwrap();
     let long = if is_long() { 40 } else { 1 };
@@ -229,10 +229,10 @@ fn forge(file: &mut [u8]) {
 #[test]
 fn a_block_that_comes_twice_is_damage() {
     let made =
-        || Device::new(Config { block: 4 * BLOCK, ..Config::new(64 << 10).unwrap() }).unwrap();
+        || Device::new(Config { block: 4 * SLOT_BYTES, ..Config::new(64 << 10).unwrap() }).unwrap();
     let device = made();
-    device.write(0, &b"words and words ".repeat(8 * BLOCK / 16)).unwrap();
-    device.discard(0, BLOCK as u64).unwrap();
+    device.write(0, &b"words and words ".repeat(8 * SLOT_BYTES / 16)).unwrap();
+    device.discard(0, SLOT_BYTES as u64).unwrap();
     let mut file = saved(&device);
     let entries = 4096 + 48;
     assert_eq!(file[entries + 16..][..5], [4, 0, 0, 0, 3], "the second block's slot and kind");
@@ -251,7 +251,7 @@ fn a_block_that_comes_twice_is_damage() {
 #[test]
 fn forged_files_do_no_harm() {
     let mut rng = Rng::with_seed(seed(13));
-    for block in [BLOCK, 4 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         let config = Config { block, ..Config::new(64 << 10).unwrap() };
         let shadow = filled(config.clone(), &mut rng);
         let file = saved(&shadow.device);
@@ -382,7 +382,7 @@ fn save_until_killed() {
 fn version(nth: u32) -> Vec<u8> {
     let mut rng = Rng::with_seed(nth.into());
     let mut bytes: Vec<u8> = (0..2 << 20).map(|_| rng.u8(..)).collect();
-    bytes.chunks_mut(BLOCK).for_each(|slot| slot[..4].copy_from_slice(&nth.to_le_bytes()));
+    bytes.chunks_mut(SLOT_BYTES).for_each(|slot| slot[..4].copy_from_slice(&nth.to_le_bytes()));
     bytes
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use support::data::data;
 use support::faulty::Faulty;
 use support::load::seed;
-use zram::{BLOCK, Config, Damage, Device, Error, Selection};
+use zram::{Config, Damage, Device, Error, SLOT_BYTES, Selection};
 
 const BYTES: usize = 2 << 20;
 
@@ -65,8 +65,8 @@ fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     let backed = Some(backing.clone() as _);
     let config = Config { block, backing: backed, ..Config::new(BYTES as u64).unwrap() };
     let device = Device::new(config).unwrap();
-    for at in (0..BYTES).step_by(16 * BLOCK) {
-        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, BLOCK)).collect();
+    for at in (0..BYTES).step_by(16 * SLOT_BYTES) {
+        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, SLOT_BYTES)).collect();
         device.write(at as u64, &bytes).unwrap();
     }
     device.write_back(&Selection::default()).unwrap();
@@ -80,7 +80,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn a_save_begun_takes_no_memory_though_reads_of_the_store_fail() {
     let _alone = ALONE.lock();
     let mut rng = Rng::with_seed(seed(61));
-    for block in [BLOCK, 4 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         for every in [0, 2, 1] {
             let (device, backing) = written_back(block, &mut rng);
             backing.fail_every(every);
@@ -107,13 +107,14 @@ impl Read for FullBehind<'_> {
 #[test]
 fn a_list_of_what_is_lost_that_finds_no_memory_is_an_error() {
     let _alone = ALONE.lock();
-    let (device, backing) = written_back(BLOCK, &mut Rng::with_seed(seed(62)));
+    let (device, backing) = written_back(SLOT_BYTES, &mut Rng::with_seed(seed(62)));
     backing.fail_every(2);
     let mut file = Vec::new();
     let saved = device.save_to(&mut file).unwrap();
     assert!(saved.lost.len() > SMALL / size_of::<[u32; 2]>(), "{saved:?}");
     let empty = || Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
-    let refused = empty().restore_from(&mut FullBehind(&file, file.len() - BLOCK), Damage::Salvage);
+    let refused =
+        empty().restore_from(&mut FullBehind(&file, file.len() - SLOT_BYTES), Damage::Salvage);
     IS_FULL.store(false, SeqCst);
     assert!(matches!(refused, Err(Error::NoBuffer { .. })), "{refused:?}");
     let done = empty().restore_from(&mut &file[..], Damage::Salvage).unwrap();

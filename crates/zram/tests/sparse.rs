@@ -6,13 +6,13 @@ mod support;
 use fastrand::Rng;
 use std::collections::HashMap;
 use support::load::seed;
-use zram::{BLOCK, Compaction, Config, Device};
+use zram::{Compaction, Config, Device, SLOT_BYTES};
 
 const TIB: u64 = 1 << 40;
 
 fn block(seed: u64, slot: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed ^ slot);
-    let mut block = vec![0; BLOCK];
+    let mut block = vec![0; SLOT_BYTES];
     rng.fill(&mut block[..700]);
     block
 }
@@ -21,7 +21,7 @@ fn block(seed: u64, slot: u64) -> Vec<u8> {
 fn slots_at_random_of_sixteen_tebibytes() {
     let seed = seed(153);
     for track_access in [false, true] {
-        let disksize = 16 * TIB - BLOCK as u64;
+        let disksize = 16 * TIB - SLOT_BYTES as u64;
         // By itself it would not be done when its memory is looked at.
         let compaction = Compaction::Manual;
         let config = Config { track_access, compaction, ..Config::new(disksize).unwrap() };
@@ -29,21 +29,22 @@ fn slots_at_random_of_sixteen_tebibytes() {
         let empty = device.mem_total();
         assert!(empty < 2 << 20, "an empty device takes {empty} bytes");
         let mut rng = Rng::with_seed(seed);
-        let slots: Vec<u64> = (0..20_000).map(|_| rng.u64(..disksize / BLOCK as u64)).collect();
+        let slots: Vec<u64> =
+            (0..20_000).map(|_| rng.u64(..disksize / SLOT_BYTES as u64)).collect();
         for &slot in &slots {
-            device.write(slot * BLOCK as u64, &block(seed, slot)).unwrap();
+            device.write(slot * SLOT_BYTES as u64, &block(seed, slot)).unwrap();
         }
         let stat = device.mm_stat();
         let beside = device.mem_total() - empty - stat.mem_used_total;
         // The directory covers all of the device by 8 bytes for 2 MiB; a slot far from others takes a node.
-        let directory = disksize / (512 * BLOCK as u64) * 8;
+        let directory = disksize / (512 * SLOT_BYTES as u64) * 8;
         let nodes = slots.len() as u64 * if track_access { 160 } else { 128 };
         assert!(beside < directory + nodes + (2 << 20), "{beside} bytes beside {stat:?}");
-        let mut back = vec![0; BLOCK];
+        let mut back = vec![0; SLOT_BYTES];
         let held: HashMap<u64, Vec<u8>> =
             slots.iter().map(|&slot| (slot, block(seed, slot))).collect();
         for state in device.block_state() {
-            device.read(state.index * BLOCK as u64, &mut back).unwrap();
+            device.read(state.index * SLOT_BYTES as u64, &mut back).unwrap();
             assert!(held[&state.index] == back, "slot {}", state.index);
         }
         assert_eq!(device.block_state().count(), held.len());

@@ -13,10 +13,10 @@ use support::data::{data, range};
 use support::faulty::Faulty;
 use support::load::seed;
 use support::shadow::Shadow;
-use zram::{BLOCK, Config, Damage, Device, Error, SaveOptions, Selection, Unreadable};
+use zram::{Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, Selection, Unreadable};
 
 const SLOTS: usize = 32;
-const BYTES: usize = SLOTS * BLOCK;
+const BYTES: usize = SLOTS * SLOT_BYTES;
 
 #[derive(Debug)]
 enum Act {
@@ -61,7 +61,7 @@ impl Act {
         match self {
             Write(at, bytes) => (*at, bytes.clone()),
             Discard(at, len) => {
-                let whole = at.next_multiple_of(BLOCK)..(at + len) / BLOCK * BLOCK;
+                let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
                 (whole.start, vec![0; whole.len()])
             }
             WriteBack(_) | Read(..) | Save => (0, Vec::new()),
@@ -91,13 +91,17 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
     };
     let mut acts = vec![noise(rng, 0, BYTES / 2), WriteBack(0..=7), WriteBack(4..=last)];
     // A slot in part, two in part, a block, slots of one block, and more than that.
-    acts.extend([Read(BLOCK + 9, 100), Read(0, 8 * BLOCK)]);
+    acts.extend([Read(SLOT_BYTES + 9, 100), Read(0, 8 * SLOT_BYTES)]);
     acts.extend([
         noise(rng, 9, 100),
-        noise(rng, 6 * BLOCK - 50, 100),
-        noise(rng, 8 * BLOCK, block),
+        noise(rng, 6 * SLOT_BYTES - 50, 100),
+        noise(rng, 8 * SLOT_BYTES, block),
     ]);
-    acts.extend([Discard(BLOCK, BLOCK), Discard(3 * BLOCK - 1, 2 * BLOCK), Save]);
+    acts.extend([
+        Discard(SLOT_BYTES, SLOT_BYTES),
+        Discard(3 * SLOT_BYTES - 1, 2 * SLOT_BYTES),
+        Save,
+    ]);
     acts.extend(changes(rng, block, 8));
     acts.extend([WriteBack(0..=last), Read(0, BYTES), Save]);
     acts.extend(changes(rng, block, 8));
@@ -133,7 +137,7 @@ fn expect_sound(mut shadow: Shadow<Device>) {
 fn each_operation_may_fail_in_part() {
     let seed = seed(141);
     for (block, quarters) in
-        [BLOCK, 4 * BLOCK].into_iter().flat_map(|of| [0, 1, 4].map(|q| (of, q)))
+        [SLOT_BYTES, 4 * SLOT_BYTES].into_iter().flat_map(|of| [0, 1, 4].map(|q| (of, q)))
     {
         for nth in 1.. {
             let rng = &mut Rng::with_seed(seed);
@@ -211,7 +215,7 @@ fn run_beside(
 #[test]
 fn others_go_on_while_any_operation_is_slow() {
     let seed = seed(142);
-    for block in [BLOCK, 4 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         for nth in 1.. {
             let rng = &mut Rng::with_seed(seed);
             let backing = Arc::new(Faulty::new(2 * BYTES));
@@ -231,8 +235,9 @@ fn others_go_on_while_any_operation_is_slow() {
             let before = replay(&shadow.bytes, &acts, (stuck, &others));
             let behind = replay(&shadow.bytes, &acts, (stuck + 1, &others));
             let either = |at: usize, len: usize, found: &[u8], nth_act: usize| {
-                let slots = (at / BLOCK..(at + len).div_ceil(BLOCK)).map(|slot| slot * BLOCK);
-                slots.map(|slot| slot.max(at)..(slot + BLOCK).min(at + len)).all(|part| {
+                let slots = (at / SLOT_BYTES..(at + len).div_ceil(SLOT_BYTES))
+                    .map(|slot| slot * SLOT_BYTES);
+                slots.map(|slot| slot.max(at)..(slot + SLOT_BYTES).min(at + len)).all(|part| {
                     let found = &found[part.start - at..part.end - at];
                     found == &before[nth_act][part.clone()] || found == &behind[nth_act][part]
                 })

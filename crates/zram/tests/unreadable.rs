@@ -14,7 +14,7 @@ use support::faulty::{Faulty, PATIENCE};
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
 use zram::{
-    BLOCK, Config, Damage, Device, Error, JobKind, SaveOptions, Saved, Selection, Unreadable,
+    Config, Damage, Device, Error, JobKind, SLOT_BYTES, SaveOptions, Saved, Selection, Unreadable,
 };
 
 const BYTES: usize = 2 << 20;
@@ -29,16 +29,16 @@ fn config(backing: &Arc<Faulty>, block: usize) -> Config {
 /// A device of which all is written back that can be, and some written anew.
 fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
     let mut shadow = Shadow::of(Device::new(config(backing, block)).unwrap(), 0, BYTES);
-    for at in (0..BYTES).step_by(16 * BLOCK) {
-        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, BLOCK)).collect();
+    for at in (0..BYTES).step_by(16 * SLOT_BYTES) {
+        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, SLOT_BYTES)).collect();
         shadow.write(at, &bytes).unwrap();
     }
     shadow.device.write_back(&Selection::default()).unwrap();
     for _ in 0..60 {
-        let at = rng.usize(..BYTES / BLOCK) * BLOCK;
+        let at = rng.usize(..BYTES / SLOT_BYTES) * SLOT_BYTES;
         match rng.bool() {
-            true => shadow.write(at, &data(rng, BLOCK)).unwrap(),
-            false => shadow.discard(at, BLOCK),
+            true => shadow.write(at, &data(rng, SLOT_BYTES)).unwrap(),
+            false => shadow.discard(at, SLOT_BYTES),
         }
     }
     shadow.device.write_back(&Selection { slots: vec![0..=100], ..Selection::default() }).unwrap();
@@ -47,18 +47,22 @@ fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<De
 
 /// The slots that can't be read.
 fn unreadable(device: &Device) -> BTreeSet<u64> {
-    let slots = device.disksize() / BLOCK as u64;
-    (0..slots).filter(|slot| device.read(slot * BLOCK as u64, &mut [0; BLOCK]).is_err()).collect()
+    let slots = device.disksize() / SLOT_BYTES as u64;
+    (0..slots)
+        .filter(|slot| device.read(slot * SLOT_BYTES as u64, &mut [0; SLOT_BYTES]).is_err())
+        .collect()
 }
 
 fn slots_of(saved: &Saved) -> BTreeSet<u64> {
-    let slots = |range: &std::ops::Range<u64>| range.start / BLOCK as u64..range.end / BLOCK as u64;
+    let slots = |range: &std::ops::Range<u64>| {
+        range.start / SLOT_BYTES as u64..range.end / SLOT_BYTES as u64
+    };
     saved.lost.iter().flat_map(slots).collect()
 }
 
 /// Asserts that a file has all but `lost`, and says so.
 fn expect_all_but(file: &[u8], shadow: &Shadow<Device>, lost: &BTreeSet<u64>) {
-    for block in [BLOCK, 4 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         let config = Config { block, ..Config::new(BYTES as u64).unwrap() };
         let device = Device::new(config).unwrap();
         let strict = device.restore_from(&mut &file[..], Damage::Refuse);
@@ -73,12 +77,12 @@ fn expect_all_but(file: &[u8], shadow: &Shadow<Device>, lost: &BTreeSet<u64>) {
         let done = device.restore_from(&mut &file[..], Damage::Salvage).unwrap();
         let listed = Saved { lost: done.lost, ..Saved::default() };
         assert_eq!(slots_of(&listed), *lost);
-        for slot in 0..BYTES / BLOCK {
-            let mut back = [1; BLOCK];
-            device.read((slot * BLOCK) as u64, &mut back).unwrap();
-            let expected = &shadow.bytes[slot * BLOCK..][..BLOCK];
+        for slot in 0..BYTES / SLOT_BYTES {
+            let mut back = [1; SLOT_BYTES];
+            device.read((slot * SLOT_BYTES) as u64, &mut back).unwrap();
+            let expected = &shadow.bytes[slot * SLOT_BYTES..][..SLOT_BYTES];
             let is_lost = lost.contains(&(slot as u64));
-            assert!(back == expected || is_lost && back == [0; BLOCK], "slot {slot}");
+            assert!(back == expected || is_lost && back == [0; SLOT_BYTES], "slot {slot}");
         }
         device.check();
     }
@@ -87,7 +91,7 @@ fn expect_all_but(file: &[u8], shadow: &Shadow<Device>, lost: &BTreeSet<u64>) {
 #[test]
 fn one_page_that_can_not_be_read_costs_no_other() {
     let mut rng = Rng::with_seed(seed(61));
-    for block in [BLOCK, 4 * BLOCK, 16 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES] {
         let backing = Arc::new(Faulty::new(2 * BYTES));
         let shadow = written_back(&backing, block, &mut rng);
         for bad in [0, 1, 3, 60] {
@@ -98,8 +102,8 @@ fn one_page_that_can_not_be_read_costs_no_other() {
             let (lost, unreadable) = (slots_of(&saved), unreadable(&shadow.device));
             assert_eq!(saved.lost_slots, lost.len() as u64);
             // A slot beside its block is saved, though who reads it looks at the block, too.
-            assert!(lost.is_subset(&unreadable) && (block > BLOCK || lost == unreadable));
-            let stored = shadow.device.mm_stat().orig_data_size / BLOCK as u64;
+            assert!(lost.is_subset(&unreadable) && (block > SLOT_BYTES || lost == unreadable));
+            let stored = shadow.device.mm_stat().orig_data_size / SLOT_BYTES as u64;
             assert_eq!(saved.slots + saved.lost_slots, stored);
             expect_all_but(&file, &shadow, &lost);
             let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
@@ -114,7 +118,7 @@ fn one_page_that_can_not_be_read_costs_no_other() {
 fn each_read_of_a_save_may_fail() {
     let mut rng = Rng::with_seed(seed(62));
     for nth in 1..if is_long() { 400 } else { 60 } {
-        let block = [BLOCK, 4 * BLOCK][nth as usize % 2];
+        let block = [SLOT_BYTES, 4 * SLOT_BYTES][nth as usize % 2];
         let backing = Arc::new(Faulty::new(2 * BYTES));
         let shadow = written_back(&backing, block, &mut rng);
         backing.fail_nth(nth);
@@ -138,7 +142,7 @@ fn a_whole_file_stays_beside_one_that_lacks_something() {
     fs::create_dir_all(&dir).unwrap();
     let (path, before) = (dir.join("saved"), dir.join("saved.before"));
     let backing = Arc::new(Faulty::new(2 * BYTES));
-    let shadow = written_back(&backing, BLOCK, &mut Rng::with_seed(seed(63)));
+    let shadow = written_back(&backing, SLOT_BYTES, &mut Rng::with_seed(seed(63)));
     let restored = |path: &std::path::Path| {
         let device = Device::new(Config::new(BYTES as u64).unwrap()).unwrap();
         device.restore(path, Damage::Refuse).is_ok()
@@ -163,7 +167,7 @@ fn a_whole_file_stays_beside_one_that_lacks_something() {
 #[test]
 fn a_stuck_store_is_not_waited_for_for_ever() {
     let mut rng = Rng::with_seed(seed(64));
-    for block in [BLOCK, 4 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         let backing = Arc::new(Faulty::new(2 * BYTES));
         let shadow = written_back(&backing, block, &mut rng);
         let states = shadow.device.block_state();
@@ -195,12 +199,12 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
 #[test]
 fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     let backing = Arc::new(Faulty::new(2 * BYTES));
-    let mut shadow = Shadow::of(Device::new(config(&backing, BLOCK)).unwrap(), 0, BYTES);
+    let mut shadow = Shadow::of(Device::new(config(&backing, SLOT_BYTES)).unwrap(), 0, BYTES);
     let mut rng = Rng::with_seed(seed(65));
     // Noise, which takes several writes, and more of other kinds.
     let mut bytes: Vec<u8> = (0..BYTES * 3 / 4).map(|_| rng.u8(..)).collect();
     while bytes.len() < BYTES {
-        bytes.extend(data(&mut rng, BLOCK));
+        bytes.extend(data(&mut rng, SLOT_BYTES));
     }
     shadow.write(0, &bytes).unwrap();
     backing.stick(true);

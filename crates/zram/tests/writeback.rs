@@ -12,7 +12,7 @@ use support::faulty::Faulty;
 use support::load::child::in_child;
 use support::load::{is_long, seed};
 use support::shadow::Shadow;
-use zram::{BLOCK, Backing, BackingFile, Config, Damage, Device, Error, Selection, Which};
+use zram::{Backing, BackingFile, Config, Damage, Device, Error, SLOT_BYTES, Selection, Which};
 
 const BYTES: usize = 2 << 20;
 
@@ -25,8 +25,8 @@ fn shadow(backing: &Arc<Faulty>, block: usize) -> Shadow<Device> {
 }
 
 fn fill(shadow: &mut Shadow<Device>, rng: &mut Rng) {
-    for at in (0..BYTES).step_by(16 * BLOCK) {
-        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, BLOCK)).collect();
+    for at in (0..BYTES).step_by(16 * SLOT_BYTES) {
+        let bytes: Vec<u8> = (0..16).flat_map(|_| data(rng, SLOT_BYTES)).collect();
         shadow.write(at, &bytes).unwrap();
     }
 }
@@ -37,7 +37,7 @@ fn all() -> Selection {
 
 #[test]
 fn what_is_written_back_reads_as_before_and_is_freed() {
-    for block in [BLOCK, 4 * BLOCK, 16 * BLOCK] {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES] {
         let mut rng = Rng::with_seed(seed(21));
         let backing = Arc::new(Faulty::new(2 * BYTES));
         let mut shadow = shadow(&backing, block);
@@ -91,7 +91,7 @@ fn nothing_is_lost_when_every_nth_operation_fails() {
     let mut rng = Rng::with_seed(seed(22));
     let backing = Arc::new(Faulty::new(2 * BYTES));
     for nth in 1..=100 {
-        let block = [BLOCK, 4 * BLOCK][nth as usize % 2];
+        let block = [SLOT_BYTES, 4 * SLOT_BYTES][nth as usize % 2];
         let mut shadow = shadow(&backing, block);
         fill(&mut shadow, &mut rng);
         backing.fail_every(nth);
@@ -140,8 +140,8 @@ fn nothing_is_lost_when_every_nth_operation_fails() {
 #[test]
 fn a_full_store_ends_the_job_and_no_data() {
     let mut rng = Rng::with_seed(seed(23));
-    let backing = Arc::new(Faulty::new(20 * BLOCK));
-    let mut shadow = shadow(&backing, BLOCK);
+    let backing = Arc::new(Faulty::new(20 * SLOT_BYTES));
+    let mut shadow = shadow(&backing, SLOT_BYTES);
     fill(&mut shadow, &mut rng);
     assert_eq!(shadow.device.write_back(&all()), Err(Error::BackingFull));
     assert_eq!(Error::BackingFull.errno(), 28);
@@ -166,7 +166,7 @@ fn a_full_store_ends_the_job_and_no_data() {
 fn a_stuck_store_holds_up_no_one_else() {
     let mut rng = Rng::with_seed(seed(24));
     let backing = Arc::new(Faulty::new(2 * BYTES));
-    let config = Config { streams: Some(1), ..with(backing.clone(), BLOCK) };
+    let config = Config { streams: Some(1), ..with(backing.clone(), SLOT_BYTES) };
     let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, BYTES);
     fill(&mut shadow, &mut rng);
     let half = Selection { slots: vec![0..=255], ..Selection::default() };
@@ -181,27 +181,27 @@ fn a_stuck_store_holds_up_no_one_else() {
         let readers = slots.len();
         for slot in slots {
             scope.spawn(move || {
-                let mut back = [0; BLOCK];
-                device.read(slot * BLOCK as u64, &mut back).unwrap();
-                assert!(back == expected[slot as usize * BLOCK..][..BLOCK]);
-                device.write(slot * BLOCK as u64 + 7, &[1]).unwrap();
+                let mut back = [0; SLOT_BYTES];
+                device.read(slot * SLOT_BYTES as u64, &mut back).unwrap();
+                assert!(back == expected[slot as usize * SLOT_BYTES..][..SLOT_BYTES]);
+                device.write(slot * SLOT_BYTES as u64 + 7, &[1]).unwrap();
             });
         }
         scope.spawn(|| device.write_back(&all()).unwrap());
         // All of them, and a write of the job.
         backing.wait_until_stuck(readers + 1);
         for slot in 256..500 {
-            let mut back = [0; BLOCK];
-            device.read(slot * BLOCK as u64, &mut back).unwrap();
-            assert!(back == expected[slot as usize * BLOCK..][..BLOCK]);
-            device.write(slot * BLOCK as u64, &back).unwrap();
+            let mut back = [0; SLOT_BYTES];
+            device.read(slot * SLOT_BYTES as u64, &mut back).unwrap();
+            assert!(back == expected[slot as usize * SLOT_BYTES..][..SLOT_BYTES]);
+            device.write(slot * SLOT_BYTES as u64, &back).unwrap();
         }
-        device.discard(0, 4 * BLOCK as u64).unwrap();
+        device.discard(0, 4 * SLOT_BYTES as u64).unwrap();
         assert_eq!(device.write_back(&all()), Err(Error::Busy));
         in_child(|| {
             let away = Error::StoreLeftBehind;
-            let mut back = [0; BLOCK];
-            let found = (4..256).map(|slot| device.read(slot * BLOCK as u64, &mut back));
+            let mut back = [0; SLOT_BYTES];
+            let found = (4..256).map(|slot| device.read(slot * SLOT_BYTES as u64, &mut back));
             assert!(found.filter_map(Result::err).all(|error| error == away));
             device.discard(0, BYTES as u64).unwrap();
         });
@@ -214,12 +214,12 @@ fn a_stuck_store_holds_up_no_one_else() {
 fn damaged_data_are_not_given_out() {
     let mut rng = Rng::with_seed(seed(25));
     let backing = Arc::new(Faulty::new(2 * BYTES));
-    let mut shadow = shadow(&backing, BLOCK);
+    let mut shadow = shadow(&backing, SLOT_BYTES);
     let bytes = b"something to find ".repeat(300);
-    shadow.write(0, &bytes[..BLOCK]).unwrap();
+    shadow.write(0, &bytes[..SLOT_BYTES]).unwrap();
     shadow.device.write_back(&all()).unwrap();
     fill(&mut shadow, &mut rng);
-    shadow.write(0, &bytes[..BLOCK]).unwrap();
+    shadow.write(0, &bytes[..SLOT_BYTES]).unwrap();
     shadow.device.write_back(&Selection { slots: vec![0..=0], ..all() }).unwrap();
     backing.damages.store(true, Relaxed);
     let error = shadow.device.read(0, &mut [0; 10]).unwrap_err();
@@ -234,7 +234,7 @@ fn damaged_data_are_not_given_out() {
 fn a_file_takes_what_the_objects_take() {
     let path = std::env::temp_dir().join(format!("uzram-writeback-{}", std::process::id()));
     let file = Arc::new(BackingFile::create(&path, 8 << 20).unwrap());
-    let mut shadow = Shadow::of(Device::new(with(file, BLOCK)).unwrap(), 0, BYTES);
+    let mut shadow = Shadow::of(Device::new(with(file, SLOT_BYTES)).unwrap(), 0, BYTES);
     let mut rng = Rng::with_seed(seed(26));
     fill(&mut shadow, &mut rng);
     let done = shadow.device.write_back(&all()).unwrap();

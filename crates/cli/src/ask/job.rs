@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
-use zram::{BLOCK, JobKind};
+use zram::{JobKind, SLOT_BYTES};
 
 /// How often it is asked how far it is.
 const EVERY: Duration = Duration::from_millis(250);
@@ -56,8 +56,8 @@ fn watch(control: &Path, progress: &Progress, is_over: mpsc::Receiver<()>) {
         let stat = text(control, &Request::Stat).ok();
         let stat: Option<Stat> = stat.and_then(|stat| serde_json::from_str(&stat).ok());
         if let Some(job) = stat.and_then(|stat| stat.job) {
-            let of = Some(job.of * BLOCK as u64).filter(|&of| of > 0);
-            progress.reach(job.done * BLOCK as u64, of);
+            let of = Some(job.of * SLOT_BYTES as u64).filter(|&of| of > 0);
+            progress.reach(job.done * SLOT_BYTES as u64, of);
         }
     }
 }

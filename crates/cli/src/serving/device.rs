@@ -63,7 +63,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
         MemLimit::Bytes(bytes) => Some(bytes),
         MemLimit::None => None,
         MemLimit::Default => {
-            let beside = (size / zram::BLOCK as u64).saturating_mul(SLOT_BYTES);
+            let beside = (size / zram::SLOT_BYTES as u64).saturating_mul(SLOT_BYTES);
             memory::room().map(|room| memory::limit_of(room, beside.min(room / 4) + BUFFERS))
         }
     };

@@ -1,13 +1,13 @@
 //! Attributes of cold data: which algorithms they may be compressed with again, and what is to be done with them.
 
+use super::keywords::{bracketed, parse_keyword};
 use super::numbers::{Base, unsigned};
-use super::store::bad;
-use super::words::{choice, meaning};
+use super::settings::bad;
 use crate::algorithms::{Algorithm, SECONDARY_MAX};
-use crate::buffer::with_room;
-use crate::life::Made;
+use crate::try_vec::with_room;
+use crate::zram::Instance;
 use crate::{
-    BLOCK, BackingFile, BadValue, BdStat, Damage, Error, Recompress, Recompressed, Selection,
+    BackingFile, BadValue, BdStat, Damage, Error, Recompress, Recompressed, SLOT_BYTES, Selection,
     Which, WrittenBack, Zram,
 };
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(super) const WHICH: [(&str, Which); 4] = [
 ];
 
 /// The words of a line, each a key and its value.
-pub(super) fn pairs<'t>(
+pub(super) fn key_values<'t>(
     name: &'static str,
     text: &'t str,
     expected: &str,
@@ -50,7 +50,7 @@ pub(super) fn show_recomp_algorithm(zram: &Zram, out: &mut dyn Write) -> Result<
     for (nth, algorithm) in settings.recompression.iter().enumerate() {
         let Some(Algorithm { codec, .. }) = algorithm else { continue };
         let names = zcomp::codecs().iter().map(|codec| codec.name());
-        written(writeln!(out, "#{}: {}", nth + 1, choice(names, codec.name())))?;
+        written(writeln!(out, "#{}: {}", nth + 1, bracketed(names, codec.name())))?;
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(super) fn show_recomp_algorithm(zram: &Zram, out: &mut dyn Write) -> Result<
 pub(super) fn recomp_algorithm(zram: &Zram, text: &str) -> Result<(), Error> {
     let name = "recomp_algorithm";
     let (mut codec, mut at) = (None, 1);
-    for (key, value) in pairs(name, text, "expected algo=NAME [priority=1]")? {
+    for (key, value) in key_values(name, text, "expected algo=NAME [priority=1]")? {
         match key {
             "algo" => {
                 let found = zcomp::by_name(value)
@@ -83,12 +83,13 @@ pub(super) fn recompress(zram: &Zram, text: &str) -> Result<Recompressed, Error>
     let expected = "expected type=, threshold=, algo=, priority= or max_pages=";
     let (mut how, mut algorithm, mut at) = (Recompress::default(), None, None);
     let invalid = |reason: &str| bad(name, text, BadValue::Invalid, reason);
-    for (key, value) in pairs(name, text, expected)? {
+    for (key, value) in key_values(name, text, expected)? {
         let number =
             || unsigned::<u64>(value, Base::Any).map_err(|why| bad(name, text, why, expected));
         match key {
             "type" => {
-                how.selection.which = meaning(&WHICH[..3], value).map_err(|why| invalid(&why))?;
+                how.selection.which =
+                    parse_keyword(&WHICH[..3], value).map_err(|why| invalid(&why))?;
             }
             "threshold" => how.threshold = Some(number()? as usize),
             "max_pages" => how.max_pages = Some(number()?),
@@ -97,7 +98,7 @@ pub(super) fn recompress(zram: &Zram, text: &str) -> Result<Recompressed, Error>
             _ => {}
         }
     }
-    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    let instance = zram.instance().ok_or(Error::Uninitialised { name })?;
     let settings = zram.settings();
     let named = |nth: &usize| {
         settings.algorithm_of(*nth).map(|algorithm| algorithm.codec.name()) == algorithm
@@ -110,34 +111,38 @@ pub(super) fn recompress(zram: &Zram, text: &str) -> Result<Recompressed, Error>
         })?,
         (Some(_), Some(_)) => return Err(invalid("the algorithm of that priority is another one")),
     };
-    made.device.recompress(&how)
+    instance.device.recompress(&how)
 }
 
 /// The device, and the path that a line is.
-fn with_path(zram: &Zram, name: &'static str, text: &str) -> Result<(Arc<Made>, PathBuf), Error> {
-    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+fn with_path(
+    zram: &Zram,
+    name: &'static str,
+    text: &str,
+) -> Result<(Arc<Instance>, PathBuf), Error> {
+    let instance = zram.instance().ok_or(Error::Uninitialised { name })?;
     if text.is_empty() {
         return Err(bad(name, text, BadValue::Invalid, "expected the path of a file"));
     }
-    Ok((made, PathBuf::from(text)))
+    Ok((instance, PathBuf::from(text)))
 }
 
 pub(super) fn save(zram: &Zram, text: &str) -> Result<(), Error> {
-    let (made, path) = with_path(zram, "save", text)?;
-    let saved = made.device.save(&path)?;
+    let (instance, path) = with_path(zram, "save", text)?;
+    let saved = instance.device.save(&path)?;
     saved.in_part(&path).map_or(Ok(()), Err)
 }
 
 pub(super) fn restore(zram: &Zram, text: &str) -> Result<(), Error> {
-    let (made, path) = with_path(zram, "restore", text)?;
-    made.device.restore(&path, Damage::Refuse).map(drop)
+    let (instance, path) = with_path(zram, "restore", text)?;
+    instance.device.restore(&path, Damage::Refuse).map(drop)
 }
 
 pub(super) fn cancel_job(zram: &Zram, text: &str) -> Result<(), Error> {
     let name = "cancel_job";
-    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    let instance = zram.instance().ok_or(Error::Uninitialised { name })?;
     match text {
-        "1" if made.device.cancel_job() => Ok(()),
+        "1" if instance.device.cancel_job() => Ok(()),
         "1" => Err(Error::NoJob),
         _ => Err(bad(name, text, BadValue::Invalid, "expected 1")),
     }
@@ -161,7 +166,7 @@ pub(super) fn backing_dev(zram: &Zram, text: &str) -> Result<(), Error> {
 }
 
 pub(super) fn show_bd_stat(zram: &Zram, out: &mut dyn Write) -> Result<(), Error> {
-    let stat = zram.made().map_or(BdStat::default(), |made| made.device.bd_stat());
+    let stat = zram.instance().map_or(BdStat::default(), |instance| instance.device.bd_stat());
     written(writeln!(out, "{stat}"))
 }
 
@@ -207,8 +212,8 @@ pub(super) fn writeback(zram: &Zram, text: &str) -> Result<WrittenBack, Error> {
     let name = "writeback";
     let expected =
         "expected idle, huge, huge_idle, incompressible, page_index=N or page_indexes=A-B";
-    let made = zram.made().ok_or(Error::Uninitialised { name })?;
-    let slots = made.device.disksize() / BLOCK as u64;
+    let instance = zram.instance().ok_or(Error::Uninitialised { name })?;
+    let slots = instance.device.disksize() / SLOT_BYTES as u64;
     let (mut pages, mut kind) = (Selection::default(), None);
     pages.slots = with_room(text.split_whitespace().count())?;
     for word in text.split_whitespace() {
@@ -223,7 +228,7 @@ pub(super) fn writeback(zram: &Zram, text: &str) -> Result<WrittenBack, Error> {
         };
         match key {
             "type" => {
-                let which = meaning(&WHICH, value);
+                let which = parse_keyword(&WHICH, value);
                 kind = Some(which.map_err(|_| bad(name, text, BadValue::Invalid, expected))?);
                 break;
             }
@@ -251,10 +256,10 @@ pub(super) fn writeback(zram: &Zram, text: &str) -> Result<WrittenBack, Error> {
     }
     let mut done = WrittenBack::default();
     if !pages.slots.is_empty() {
-        done = made.device.write_back(&pages)?;
+        done = instance.device.write_back(&pages)?;
     }
     if let Some(kind) = kind {
-        done = done + made.device.write_back(&Selection::of(kind))?;
+        done = done + instance.device.write_back(&Selection::of(kind))?;
     }
     Ok(done)
 }
@@ -263,7 +268,7 @@ pub(super) fn writeback(zram: &Zram, text: &str) -> Result<WrittenBack, Error> {
 pub(super) fn compressed_writeback(_zram: &Zram, text: &str) -> Result<(), Error> {
     let name = "compressed_writeback";
     let reason = "expected 1: objects are written back compressed, and packed";
-    match meaning(&super::words::SWITCH, text) {
+    match parse_keyword(&super::keywords::SWITCH, text) {
         Ok(true) => Ok(()),
         _ => Err(bad(name, text, BadValue::Invalid, reason)),
     }

@@ -1,9 +1,9 @@
 //! `algorithm_params`: words of `key=value`.
 
 use super::numbers::signed;
-use super::store::bad;
+use super::settings::bad;
 use crate::algorithms::SECONDARY_MAX;
-use crate::{BadValue, Config, Error, opening};
+use crate::{BadValue, Config, Error, open_file};
 use rustix::io::Errno;
 use std::io::Read;
 use std::path::Path;
@@ -13,13 +13,13 @@ pub(super) const NAME: &str = "algorithm_params";
 
 /// What a line says.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct AlgorithmLine {
     algorithm: Option<String>,
     priority: Option<usize>,
     pub(super) of_codec: Params,
 }
 
-impl Line {
+impl AlgorithmLine {
     /// Which algorithm the parameters are for: that of the priority, or of the name, or the device's own.
     pub(super) fn target(&self, settings: &Config, text: &str) -> Result<usize, Error> {
         let invalid = |reason: &str| bad(NAME, text, BadValue::Invalid, reason);
@@ -48,8 +48,8 @@ impl Line {
 }
 
 /// Reads a line, and the dictionary it names. Keys that are not known are left out, as the kernel does.
-pub(super) fn parse(text: &str) -> Result<Line, Error> {
-    let mut line = Line::default();
+pub(super) fn parse(text: &str) -> Result<AlgorithmLine, Error> {
+    let mut line = AlgorithmLine::default();
     let invalid = |reason| bad(NAME, text, BadValue::Invalid, reason);
     let mut dictionary = None;
     for word in text.split_whitespace() {
@@ -83,8 +83,8 @@ fn read_dictionary(path: &str) -> Result<Dictionary, Error> {
     let mut bytes = Vec::new();
     // One more than there may be: some files have no end.
     let most = Dictionary::BYTES_MAX as u64 + 1;
-    let read =
-        opening::to_read(Path::new(path)).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    let read = open_file::to_read(Path::new(path))
+        .and_then(|file| file.take(most).read_to_end(&mut bytes));
     read.map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO).raw_os_error();
         Error::File { path: path.to_owned(), errno }

@@ -1,8 +1,8 @@
 //! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another decompress once.
 //!
-//! Each is kept with the version of its block. Who changes a block's object raises the version first, with the block's
-//! word locked (zr-B4); who reads looks at it with the word pinned. So what has the version of now
-//! is what the object holds.
+//! Each is kept with the version of its block. Who changes a block's object raises the version
+//! first, with the block's entry locked (zr-B4); who reads looks at it with the entry pinned. So
+//! what has the version of now is what the object holds.
 
 use super::object::Members;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
@@ -14,25 +14,27 @@ const VERSIONS: usize = 1024;
 
 /// Versions of all blocks; some share one, which costs no more than a needless look at the object.
 #[derive(Debug)]
-pub(crate) struct Versions(Box<[AtomicU64]>);
+pub(crate) struct BlockVersions(Box<[AtomicU64]>);
 
-impl Versions {
+impl BlockVersions {
     /// None, for a device whose blocks are slots.
     pub(crate) fn new(has_blocks: bool) -> Self {
-        Versions((0..if has_blocks { VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect())
+        BlockVersions(
+            (0..if has_blocks { VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect(),
+        )
     }
 
     fn of(&self, block: u32) -> &AtomicU64 {
         &self.0[block as usize % VERSIONS]
     }
 
-    /// The version in force while the block's word is pinned or locked. What is read after it, or before it, is there in that
-    /// order.
+    /// The version in force while the block's entry is pinned or locked. What is read after it, or
+    /// before it, is there in that order.
     pub(crate) fn now(&self, block: u32) -> u64 {
         self.of(block).load(Acquire)
     }
 
-    /// With the block's word locked, before a word of its slots changes or its own.
+    /// With the block's entry locked, before an entry of its slots changes or its own.
     pub(crate) fn raise(&self, block: u32) {
         self.of(block).fetch_add(1, AcqRel);
     }
@@ -49,7 +51,7 @@ impl Versions {
 
 /// A block that was decompressed: the slots that are in its object, one behind another.
 #[derive(Debug)]
-pub(crate) struct Decoded {
+pub(crate) struct CachedBlock {
     block: u32,
     /// 0 is no version.
     version: u64,
@@ -59,25 +61,25 @@ pub(crate) struct Decoded {
     asked: u64,
 }
 
-impl Decoded {
+impl CachedBlock {
     /// Slot `nth`, if it is in it.
     pub(crate) fn slot(&self, nth: u32) -> Option<&[u8]> {
-        let at = self.members.before(nth) * crate::BLOCK;
-        self.members.has(nth).then(|| &self.bytes[at..at + crate::BLOCK])
+        let at = self.members.before(nth) * crate::SLOT_BYTES;
+        self.members.has(nth).then(|| &self.bytes[at..at + crate::SLOT_BYTES])
     }
 }
 
 /// What a stream keeps.
 #[derive(Debug)]
-pub(crate) struct Cache {
-    blocks: Box<[Decoded]>,
+pub(crate) struct BlockCache {
+    blocks: Box<[CachedBlock]>,
     /// Counts what is asked for.
     clock: u64,
 }
 
-impl Cache {
+impl BlockCache {
     pub(crate) fn new(block_bytes: usize) -> Self {
-        let decoded = || Decoded {
+        let decoded = || CachedBlock {
             block: 0,
             version: 0,
             members: Members::default(),
@@ -85,11 +87,11 @@ impl Cache {
             asked: 0,
         };
         let count = (BYTES / block_bytes).max(BLOCKS_MIN);
-        Cache { blocks: (0..count).map(|_| decoded()).collect(), clock: 0 }
+        BlockCache { blocks: (0..count).map(|_| decoded()).collect(), clock: 0 }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let each = |decoded: &Decoded| size_of::<Decoded>() + decoded.bytes.len();
+        let each = |decoded: &CachedBlock| size_of::<CachedBlock>() + decoded.bytes.len();
         self.blocks.iter().map(each).sum()
     }
 
@@ -99,9 +101,9 @@ impl Cache {
         block: u32,
         version: u64,
         decode: impl FnOnce(&mut [u8]) -> Result<Members, E>,
-    ) -> Result<&Decoded, E> {
+    ) -> Result<&CachedBlock, E> {
         self.clock += 1;
-        let is_it = |decoded: &Decoded| (decoded.block, decoded.version) == (block, version);
+        let is_it = |decoded: &CachedBlock| (decoded.block, decoded.version) == (block, version);
         let nth = match self.blocks.iter().position(is_it) {
             Some(nth) => nth,
             None => {

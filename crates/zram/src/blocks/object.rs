@@ -5,20 +5,21 @@
 //!   | the slots themselves, if the codec gains nothing              | which those are: 2 bytes |
 //!   | all slots of the block, if there are all and the codec gains nothing                    |   a block long
 //! ```
-//! Slots of one pattern are not in it: their words have them. The slots *of* an object stay the same until the block is
-//! stored anew; which of them are still the device's data, the slots' words say: those that are empty.
+//! Slots of one pattern are not in it: their entries have them. The slots *of* an object stay the
+//! same until the block is stored anew; which of them are still the device's data, the slots'
+//! entries say: those that are empty.
 
 use crate::algorithms::Codecs;
 use crate::slot::PRIORITY;
-use crate::{BLOCK, Error};
+use crate::{Error, SLOT_BYTES};
 
 /// Some slots of a block, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members(u16);
 
 /// The priority of the device's own algorithm.
-pub(crate) const OWN: u8 = 0;
-const TRAILER: usize = size_of::<u16>();
+pub(crate) const DEVICE_PRIORITY: u8 = 0;
+const MEMBERS_BYTES: usize = size_of::<u16>();
 
 impl Members {
     pub(crate) fn of(bits: u16) -> Self {
@@ -64,30 +65,30 @@ impl Members {
     }
 
     pub(crate) fn bytes(self) -> usize {
-        self.count() as usize * BLOCK
+        self.count() as usize * SLOT_BYTES
     }
 }
 
 /// An object, taken apart.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored<'o> {
+pub(crate) struct BlockObject<'o> {
     pub(crate) members: Members,
     /// Of the algorithm that made it.
     pub(crate) priority: u8,
     data: &'o [u8],
 }
 
-impl<'o> Stored<'o> {
+impl<'o> BlockObject<'o> {
     /// `None`: it is no object of a block of so many slots. `flags` are its own.
     pub(crate) fn new(object: &'o [u8], flags: u8, slots: u32) -> Option<Self> {
         let (all, priority) = (Members::all(slots), flags & PRIORITY);
         if object.len() == all.bytes() {
-            return Some(Stored { members: all, priority, data: object });
+            return Some(BlockObject { members: all, priority, data: object });
         }
         let (data, trailer) = object.split_last_chunk()?;
         let members = Members(u16::from_le_bytes(*trailer));
         let is_one = members.0 & !all.0 == 0 && members != Members::default();
-        is_one.then_some(Stored { members, priority, data })
+        is_one.then_some(BlockObject { members, priority, data })
     }
 
     pub(crate) fn is_raw(&self) -> bool {
@@ -96,8 +97,8 @@ impl<'o> Stored<'o> {
 
     /// Slot `nth`, if it is in it, and raw.
     pub(crate) fn raw_slot(&self, nth: u32) -> Option<&'o [u8]> {
-        let at = self.members.before(nth) * BLOCK;
-        (self.is_raw() && self.members.has(nth)).then(|| &self.data[at..at + BLOCK])
+        let at = self.members.before(nth) * SLOT_BYTES;
+        (self.is_raw() && self.members.has(nth)).then(|| &self.data[at..at + SLOT_BYTES])
     }
 
     /// Writes its slots into `buf`, one behind another.
@@ -126,7 +127,7 @@ impl Packer {
     pub(crate) fn new(codecs: Codecs, block_bytes: usize, huge_size: usize) -> Self {
         Packer {
             codecs,
-            scratch: vec![0; block_bytes + BLOCK].into(),
+            scratch: vec![0; block_bytes + SLOT_BYTES].into(),
             gathered: vec![0; block_bytes].into(),
             huge_size,
         }
@@ -138,8 +139,8 @@ impl Packer {
 
     /// The object of a whole block.
     pub(crate) fn pack_whole<'a>(&'a mut self, block: &'a [u8]) -> Result<&'a [u8], Error> {
-        let all = Members::all((block.len() / BLOCK) as u32);
-        match self.compress(block, all, OWN, self.huge_size)? {
+        let all = Members::all((block.len() / SLOT_BYTES) as u32);
+        match self.compress(block, all, DEVICE_PRIORITY, self.huge_size)? {
             Some(len) => Ok(&self.scratch[..len]),
             None => Ok(block),
         }
@@ -153,7 +154,7 @@ impl Packer {
         slot: impl Fn(u32) -> &'s [u8],
     ) -> Result<&[u8], Error> {
         let mut gathered = std::mem::take(&mut self.gathered);
-        let rooms = gathered.chunks_exact_mut(BLOCK);
+        let rooms = gathered.chunks_exact_mut(SLOT_BYTES);
         members.iter().zip(rooms).for_each(|(nth, room)| room.copy_from_slice(slot(nth)));
         let len = members.bytes();
         let is_whole = len == gathered.len();
@@ -165,7 +166,7 @@ impl Packer {
             Some(len) => Ok(&self.scratch[..len]),
             None if is_whole => Ok(&self.gathered),
             None => {
-                let end = len + TRAILER;
+                let end = len + MEMBERS_BYTES;
                 self.gathered[len..end].copy_from_slice(&members.0.to_le_bytes());
                 Ok(&self.gathered[..end])
             }
@@ -181,9 +182,9 @@ impl Packer {
         most: usize,
     ) -> Result<Option<usize>, Error> {
         let packed = self.codecs.of(priority).compress(slots, &mut self.scratch)?;
-        let len = packed.map(|packed| packed + TRAILER).filter(|&len| len < most);
+        let len = packed.map(|packed| packed + MEMBERS_BYTES).filter(|&len| len < most);
         if let Some(len) = len {
-            self.scratch[len - TRAILER..len].copy_from_slice(&members.0.to_le_bytes());
+            self.scratch[len - MEMBERS_BYTES..len].copy_from_slice(&members.0.to_le_bytes());
         }
         Ok(len)
     }

@@ -1,4 +1,4 @@
-//! The blocks that hold something, in their order, whichever words say so.
+//! The blocks that hold something, in their order, whichever entries say so.
 
 use crate::hook::hook;
 use crate::table::Table;
@@ -6,30 +6,30 @@ use zsmalloc::BesideSlot;
 
 /// Blocks that may hold something; those that are left out held nothing when they were passed. A block is a slot where
 /// blocks are no more than that.
-pub(crate) struct Blocks<'t, E: BesideSlot> {
+pub(crate) struct BlockWalk<'t, E: BesideSlot> {
     table: &'t Table<E>,
     /// The first that was not passed.
     from: u64,
-    /// Where a block was found that has a word of its own, and one that has a slot with a word. What lies before may
-    /// have changed since.
+    /// Where a block was found that has an entry of its own, and one that has a slot with an entry.
+    /// What lies before may have changed since.
     own: Option<u32>,
     of_slot: Option<u32>,
 }
 
 impl<E: BesideSlot> Table<E> {
     /// Blocks from `block` on.
-    pub(crate) fn blocks_from(&self, block: u64) -> Blocks<'_, E> {
-        Blocks { table: self, from: block, own: None, of_slot: None }
+    pub(crate) fn blocks_from(&self, block: u64) -> BlockWalk<'_, E> {
+        BlockWalk { table: self, from: block, own: None, of_slot: None }
     }
 
-    /// The first block from `block` on that has a word.
+    /// The first block from `block` on that has an entry.
     fn next_own(&self, block: u64) -> Option<u32> {
         let layout = self.shared.layout;
         let first = Some(layout.all_slots() + block).filter(|_| layout.has_blocks())?;
         Some((self.pool.first_made(first)? - layout.all_slots()) as u32)
     }
 
-    /// The first one that has a slot with a word.
+    /// The first one that has a slot with an entry.
     fn next_of_slot(&self, block: u64) -> Option<u32> {
         let layout = self.shared.layout;
         let slot = self.pool.first_made(block << layout.order())?;
@@ -37,10 +37,11 @@ impl<E: BesideSlot> Table<E> {
     }
 }
 
-impl<E: BesideSlot> Blocks<'_, E> {
-    /// The next block, found now. Slots that become a block, or are it no more, while they are passed have words on one
-    /// side and then on the other, and those on the first may be gone by then (`tidy`): in the order of `holds_nothing`
-    /// that is known by the versions, and then the next block is looked at by itself.
+impl<E: BesideSlot> BlockWalk<'_, E> {
+    /// The next block, found now. Slots that become a block, or are it no more, while they are
+    /// passed have entries on one side and then on the other, and those on the first may be gone by
+    /// then (`tidy`): in the order of `is_unstored` that is known by the versions, and then the
+    /// next block is looked at by itself.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.shared.layout, &self.table.shared.versions);
         let before = versions.sum();
@@ -56,7 +57,7 @@ impl<E: BesideSlot> Blocks<'_, E> {
     }
 }
 
-impl<E: BesideSlot> Iterator for Blocks<'_, E> {
+impl<E: BesideSlot> Iterator for BlockWalk<'_, E> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! What objects are written back to: a file or a block device, or anything else that is read and written at offsets.
 
-use crate::{BLOCK, opening};
+use crate::{SLOT_BYTES, open_file};
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::Errno;
 use std::fmt::Debug;
@@ -61,7 +61,7 @@ impl BackingFile {
             () if kind.is_block_device() => OFlags::EXCL,
             () => return Err(Errno::NOTBLK.into()),
         };
-        let file = opening::open(OpenOptions::new().read(true).write(true), flags, path)?;
+        let file = open_file::open(OpenOptions::new().read(true).write(true), flags, path)?;
         Self::new(file, path)
     }
 
@@ -110,7 +110,7 @@ impl Backing for BackingFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let is_whole = |at: usize| at.is_multiple_of(BLOCK);
+        let is_whole = |at: usize| at.is_multiple_of(SLOT_BYTES);
         match &self.direct {
             Some(direct) if is_whole(bytes.len()) && is_whole(bytes.as_ptr().addr()) => {
                 match direct.write_all_at(bytes, offset) {

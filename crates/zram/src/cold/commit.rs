@@ -3,15 +3,15 @@
 //! Each group of writes has a thread for that, beside the one that copies: so one is written while the one before leaves
 //! memory, and both halves have a processor.
 
-use super::is_untouched;
-use super::limit::{Charge, WritebackLimit};
-use super::place::Place;
+use super::limit::{LimitCharge, WritebackLimit};
+use super::place::BackingPlace;
+use super::still_equals;
 use super::store::Store;
 use super::{Job, Which, WrittenBack};
-use crate::buffer::with_room;
 use crate::request::Request;
 use crate::table::Table;
-use crate::{BLOCK, Error};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
 use std::io;
 use std::ops::Range;
@@ -20,21 +20,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::{BesideSlot, Content};
 
 /// Most blocks that are written at once.
-pub(super) const RUN: usize = 256;
+pub(super) const WRITE_RUN_BLOCKS_MAX: usize = 256;
 
 /// Bytes on their way, that begin where a page does: so a disk can take them from here, without the page cache.
-pub(super) struct Outgoing {
+pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
-impl Outgoing {
+impl WriteBuffer {
     /// Room for a run, which is never left.
     fn new() -> Result<Self, Error> {
-        let mut bytes: Vec<u8> = with_room((RUN + 1) * BLOCK)?;
-        let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+        let mut bytes: Vec<u8> = with_room((WRITE_RUN_BLOCKS_MAX + 1) * SLOT_BYTES)?;
+        let start = bytes.as_ptr().align_offset(SLOT_BYTES).min(SLOT_BYTES);
         bytes.resize(start, 0);
-        Ok(Outgoing { bytes, start })
+        Ok(WriteBuffer { bytes, start })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -60,20 +60,20 @@ impl Outgoing {
 }
 
 /// An object on its way.
-pub(super) struct Pending {
-    pub(super) word: u32,
+pub(super) struct PendingObject {
+    pub(super) entry: u32,
     pub(super) flags: u8,
-    pub(super) place: Place,
+    pub(super) place: BackingPlace,
 }
 
 /// Blocks that are written to by one call.
-pub(super) struct Run {
+pub(super) struct WriteRun {
     pub(super) blocks: Range<usize>,
     /// What was taken of the limit for them.
-    pub(super) charge: Charge,
-    pub(super) bytes: Outgoing,
+    pub(super) charge: LimitCharge,
+    pub(super) bytes: WriteBuffer,
     /// What is in them.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<PendingObject>,
 }
 
 /// Has objects leave memory, and keeps count of what became of the job.
@@ -87,7 +87,7 @@ pub(super) struct Committer<'t, E: BesideSlot> {
     /// The last fault; it does not end the job.
     fault: Mutex<Option<Error>>,
     /// Memory that runs had.
-    spare: Mutex<Vec<Outgoing>>,
+    spare_buffers: Mutex<Vec<WriteBuffer>>,
 }
 
 impl<'t, E: BesideSlot> Committer<'t, E> {
@@ -99,7 +99,7 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         which: Which,
     ) -> Self {
         let (done, fault) = (Mutex::new(WrittenBack::default()), Mutex::new(None));
-        Committer { table, job, store, limit, which, done, fault, spare: Mutex::default() }
+        Committer { table, job, store, limit, which, done, fault, spare_buffers: Mutex::default() }
     }
 
     /// What left memory.
@@ -112,20 +112,20 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
     }
 
     /// Memory for a run, which is another's that is done, where there is one.
-    pub(super) fn outgoing(&self) -> Result<Outgoing, Error> {
-        let spare = self.spare.lock().pop();
-        spare.map_or_else(Outgoing::new, Ok)
+    pub(super) fn write_buffer(&self) -> Result<WriteBuffer, Error> {
+        let spare = self.spare_buffers.lock().pop();
+        spare.map_or_else(WriteBuffer::new, Ok)
     }
 
     /// Takes note of a fault of the store.
-    fn note(&self, run: &Run, error: &io::Error) {
+    fn note(&self, run: &WriteRun, error: &io::Error) {
         self.store.counts.failed_writes.fetch_add(1, Relaxed);
-        let slot = run.pending.first().map_or(0, |of| self.table.shared.layout.slot_of(of.word));
+        let slot = run.pending.first().map_or(0, |of| self.table.shared.layout.slot_of(of.entry));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
     /// Has runs be written and durable, and then leave memory. What can't be stays there.
-    pub(super) fn commit(&self, mut runs: Vec<Run>) {
+    pub(super) fn commit(&self, mut runs: Vec<WriteRun>) {
         let mut done = WrittenBack::default();
         let failed = self.store.failed_syncs();
         let written: Vec<_> = runs.iter().map(|run| self.write(run, &mut done)).collect();
@@ -139,17 +139,19 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         *all = *all + done;
         drop(all);
         for run in &mut runs {
-            self.store.give_back(run.blocks.clone());
+            self.store.return_blocks(run.blocks.clone());
             run.bytes.clear();
         }
-        self.spare.lock().extend(runs.into_iter().map(|run| run.bytes));
+        self.spare_buffers.lock().extend(runs.into_iter().map(|run| run.bytes));
     }
 
     /// Whether a run was written.
-    fn write(&self, run: &Run, done: &mut WrittenBack) -> bool {
+    fn write(&self, run: &WriteRun, done: &mut WrittenBack) -> bool {
         let blocks = run.blocks.len() as u64;
-        let written =
-            self.store.backing.write_at(run.bytes.as_slice(), (run.blocks.start * BLOCK) as u64);
+        let written = self
+            .store
+            .backing
+            .write_at(run.bytes.as_slice(), (run.blocks.start * SLOT_BYTES) as u64);
         match &written {
             Ok(()) => {
                 self.store.counts.writes.fetch_add(blocks, Relaxed);
@@ -164,36 +166,36 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
     }
 
     /// Has what is durable leave memory.
-    fn commit_run(&self, run: &Run, done: &mut WrittenBack) {
-        let Some(_leaving) = self.job.leaving() else { return };
+    fn commit_run(&self, run: &WriteRun, done: &mut WrittenBack) {
+        let Some(_leaving) = self.job.commit_permit() else { return };
         for (nth, pending) in run.pending.iter().enumerate() {
             // The next one comes from memory while this one is compared.
             if let Some(next) = run.pending.get(nth + 1) {
-                self.table.pool.prefetch(next.word);
+                self.table.pool.prefetch(next.entry);
             }
-            let at = pending.place.offset() as usize - run.blocks.start * BLOCK;
+            let at = pending.place.offset() as usize - run.blocks.start * SLOT_BYTES;
             let written = &run.bytes.as_slice()[at..at + pending.place.len];
             self.commit_object(pending, written, done);
         }
     }
 
     /// Has an object leave memory, if it is still what was written (zr-X1, zr-X4).
-    fn commit_object(&self, pending: &Pending, written: &[u8], done: &mut WrittenBack) {
-        let Pending { word, flags, place } = *pending;
+    fn commit_object(&self, pending: &PendingObject, written: &[u8], done: &mut WrittenBack) {
+        let PendingObject { entry, flags, place } = *pending;
         let request = Request::begin(self.table);
-        let locked = self.table.pool.lock_existing(word);
+        let locked = self.table.pool.lock_existing(entry);
         let untouched =
-            locked.filter(|locked| is_untouched(locked.content(), written, flags, self.which));
+            locked.filter(|locked| still_equals(locked.content(), written, flags, self.which));
         let Some(locked) = untouched else {
             done.touched += 1;
             return;
         };
-        self.store.put(place);
-        let whose = self.table.shared.layout.whose(word);
-        let before = self.table.held(whose, locked.content());
+        self.store.add_object(place);
+        let item = self.table.shared.layout.item_of(entry);
+        let before = self.table.held(item, locked.content());
         let payload = place.to_payload();
         locked.set_payload(payload);
-        request.share.changed(before, self.table.held(whose, Content::Inline(payload)));
+        request.shard.changed(before, self.table.held(item, Content::Inline(payload)));
         done.bytes += place.len as u64;
         done.slots += u64::from(place.slots);
     }

@@ -21,16 +21,16 @@ struct Budget {
 
 /// Blocks that were taken; from which budget, if there was one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Charge {
+pub(super) struct LimitCharge {
     pub(super) blocks: u64,
     of: Option<u64>,
 }
 
-impl Charge {
+impl LimitCharge {
     /// Divides it: of so many blocks, and the others.
-    pub(super) fn split(self, blocks: u64) -> [Charge; 2] {
+    pub(super) fn split(self, blocks: u64) -> [LimitCharge; 2] {
         let blocks = blocks.min(self.blocks);
-        [Charge { blocks, ..self }, Charge { blocks: self.blocks - blocks, ..self }]
+        [LimitCharge { blocks, ..self }, LimitCharge { blocks: self.blocks - blocks, ..self }]
     }
 }
 
@@ -74,18 +74,18 @@ impl WritebackLimit {
     }
 
     /// Takes up to `most` blocks of what is left.
-    pub(super) fn charge(&self, most: u64) -> Charge {
+    pub(super) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {
-            return Charge { blocks: most, of: None };
+            return LimitCharge { blocks: most, of: None };
         }
         let blocks = budget.left.min(most);
         budget.left -= blocks;
-        Charge { blocks, of: Some(budget.set) }
+        LimitCharge { blocks, of: Some(budget.set) }
     }
 
     /// Gives back what was not written.
-    pub(super) fn give_back(&self, charge: Charge) {
+    pub(super) fn give_back(&self, charge: LimitCharge) {
         let mut budget = self.budget.lock();
         if charge.of == Some(budget.set) {
             budget.left += charge.blocks;

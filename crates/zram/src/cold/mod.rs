@@ -1,47 +1,47 @@
 //! Jobs on data that lie long untouched: which they are chosen for, and what is done with them.
 //!
-//! Lock order: job, stream, slots' and blocks' words, the store's own.
+//! Lock order: job, stream, slots' and blocks' entries, the store's own.
 
 mod backing;
 mod commit;
 mod damaged;
-mod jobs;
+mod job;
 mod limit;
 mod place;
 mod recompress;
-mod selection;
+mod select;
 mod store;
 mod writeback;
 
 pub use backing::{Backing, BackingFile};
 pub use damaged::DamagedLeft;
-pub use jobs::{JobKind, JobStat};
+pub use job::{JobKind, JobStat};
 pub use limit::WritebackLimit;
 pub use recompress::{Recompress, Recompressed};
-pub use selection::{Selection, Which};
+pub use select::{Selection, Which};
 pub use store::BdStat;
 pub use writeback::WrittenBack;
 
-pub(crate) use jobs::{Job, Jobs};
-pub(crate) use place::Place;
-pub(crate) use store::{Away, Fetched, SUM, Store};
+pub(crate) use job::{Job, Jobs};
+pub(crate) use place::BackingPlace;
+pub(crate) use store::{CHECKSUM_BYTES, PlaceGuard, ReadBack, Store};
 
 use crate::Error;
-use crate::buffer::with_room;
 use crate::slot::{IDLE, PRIORITY};
+use crate::try_vec::with_room;
 use zsmalloc::Content;
 
 /// An object as it was when a job looked at it.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     bytes: Vec<u8>,
     flags: u8,
 }
 
-impl Seen {
+impl Snapshot {
     /// Room for an object of at most `bytes` bytes.
     fn with_room(bytes: usize) -> Result<Self, Error> {
-        Ok(Seen { bytes: with_room(bytes)?, flags: 0 })
+        Ok(Snapshot { bytes: with_room(bytes)?, flags: 0 })
     }
 
     fn take(&mut self, bytes: &[u8], flags: u8) {
@@ -51,9 +51,9 @@ impl Seen {
     }
 }
 
-/// Whether what a word that is locked holds is still the object of `bytes` and `flags` (zr-X1). One
-/// that was read since it was chosen as an idle one is no longer it.
-pub(crate) fn is_untouched(now: Content<'_>, bytes: &[u8], flags: u8, which: Which) -> bool {
+/// Whether what an entry that is locked holds is still the object of `bytes` and `flags` (zr-X1).
+/// One that was read since it was chosen as an idle one is no longer it.
+pub(crate) fn still_equals(now: Content<'_>, bytes: &[u8], flags: u8, which: Which) -> bool {
     let Content::Object { bytes: now, flags: flags_now } = now else { return false };
     let is_idle = !which.is_idle() || flags_now & IDLE != 0;
     is_idle && (flags_now ^ flags) & PRIORITY == 0 && now == bytes

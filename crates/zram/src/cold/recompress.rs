@@ -1,17 +1,17 @@
 //! Cold data compressed once more, by an algorithm that makes them smaller.
 
-use super::selection::Chosen;
-use super::{DamagedLeft, JobKind, Seen, Selection, is_untouched};
+use super::select::Candidates;
+use super::{DamagedLeft, JobKind, Selection, Snapshot, still_equals};
 use crate::algorithms::SECONDARY_MAX;
-use crate::blocks::{Change, Members};
-use crate::buffer::with_room;
-use crate::layout::Whose;
+use crate::blocks::{BlockUpdate, Members};
+use crate::layout::Item;
 use crate::request::Request;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stat::Held;
+use crate::stats::Held;
 use crate::streams::Workspace;
 use crate::table::Table;
-use crate::{BLOCK, Error};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
 use zsmalloc::{BesideSlot, ClassTable, Content, EntryWriteGuard, Geometry};
 
 /// In the native geometry, whose classes are close, what must be saved: this share of the old length.
@@ -53,7 +53,7 @@ pub struct Recompressed {
 }
 
 /// What came of one.
-enum Tried {
+enum Outcome {
     /// It is not what was looked for any more.
     Left,
     Touched,
@@ -62,13 +62,13 @@ enum Tried {
 }
 
 /// A job under way.
-struct Work<'t, E: BesideSlot> {
+struct RecompressJob<'t, E: BesideSlot> {
     table: &'t Table<E>,
     how: &'t Recompress,
     classes: ClassTable,
     /// Whether there is no algorithm to try after this one.
     is_last: bool,
-    seen: Seen,
+    snapshot: Snapshot,
     /// The slots decompressed, one behind another.
     slots: Vec<u8>,
 }
@@ -77,39 +77,39 @@ impl<E: BesideSlot> Table<E> {
     /// Compresses what is chosen once more.
     pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
         let job = self.shared.jobs.begin(JobKind::Recompress, 0)?;
-        let mut work = Work::new(self, how)?;
+        let mut work = RecompressJob::new(self, how)?;
         let (mut done, mut pages) = (Recompressed::default(), 0);
         let (layout, selection, priority) =
             (self.shared.layout, &how.selection, how.priority as u8);
-        let takes = |whose, len, flags| {
-            selection.takes(layout, whose, len, flags)
-                && is_for(priority, how.threshold, len, flags)
+        let takes = |item, len, flags| {
+            selection.matches_kind(layout, item, len, flags)
+                && is_eligible(priority, how.threshold, len, flags)
         };
-        let mut chosen = Chosen::new(self, takes)?.peekable();
-        while let Some(word) = chosen.next() {
+        let mut candidates = Candidates::new(self, takes)?.peekable();
+        while let Some(entry) = candidates.next() {
             // The next one comes from memory while this one is compressed.
-            chosen.peek().inspect(|&&next| self.pool.prefetch(next));
+            candidates.peek().inspect(|&&next| self.pool.prefetch(next));
             if how.max_pages.is_some_and(|max| pages >= max) {
                 break;
             }
-            job.reached(done.tried)?;
-            let tried = match work.item(word) {
+            job.report_progress(done.tried)?;
+            let tried = match work.item(entry) {
                 Ok(tried) => tried,
                 Err(error) => {
-                    done.damaged.note(error, layout.slot_of(word))?;
+                    done.damaged.note(error, layout.slot_of(entry))?;
                     continue;
                 }
             };
-            pages += match layout.whose(word) {
-                _ if matches!(tried, Tried::Left) => continue,
-                Whose::Slot(_) => 1,
-                Whose::Block(_) => (work.slots.len() / BLOCK) as u64,
+            pages += match layout.item_of(entry) {
+                _ if matches!(tried, Outcome::Left) => continue,
+                Item::Slot(_) => 1,
+                Item::Block(_) => (work.slots.len() / SLOT_BYTES) as u64,
             };
             done.tried += 1;
             match tried {
-                Tried::Left | Tried::Larger => {}
-                Tried::Touched => done.touched += 1,
-                Tried::Smaller(by) => {
+                Outcome::Left | Outcome::Larger => {}
+                Outcome::Touched => done.touched += 1,
+                Outcome::Smaller(by) => {
                     done.smaller += 1;
                     done.saved_bytes += by as u64;
                 }
@@ -120,13 +120,13 @@ impl<E: BesideSlot> Table<E> {
 }
 
 /// Whether an object may become smaller by the algorithm of that priority.
-fn is_for(priority: u8, threshold: Option<usize>, len: usize, flags: u8) -> bool {
+fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: u8) -> bool {
     flags & INCOMPRESSIBLE == 0
         && flags & PRIORITY < priority
         && threshold.is_none_or(|threshold| len >= threshold)
 }
 
-impl<'t, E: BesideSlot> Work<'t, E> {
+impl<'t, E: BesideSlot> RecompressJob<'t, E> {
     fn new(table: &'t Table<E>, how: &'t Recompress) -> Result<Self, Error> {
         let shared = &table.shared;
         let priority = how.priority;
@@ -140,18 +140,18 @@ impl<'t, E: BesideSlot> Work<'t, E> {
             _ => {}
         }
         let block_bytes = shared.layout.block_bytes();
-        Ok(Work {
+        Ok(RecompressJob {
             table,
             how,
             classes: table.pool.table(),
             is_last: shared.algorithms[priority + 1..].iter().all(Option::is_none),
-            seen: Seen::with_room(block_bytes)?,
+            snapshot: Snapshot::with_room(block_bytes)?,
             slots: with_room(block_bytes)?,
         })
     }
 
     /// Whether a new length is enough less than the old one.
-    fn is_worth(&self, old: usize, new: usize) -> bool {
+    fn is_enough_smaller(&self, old: usize, new: usize) -> bool {
         let is_smaller = match self.classes.geometry() {
             Geometry::Native { .. } => new + old / SAVED_SHARE <= old,
             // What is larger than a slot has no class.
@@ -163,99 +163,99 @@ impl<'t, E: BesideSlot> Work<'t, E> {
         is_smaller && self.how.threshold.is_none_or(|threshold| new < threshold)
     }
 
-    fn item(&mut self, word: u32) -> Result<Tried, Error> {
-        match self.table.shared.layout.whose(word) {
-            Whose::Slot(slot) => self.slot(slot, word),
-            Whose::Block(block) => self.block(block, word),
+    fn item(&mut self, entry: u32) -> Result<Outcome, Error> {
+        match self.table.shared.layout.item_of(entry) {
+            Item::Slot(slot) => self.slot(slot, entry),
+            Item::Block(block) => self.block(block, entry),
         }
     }
 
-    /// Copies the object of a word, if it is one to be tried.
-    fn see(&mut self, word: u32, whose: Whose) -> Result<bool, Error> {
+    /// Copies the object of an entry, if it is one to be tried.
+    fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.shared.layout);
-        let pin = self.table.pool.read(word);
+        let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(false) };
         let (len, priority) = (bytes.len(), how.priority as u8);
-        let is_one = how.selection.takes_object(layout, whose, bytes, flags)
-            && is_for(priority, how.threshold, len, flags);
+        let is_one = how.selection.matches_object(layout, item, bytes, flags)
+            && is_eligible(priority, how.threshold, len, flags);
         if is_one {
-            self.table.verify(word, pin.content(), pin.beside())?;
-            self.seen.take(bytes, flags);
+            self.table.verify(entry, pin.content(), pin.beside())?;
+            self.snapshot.take(bytes, flags);
         }
         Ok(is_one)
     }
 
-    fn slot(&mut self, slot: u32, word: u32) -> Result<Tried, Error> {
-        if !self.see(word, Whose::Slot(slot))? {
-            return Ok(Tried::Left);
+    fn slot(&mut self, slot: u32, entry: u32) -> Result<Outcome, Error> {
+        if !self.take_snapshot(entry, Item::Slot(slot))? {
+            return Ok(Outcome::Left);
         }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
-        self.slots.resize(BLOCK, 0);
-        let content = Content::Object { bytes: &self.seen.bytes, flags: self.seen.flags };
+        self.slots.resize(SLOT_BYTES, 0);
+        let content = Content::Object { bytes: &self.snapshot.bytes, flags: self.snapshot.flags };
         slot::decode(content, 0, &mut self.slots, &mut request.workspace, slot)?;
         let Workspace { codecs, scratch, .. } = &mut *request.workspace;
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
         // Of some lengths an object is something else.
         let len = len.filter(|&len| matches!(slot::held(len), Held::Compressed(_)));
-        let new = len.filter(|&len| self.is_worth(self.seen.bytes.len(), len));
+        let new = len.filter(|&len| self.is_enough_smaller(self.snapshot.bytes.len(), len));
         let new = new.map(|len| &scratch[..len]);
-        let Some(locked) = self.lock_untouched(word) else { return Ok(Tried::Touched) };
+        let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
         let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
-            return Ok(self.leave(locked, new.is_none()));
+            return Ok(self.keep_old(locked, new.is_none()));
         };
         let old = slot::held_before(self.table.commit(locked, room, new, priority));
-        request.share.changed(old, slot::held(new.len()));
-        Ok(Tried::Smaller(self.seen.bytes.len() - new.len()))
+        request.shard.changed(old, slot::held(new.len()));
+        Ok(Outcome::Smaller(self.snapshot.bytes.len() - new.len()))
     }
 
-    fn block(&mut self, block: u32, word: u32) -> Result<Tried, Error> {
-        if !self.see(word, Whose::Block(block))? {
-            return Ok(Tried::Left);
+    fn block(&mut self, block: u32, entry: u32) -> Result<Outcome, Error> {
+        if !self.take_snapshot(entry, Item::Block(block))? {
+            return Ok(Outcome::Left);
         }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
-        let content = Content::Object { bytes: &self.seen.bytes, flags: self.seen.flags };
-        let Some(stored) = table.stored(block, content)? else { return Ok(Tried::Left) };
+        let content = Content::Object { bytes: &self.snapshot.bytes, flags: self.snapshot.flags };
+        let Some(stored) = table.block_object(block, content)? else { return Ok(Outcome::Left) };
         let packer = &mut request.workspace.blocks().packer;
         self.slots.resize(stored.members.bytes(), 0);
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
         decoded.map_err(|source| table.corrupt(block, source))?;
         let all = stored.members;
-        let members = all.within(table.live(block));
+        let members = all.within(table.live_members(block));
         if members == Members::default() {
-            return Ok(Tried::Left);
+            return Ok(Outcome::Left);
         }
         let slots = &self.slots;
-        let new =
-            packer.pack(members, priority, |nth| &slots[all.before(nth) * BLOCK..][..BLOCK])?;
-        let is_worth = self.is_worth(self.seen.bytes.len(), new.len());
-        let Some(locked) = self.lock_untouched(word) else { return Ok(Tried::Touched) };
-        if table.live(block).without(members) != Members::default() {
-            return Ok(Tried::Touched);
+        let new = packer
+            .pack(members, priority, |nth| &slots[all.before(nth) * SLOT_BYTES..][..SLOT_BYTES])?;
+        let is_worth = self.is_enough_smaller(self.snapshot.bytes.len(), new.len());
+        let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
+        if table.live_members(block).without(members) != Members::default() {
+            return Ok(Outcome::Touched);
         }
         let Some(room) = Some(()).filter(|()| is_worth).and_then(|()| locked.reserve(new).ok())
         else {
-            return Ok(self.leave(locked, !is_worth));
+            return Ok(self.keep_old(locked, !is_worth));
         };
-        let (block, smaller) = ((block, locked), self.seen.bytes.len() - new.len());
+        let (block, smaller) = ((block, locked), self.snapshot.bytes.len() - new.len());
         let new = Some((room, new, priority));
-        Change { block, words: [], new, live: [0; 2] }.make(table, request.share);
-        Ok(Tried::Smaller(smaller))
+        BlockUpdate { block, slots: [], new, live: [0; 2] }.apply(table, request.shard);
+        Ok(Outcome::Smaller(smaller))
     }
 
-    /// The word, if what it holds is what was seen.
-    fn lock_untouched(&self, word: u32) -> Option<EntryWriteGuard<'t, E>> {
-        let locked = self.table.pool.lock_existing(word)?;
-        let Seen { bytes, flags } = &self.seen;
+    /// The entry, if what it holds is what was seen.
+    fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t, E>> {
+        let locked = self.table.pool.lock_existing(entry)?;
+        let Snapshot { bytes, flags } = &self.snapshot;
         let which = self.how.selection.which;
-        is_untouched(locked.content(), bytes, *flags, which).then_some(locked)
+        still_equals(locked.content(), bytes, *flags, which).then_some(locked)
     }
 
     /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it smaller.
-    fn leave(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Tried {
+    fn keep_old(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Outcome {
         let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
         let flags = slot::flags_of(locked.content());
         locked.set_flags(flags & !IDLE | incompressible);
-        Tried::Larger
+        Outcome::Larger
     }
 }

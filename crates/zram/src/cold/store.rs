@@ -3,9 +3,9 @@
 //! The store's own lock comes after all others and is held over no I/O.
 
 use super::backing::Backing;
-use super::place::{BYTES_MAX, Place, UNIT};
-use crate::buffer::with_room;
-use crate::{BLOCK, Error};
+use super::place::{BACKING_GRAIN, BYTES_MAX, BackingPlace};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
 use page::fork::Mutex;
 use rustix::io::Errno;
 use std::fmt;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Bytes of the sum behind an object.
-pub(crate) const SUM: usize = 4;
+pub(crate) const CHECKSUM_BYTES: usize = 4;
 
 /// The kernel's `bd_stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,18 +44,18 @@ impl fmt::Display for BdStat {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
-    used: Mutex<Used>,
+    used: Mutex<BlockUse>,
     /// Held over a sync: it comes alone, and takes none of the locks above.
     syncing: Mutex<()>,
     /// Syncs that failed so far.
     failed_syncs: AtomicU64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: BackingCounts,
     /// Whether this is a child: its parent goes on with the store.
-    left_behind: AtomicBool,
+    is_left_behind: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct BackingCounts {
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) failed_reads: AtomicU64,
@@ -63,43 +63,43 @@ pub(crate) struct Counts {
 }
 
 #[derive(Debug)]
-struct Used {
+struct BlockUse {
     /// Objects that touch each block, and whether one is being written there.
     by: Box<[u16]>,
     blocks: u64,
     /// Where to look for free ones.
     next: usize,
-    held: Vec<Hold>,
+    being_read: Vec<PlaceReaders>,
 }
 
 /// A place that is being read.
 #[derive(Debug)]
-struct Hold {
-    place: Place,
+struct PlaceReaders {
+    place: BackingPlace,
     readers: u32,
-    /// Whether no word names it any more.
+    /// Whether no entry names it any more.
     is_freed: bool,
 }
 
-/// A place that is held until this is dropped, and the word that names it.
+/// A place that is held until this is dropped, and the entry that names it.
 #[derive(Debug)]
-pub(crate) struct Away {
+pub(crate) struct PlaceGuard {
     store: Arc<Store>,
-    pub(crate) place: Place,
-    pub(crate) word: u32,
+    pub(crate) place: BackingPlace,
+    pub(crate) entry: u32,
 }
 
 /// An object that was read from the store.
 #[derive(Debug)]
-pub(crate) struct Fetched {
-    pub(crate) away: Away,
+pub(crate) struct ReadBack {
+    pub(crate) guard: PlaceGuard,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The sum of an object: of its own word, and no other's.
-pub(crate) fn sum(word: u32, priority: u8, bytes: &[u8]) -> u32 {
+/// The sum of an object: of its own entry, and no other's.
+pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
-    sum.update(&word.to_le_bytes());
+    sum.update(&entry.to_le_bytes());
     sum.update(&[priority]);
     sum.update(bytes);
     sum.finalize()
@@ -107,18 +107,18 @@ pub(crate) fn sum(word: u32, priority: u8, bytes: &[u8]) -> u32 {
 
 /// Blocks that so many bytes at an offset touch.
 fn blocks_of(offset: u64, len: usize) -> Range<usize> {
-    let end = (offset + len as u64).div_ceil(BLOCK as u64);
-    (offset / BLOCK as u64) as usize..end as usize
+    let end = (offset + len as u64).div_ceil(SLOT_BYTES as u64);
+    (offset / SLOT_BYTES as u64) as usize..end as usize
 }
 
-impl Place {
+impl BackingPlace {
     /// The blocks in which the object and its sum lie.
     fn blocks(self) -> Range<usize> {
-        blocks_of(self.offset(), self.len + SUM)
+        blocks_of(self.offset(), self.len + CHECKSUM_BYTES)
     }
 }
 
-impl Used {
+impl BlockUse {
     fn add(&mut self, blocks: Range<usize>) {
         for by in &mut self.by[blocks] {
             self.blocks += u64::from(*by == 0);
@@ -154,18 +154,18 @@ impl Used {
 
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
-        let blocks = backing.bytes().min(BYTES_MAX) / BLOCK as u64;
+        let blocks = backing.bytes().min(BYTES_MAX) / SLOT_BYTES as u64;
         // It may be large, so it is asked for first; what comes zeroed from the system costs nothing until it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
-        let used = Used { by, blocks: 0, next: 0, held: Vec::new() };
+        let used = BlockUse { by, blocks: 0, next: 0, being_read: Vec::new() };
         Ok(Store {
             backing,
             used: Mutex::new(used),
             syncing: Mutex::new(()),
             failed_syncs: AtomicU64::new(0),
-            counts: Counts::default(),
-            left_behind: AtomicBool::new(false),
+            counts: BackingCounts::default(),
+            is_left_behind: AtomicBool::new(false),
         })
     }
 
@@ -189,11 +189,13 @@ impl Store {
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let used = self.used.lock();
-        size_of::<Self>() + size_of_val(&*used.by) + used.held.capacity() * size_of::<Hold>()
+        size_of::<Self>()
+            + size_of_val(&*used.by)
+            + used.being_read.capacity() * size_of::<PlaceReaders>()
     }
 
-    pub(crate) fn is_here(&self) -> Result<(), Error> {
-        if self.left_behind.load(Relaxed) { Err(Error::StoreLeftBehind) } else { Ok(()) }
+    pub(crate) fn check_not_left_behind(&self) -> Result<(), Error> {
+        if self.is_left_behind.load(Relaxed) { Err(Error::StoreLeftBehind) } else { Ok(()) }
     }
 
     pub(crate) fn lock_for_fork(&self) {
@@ -205,14 +207,14 @@ impl Store {
     }
 
     /// The parent goes on with the store.
-    pub(crate) fn leave_behind(&self) {
+    pub(crate) fn unlock_in_child(&self) {
         self.used.unlock_after_fork();
-        self.left_behind.store(true, Relaxed);
+        self.is_left_behind.store(true, Relaxed);
     }
 
     pub(crate) fn stat(&self) -> BdStat {
         let of = |count: &AtomicU64| count.load(Relaxed);
-        let Counts { reads, writes, failed_reads, failed_writes } = &self.counts;
+        let BackingCounts { reads, writes, failed_reads, failed_writes } = &self.counts;
         BdStat {
             bd_count: self.used.lock().blocks,
             bd_reads: of(reads),
@@ -223,54 +225,54 @@ impl Store {
     }
 
     /// Takes free blocks to write to: at least enough for `least` bytes, and no more than `most` blocks.
-    pub(crate) fn take(&self, least: usize, most: usize) -> Option<Range<usize>> {
+    pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let mut used = self.used.lock();
-        let run = used.free_run(least.div_ceil(BLOCK), most)?;
+        let run = used.free_run(least.div_ceil(SLOT_BYTES), most)?;
         used.add(run.clone());
         used.next = run.end;
         Some(run)
     }
 
     /// Gives back blocks that were taken; objects that were put there keep theirs.
-    pub(crate) fn give_back(&self, blocks: Range<usize>) {
+    pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
         self.used.lock().remove(blocks);
     }
 
     /// An object is there from now on.
-    pub(crate) fn put(&self, place: Place) {
+    pub(crate) fn add_object(&self, place: BackingPlace) {
         self.used.lock().add(place.blocks());
     }
 
     /// An object is there no more: as soon as no one reads it.
-    pub(crate) fn free(&self, place: Place) {
-        if self.left_behind.load(Relaxed) {
+    pub(crate) fn free_object(&self, place: BackingPlace) {
+        if self.is_left_behind.load(Relaxed) {
             return;
         }
         let mut used = self.used.lock();
-        match used.held.iter_mut().find(|hold| hold.place == place) {
+        match used.being_read.iter_mut().find(|hold| hold.place == place) {
             Some(hold) => hold.is_freed = true,
             None => used.remove(place.blocks()),
         }
     }
 
-    /// Holds the place that a word names, which is locked at this moment.
-    pub(crate) fn hold(self: &Arc<Self>, place: Place, word: u32) -> Away {
+    /// Holds the place that an entry names, which is locked at this moment.
+    pub(crate) fn guard_place(self: &Arc<Self>, place: BackingPlace, entry: u32) -> PlaceGuard {
         let mut used = self.used.lock();
-        match used.held.iter_mut().find(|hold| hold.place == place) {
+        match used.being_read.iter_mut().find(|hold| hold.place == place) {
             Some(hold) => hold.readers += 1,
-            None => used.held.push(Hold { place, readers: 1, is_freed: false }),
+            None => used.being_read.push(PlaceReaders { place, readers: 1, is_freed: false }),
         }
-        Away { store: self.clone(), place, word }
+        PlaceGuard { store: self.clone(), place, entry }
     }
 
     /// Asserts that blocks are used by `places` and nothing else.
-    pub(crate) fn check(&self, places: &[Place]) {
-        if self.is_here().is_err() {
+    pub(crate) fn check(&self, places: &[BackingPlace]) {
+        if self.check_not_left_behind().is_err() {
             return;
         }
         let mut used = self.used.lock();
         let now = used.by.clone();
-        assert!(used.held.is_empty(), "{:?} are held", used.held);
+        assert!(used.being_read.is_empty(), "{:?} are held", used.being_read);
         places.iter().for_each(|place| used.remove(place.blocks()));
         assert!(used.blocks == 0 && used.by.iter().all(|&by| by == 0), "blocks without objects");
         places.iter().for_each(|place| used.add(place.blocks()));
@@ -278,13 +280,15 @@ impl Store {
     }
 }
 
-impl Drop for Away {
+impl Drop for PlaceGuard {
     fn drop(&mut self) {
         let mut used = self.store.used.lock();
-        let Some(nth) = used.held.iter().position(|hold| hold.place == self.place) else { return };
-        used.held[nth].readers -= 1;
-        if used.held[nth].readers == 0 {
-            let hold = used.held.swap_remove(nth);
+        let Some(nth) = used.being_read.iter().position(|hold| hold.place == self.place) else {
+            return;
+        };
+        used.being_read[nth].readers -= 1;
+        if used.being_read[nth].readers == 0 {
+            let hold = used.being_read.swap_remove(nth);
             if hold.is_freed {
                 used.remove(hold.place.blocks());
             }
@@ -292,39 +296,41 @@ impl Drop for Away {
     }
 }
 
-impl Away {
+impl PlaceGuard {
     /// Reads the object, with nothing locked. `slot` is for errors.
-    pub(crate) fn fetch(self, slot: u32) -> Result<Fetched, Error> {
-        self.fetch_to(Vec::new(), slot).map_err(|(error, _)| error)
+    pub(crate) fn read(self, slot: u32) -> Result<ReadBack, Error> {
+        self.read_into(Vec::new(), slot).map_err(|(error, _)| error)
     }
 
     /// The same, into memory that may be there already, and comes back with an error.
-    pub(crate) fn fetch_to(
+    pub(crate) fn read_into(
         self,
         mut bytes: Vec<u8>,
         slot: u32,
-    ) -> Result<Fetched, (Error, Vec<u8>)> {
-        match self.read_to(&mut bytes, slot) {
-            Ok(()) => Ok(Fetched { away: self, bytes }),
+    ) -> Result<ReadBack, (Error, Vec<u8>)> {
+        match self.read_verified(&mut bytes, slot) {
+            Ok(()) => Ok(ReadBack { guard: self, bytes }),
             Err(error) => Err((error, bytes)),
         }
     }
 
-    fn read_to(&self, bytes: &mut Vec<u8>, slot: u32) -> Result<(), Error> {
-        self.store.is_here()?;
-        let (counts, Place { len, priority, .. }) = (&self.store.counts, self.place);
+    fn read_verified(&self, bytes: &mut Vec<u8>, slot: u32) -> Result<(), Error> {
+        self.store.check_not_left_behind()?;
+        let (counts, BackingPlace { len, priority, .. }) = (&self.store.counts, self.place);
         let unread = |error: io::Error| {
             counts.failed_reads.fetch_add(1, Relaxed);
             Error::backing("read", slot, &error)
         };
         bytes.clear();
-        bytes.try_reserve_exact(len + SUM).map_err(|_| Error::NoBuffer { bytes: len + SUM })?;
-        bytes.resize(len + SUM, 0);
+        bytes
+            .try_reserve_exact(len + CHECKSUM_BYTES)
+            .map_err(|_| Error::NoBuffer { bytes: len + CHECKSUM_BYTES })?;
+        bytes.resize(len + CHECKSUM_BYTES, 0);
         self.store.backing.read_at(bytes, self.place.offset()).map_err(unread)?;
-        counts.reads.fetch_add(len.div_ceil(BLOCK) as u64, Relaxed);
+        counts.reads.fetch_add(len.div_ceil(SLOT_BYTES) as u64, Relaxed);
         let there = bytes[len..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
         bytes.truncate(len);
-        if there != Some(sum(self.word, priority, bytes)) {
+        if there != Some(checksum(self.entry, priority, bytes)) {
             counts.failed_reads.fetch_add(1, Relaxed);
             return Err(Error::Checksum { slot: slot.into() });
         }
@@ -332,7 +338,7 @@ impl Away {
     }
 }
 
-impl Fetched {
+impl ReadBack {
     /// Its memory, for another.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -340,6 +346,6 @@ impl Fetched {
 }
 
 /// Bytes that an object takes in the store, with its sum.
-pub(crate) fn room_for(len: usize) -> usize {
-    (len + SUM).next_multiple_of(UNIT)
+pub(crate) fn bytes_stored(len: usize) -> usize {
+    (len + CHECKSUM_BYTES).next_multiple_of(BACKING_GRAIN)
 }

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!   chosen -> pinned, copied behind one another to a run for free blocks (1 MiB) -> ... a group of runs
-//!     -> each run written -> sync -> word locked, compared with it, swung   by a thread of the group,
+//!     -> each run written -> sync -> entry locked, compared with it, swung   by a thread of the group,
 //!                                                                           while those after it are copied and written
 //! ```
 
-use super::commit::{Committer, Pending, RUN, Run};
+use super::commit::{Committer, PendingObject, WRITE_RUN_BLOCKS_MAX, WriteRun};
 use super::limit::WritebackLimit;
-use super::place::{Place, UNIT};
-use super::selection::Chosen;
-use super::store::{Store, room_for, sum};
+use super::place::{BACKING_GRAIN, BackingPlace};
+use super::select::Candidates;
+use super::store::{Store, bytes_stored, checksum};
 use super::{DamagedLeft, Job, JobKind, Selection};
-use crate::blocks::Stored;
-use crate::layout::Whose;
+use crate::blocks::BlockObject;
+use crate::layout::Item;
 use crate::slot::PRIORITY;
 use crate::table::Table;
-use crate::{BLOCK, Error};
+use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
 use rustix_futex_sync::Mutex;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::{BesideSlot, Content};
 
 /// Most groups of runs that are written, or leave memory, while one more is copied.
-const BEFORE: usize = 4;
+const WRITE_GROUPS_IN_FLIGHT: usize = 4;
 
 /// Bytes of their threads' stacks.
 const STACK: usize = 512 << 10;
@@ -61,7 +61,7 @@ impl Add for WrittenBack {
     }
 }
 
-struct Work<'s, 't: 's, E: BesideSlot> {
+struct WritebackJob<'s, 't: 's, E: BesideSlot> {
     table: &'t Table<E>,
     job: &'s Job<'t>,
     /// Objects that were looked at.
@@ -71,9 +71,9 @@ struct Work<'s, 't: 's, E: BesideSlot> {
     limit: &'t WritebackLimit,
     selection: &'t Selection,
     /// What is copied to at the moment.
-    open: Option<Run>,
+    open: Option<WriteRun>,
     /// What was copied before, and is to be made durable with it.
-    group: Vec<Run>,
+    group: Vec<WriteRun>,
     committer: &'s Committer<'t, E>,
     scope: &'s Scope<'s, 't>,
     /// The threads of the groups before.
@@ -88,11 +88,11 @@ impl<E: BesideSlot> Table<E> {
         limit: &WritebackLimit,
     ) -> Result<WrittenBack, Error> {
         let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
-        store.is_here()?;
+        store.check_not_left_behind()?;
         let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
         let committer = &Committer::new(self, &job, store, limit, selection.which);
         let (ended, damaged) = thread::scope(|scope| {
-            let work = Work {
+            let work = WritebackJob {
                 table: self,
                 job: &job,
                 looked_at: 0,
@@ -104,7 +104,7 @@ impl<E: BesideSlot> Table<E> {
                 group: Vec::new(),
                 committer,
                 scope,
-                before: VecDeque::with_capacity(BEFORE),
+                before: VecDeque::with_capacity(WRITE_GROUPS_IN_FLIGHT),
             };
             work.all()
         });
@@ -115,98 +115,99 @@ impl<E: BesideSlot> Table<E> {
     }
 }
 
-impl<E: BesideSlot> Work<'_, '_, E> {
+impl<E: BesideSlot> WritebackJob<'_, '_, E> {
     /// Writes all; what ended it early, and what is damaged.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
-        let takes = |whose, len, flags| selection.takes(layout, whose, len, flags);
-        let mut chosen = match Chosen::new(table, takes) {
-            Ok(chosen) => chosen.peekable(),
+        let takes = |item, len, flags| selection.matches_kind(layout, item, len, flags);
+        let mut candidates = match Candidates::new(table, takes) {
+            Ok(candidates) => candidates.peekable(),
             Err(error) => return (Err(error), self.damaged),
         };
         let ended = std::iter::from_fn(|| {
-            let word = chosen.next()?;
+            let entry = candidates.next()?;
             // The next one comes from memory while this one is copied.
-            chosen.peek().inspect(|&&next| table.pool.prefetch(next));
-            Some(word)
+            candidates.peek().inspect(|&&next| table.pool.prefetch(next));
+            Some(entry)
         })
-        .try_for_each(|word| {
+        .try_for_each(|entry| {
             self.looked_at += 1;
-            self.job.reached(self.looked_at)?;
-            let slot = layout.slot_of(word);
-            self.add(word).or_else(|error| self.damaged.note(error, slot))
+            self.job.report_progress(self.looked_at)?;
+            let slot = layout.slot_of(entry);
+            self.copy_object(entry).or_else(|error| self.damaged.note(error, slot))
         });
-        self.close();
-        self.hand_over();
+        self.close_run();
+        self.submit_group();
         (ended, self.damaged)
     }
 
-    /// Copies the object of a word to the others that are to be written. An error ends the job.
-    fn add(&mut self, word: u32) -> Result<(), Error> {
+    /// Copies the object of an entry to the others that are to be written. An error ends the job.
+    fn copy_object(&mut self, entry: u32) -> Result<(), Error> {
         let layout = self.table.shared.layout;
-        let whose = layout.whose(word);
-        let pin = self.table.pool.read(word);
+        let item = layout.item_of(entry);
+        let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(()) };
-        if !self.selection.takes_object(layout, whose, bytes, flags) {
+        if !self.selection.matches_object(layout, item, bytes, flags) {
             return Ok(());
         }
-        self.table.verify(word, pin.content(), pin.beside())?;
-        let slots = match whose {
-            Whose::Slot(_) => 1,
-            Whose::Block(block) => {
-                let stored = Stored::new(bytes, flags, layout.slots());
+        self.table.verify(entry, pin.content(), pin.beside())?;
+        let slots = match item {
+            Item::Slot(_) => 1,
+            Item::Block(block) => {
+                let stored = BlockObject::new(bytes, flags, layout.slots());
                 stored.ok_or(self.table.damaged(block))?.members.count()
             }
         };
-        let (room, priority) = (room_for(bytes.len()), flags & PRIORITY);
-        let has_room = |run: &&mut Run| run.bytes.len() + room <= run.blocks.len() * BLOCK;
+        let (room, priority) = (bytes_stored(bytes.len()), flags & PRIORITY);
+        let has_room =
+            |run: &&mut WriteRun| run.bytes.len() + room <= run.blocks.len() * SLOT_BYTES;
         let Some(run) = self.open.as_mut().filter(has_room) else {
             let seen = bytes.len();
             drop(pin);
-            self.close();
-            self.next_run(room_for(seen))?;
-            return self.add(word);
+            self.close_run();
+            self.open_run(bytes_stored(seen))?;
+            return self.copy_object(entry);
         };
-        let unit = (run.blocks.start * BLOCK + run.bytes.len()) / UNIT;
-        let place = Place { unit: unit as u64, len: bytes.len(), slots, priority };
+        let grain = (run.blocks.start * SLOT_BYTES + run.bytes.len()) / BACKING_GRAIN;
+        let place = BackingPlace { grain: grain as u64, len: bytes.len(), slots, priority };
         run.bytes.extend(bytes);
-        run.bytes.extend(&sum(word, priority, bytes).to_le_bytes());
-        run.bytes.fill_up(UNIT);
-        run.pending.push(Pending { word, flags, place });
+        run.bytes.extend(&checksum(entry, priority, bytes).to_le_bytes());
+        run.bytes.fill_up(BACKING_GRAIN);
+        run.pending.push(PendingObject { entry, flags, place });
         Ok(())
     }
 
     /// Finds free blocks, for `least` bytes at least, as far as the limit goes.
-    fn next_run(&mut self, least: usize) -> Result<(), Error> {
+    fn open_run(&mut self, least: usize) -> Result<(), Error> {
         if self.group.len() >= self.limit.batch() as usize {
-            self.hand_over();
+            self.submit_group();
         }
         if let Some(Error::Backing { errno, .. }) = self.committer.fault()
             && errno == Errno::NOSPC.raw_os_error()
         {
             return Err(Error::BackingFull);
         }
-        let bytes = self.committer.outgoing()?;
-        let charged = self.limit.charge(RUN as u64);
-        if (charged.blocks as usize) < least.div_ceil(BLOCK) {
+        let bytes = self.committer.write_buffer()?;
+        let charged = self.limit.charge(WRITE_RUN_BLOCKS_MAX as u64);
+        if (charged.blocks as usize) < least.div_ceil(SLOT_BYTES) {
             self.limit.give_back(charged);
             return Err(Error::WritebackLimit);
         }
-        let taken = self.store.take(least, charged.blocks as usize);
+        let taken = self.store.take_blocks(least, charged.blocks as usize);
         let blocks = taken.as_ref().map_or(0, Range::len);
         let [charge, rest] = charged.split(blocks as u64);
         self.limit.give_back(rest);
         let blocks = taken.ok_or(Error::BackingFull)?;
-        self.open = Some(Run { blocks, charge, bytes, pending: Vec::new() });
+        self.open = Some(WriteRun { blocks, charge, bytes, pending: Vec::new() });
         Ok(())
     }
 
     /// Has what was copied be written, and gives back what blocks there are left.
-    fn close(&mut self) {
+    fn close_run(&mut self) {
         let Some(mut run) = self.open.take() else { return };
-        run.bytes.fill_up(BLOCK);
-        let used = run.blocks.start + run.bytes.len() / BLOCK;
-        self.store.give_back(used..run.blocks.end);
+        run.bytes.fill_up(SLOT_BYTES);
+        let used = run.blocks.start + run.bytes.len() / SLOT_BYTES;
+        self.store.return_blocks(used..run.blocks.end);
         run.blocks.end = used;
         let rest;
         [run.charge, rest] = run.charge.split(run.blocks.len() as u64);
@@ -215,11 +216,11 @@ impl<E: BesideSlot> Work<'_, '_, E> {
     }
 
     /// Has a group be written, and leave memory, while more is copied.
-    fn hand_over(&mut self) {
+    fn submit_group(&mut self) {
         if self.group.is_empty() {
             return;
         }
-        if self.before.len() == BEFORE
+        if self.before.len() == WRITE_GROUPS_IN_FLIGHT
             && let Some(first) = self.before.pop_front()
         {
             first.join().unwrap_or_else(|panic| resume_unwind(panic));

@@ -3,10 +3,10 @@
 //! ```text
 //!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 | 4 x (name 16, bytes of dictionary 4) |
 //!            | crc32 of these 4 | dictionaries | crc32 of those 4 | zeros to 4 KiB |
-//!   chunk    | magic 8 | id 8 | number 4 | entries 4 | bytes 4 | crc32 of those 4 | first slot 4 | end 4 |
-//!            | crc32 of these 4 | 0 4 | entries | the bytes they are of | zeros to 4 KiB |
-//!   entry    | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
-//!   trailer  a chunk without entries, whose first slot and end are the end of the device; if slots are lost, with one entry
+//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of those 4 | first slot 4 | end 4 |
+//!            | crc32 of these 4 | 0 4 | records | the bytes they are of | zeros to 4 KiB |
+//!   record   | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
+//!   trailer  a chunk without records, whose first slot and end are the end of the device; if slots are lost, with one record
 //!            of that kind, whose value is how many
 //! ```
 //! A chunk has all that there is in its slots, from the first one to before the end, which are borders of blocks.
@@ -18,19 +18,19 @@ pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
 pub(crate) const VERSION: u32 = 1;
 /// Header and chunks begin at multiples of this.
 pub(crate) const ALIGN: usize = 4096;
-/// Most bytes of a chunk's entries and objects.
+/// Most bytes of a chunk's records and objects.
 pub(crate) const CHUNK_MAX: usize = 1 << 20;
 /// Algorithms that a file names: the device's own and the others.
 pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
 pub(crate) const NAME: usize = 16;
 /// Of the header, up to the dictionaries.
-pub(crate) const HEAD: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
-pub(crate) const CHUNK_HEAD: usize = 48;
-pub(crate) const ENTRY: usize = 16;
+pub(crate) const FILE_HEAD_BYTES: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
+pub(crate) const CHUNK_HEAD_BYTES: usize = 48;
+pub(crate) const RECORD_BYTES: usize = 16;
 
 /// What a file is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct FileHead {
     /// Bytes of all the header, but the zeros.
     pub(crate) bytes: u32,
     /// Random: chunks of one file have one.
@@ -46,7 +46,7 @@ pub(crate) struct Head {
 pub(crate) struct ChunkHead {
     pub(crate) id: u64,
     pub(crate) number: u32,
-    pub(crate) entries: u32,
+    pub(crate) records: u32,
     pub(crate) bytes: u32,
     pub(crate) sum: u32,
     pub(crate) first: u32,
@@ -55,7 +55,7 @@ pub(crate) struct ChunkHead {
 
 /// What a slot or block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     /// A slot of one pattern.
     Pattern = 1,
     /// A slot's object.
@@ -67,10 +67,10 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Record {
     /// The first one, of a block.
     pub(crate) slot: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) priority: u8,
     pub(crate) live: u16,
     /// The pattern, or bytes of the object; of a lost slot 0.
@@ -78,9 +78,9 @@ pub(crate) struct Entry {
 }
 
 /// Numbers taken off the front of some bytes, of which there are enough.
-struct Numbers<'b>(&'b [u8]);
+struct LittleEndian<'b>(&'b [u8]);
 
-impl Numbers<'_> {
+impl LittleEndian<'_> {
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let (taken, rest) = self.0.split_first_chunk().unwrap_or((&[0; N], &[]));
         self.0 = rest;
@@ -101,9 +101,9 @@ pub(crate) fn padding(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN) - bytes
 }
 
-impl Head {
+impl FileHead {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEAD);
+        let mut out = Vec::with_capacity(FILE_HEAD_BYTES);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend(self.bytes.to_le_bytes());
@@ -119,8 +119,8 @@ impl Head {
     }
 
     /// What the header says, or how it is wrong: where, and why.
-    pub(crate) fn decode(bytes: &[u8; HEAD]) -> Result<Self, (u64, String)> {
-        let mut numbers = Numbers(bytes);
+    pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
+        let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
             return Err((0, "it does not begin as a saved device does".to_owned()));
         }
@@ -129,14 +129,14 @@ impl Head {
             let reason = format!("its version is {version}, and this program knows {VERSION}");
             return Err((8, reason));
         }
-        let head = Head {
+        let head = FileHead {
             bytes: numbers.u32(),
             id: numbers.u64(),
             disksize: numbers.u64(),
             order: numbers.u32(),
             algorithms: std::array::from_fn(|_| (numbers.take(), numbers.u32())),
         };
-        if numbers.u32() != crc32fast::hash(&bytes[..HEAD - 4]) {
+        if numbers.u32() != crc32fast::hash(&bytes[..FILE_HEAD_BYTES - 4]) {
             return Err((0, "the header's checksum differs".to_owned()));
         }
         Ok(head)
@@ -144,46 +144,46 @@ impl Head {
 }
 
 impl ChunkHead {
-    pub(crate) fn encode(&self) -> [u8; CHUNK_HEAD] {
-        let mut out = Vec::with_capacity(CHUNK_HEAD);
+    pub(crate) fn encode(&self) -> [u8; CHUNK_HEAD_BYTES] {
+        let mut out = Vec::with_capacity(CHUNK_HEAD_BYTES);
         out.extend(CHUNK_MAGIC);
         out.extend(self.id.to_le_bytes());
-        let ChunkHead { number, entries, bytes, sum, first, end, .. } = *self;
-        for field in [number, entries, bytes, sum, first, end] {
+        let ChunkHead { number, records, bytes, sum, first, end, .. } = *self;
+        for field in [number, records, bytes, sum, first, end] {
             out.extend(field.to_le_bytes());
         }
         out.extend(crc32fast::hash(&out).to_le_bytes());
-        let mut head = [0; CHUNK_HEAD];
+        let mut head = [0; CHUNK_HEAD_BYTES];
         head[..out.len()].copy_from_slice(&out);
         head
     }
 
     /// What the head says, or why it is none of the file `id`.
-    pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD], id: u64) -> Result<Self, &'static str> {
+    pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
         if head.id == id { Ok(head) } else { Err("the chunk is of another file") }
     }
 
     /// The same of any file.
-    pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD]) -> Result<Self, &'static str> {
-        let mut numbers = Numbers(bytes);
+    pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Result<Self, &'static str> {
+        let mut numbers = LittleEndian(bytes);
         if numbers.take() != CHUNK_MAGIC {
             return Err("no chunk begins here");
         }
         let head = ChunkHead {
             id: numbers.u64(),
             number: numbers.u32(),
-            entries: numbers.u32(),
+            records: numbers.u32(),
             bytes: numbers.u32(),
             sum: numbers.u32(),
             first: numbers.u32(),
             end: numbers.u32(),
         };
         let (sum, zero) = (numbers.u32(), numbers.u32());
-        let entries = u64::from(head.entries) * ENTRY as u64;
-        if sum != crc32fast::hash(&bytes[..CHUNK_HEAD - 8]) || zero != 0 {
+        let records = u64::from(head.records) * RECORD_BYTES as u64;
+        if sum != crc32fast::hash(&bytes[..CHUNK_HEAD_BYTES - 8]) || zero != 0 {
             Err("the checksum of a chunk's head differs")
-        } else if entries > head.bytes.into() || head.bytes as usize > CHUNK_MAX {
+        } else if records > head.bytes.into() || head.bytes as usize > CHUNK_MAX {
             Err("a chunk can't have so many bytes")
         } else {
             Ok(head)
@@ -191,50 +191,50 @@ impl ChunkHead {
     }
 }
 
-impl Entry {
+impl Record {
     /// Of a slot that can't be read; `value` is more than 0 in a trailer only.
     pub(crate) fn lost(slot: u32, value: u64) -> Self {
-        Entry { slot, kind: Kind::Lost, priority: 0, live: 0, value }
+        Record { slot, kind: RecordKind::Lost, priority: 0, live: 0, value }
     }
 
     /// Slots that it has.
     pub(crate) fn slots(&self) -> u32 {
         match self.kind {
-            Kind::Block => self.live.count_ones(),
-            Kind::Pattern | Kind::Slot => 1,
-            Kind::Lost => 0,
+            RecordKind::Block => self.live.count_ones(),
+            RecordKind::Pattern | RecordKind::Slot => 1,
+            RecordKind::Lost => 0,
         }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let mut entry = [0; ENTRY];
-        entry[..4].copy_from_slice(&self.slot.to_le_bytes());
-        (entry[4], entry[5]) = (self.kind as u8, self.priority);
-        entry[6..8].copy_from_slice(&self.live.to_le_bytes());
-        entry[8..].copy_from_slice(&self.value.to_le_bytes());
-        out.extend_from_slice(&entry);
+        let mut record = [0; RECORD_BYTES];
+        record[..4].copy_from_slice(&self.slot.to_le_bytes());
+        (record[4], record[5]) = (self.kind as u8, self.priority);
+        record[6..8].copy_from_slice(&self.live.to_le_bytes());
+        record[8..].copy_from_slice(&self.value.to_le_bytes());
+        out.extend_from_slice(&record);
     }
 
-    pub(crate) fn decode(bytes: &[u8; ENTRY]) -> Option<Self> {
-        let mut numbers = Numbers(bytes);
+    pub(crate) fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let mut numbers = LittleEndian(bytes);
         let slot = numbers.u32();
         let [kind, priority] = numbers.take();
         let kind = match kind {
-            1 => Kind::Pattern,
-            2 => Kind::Slot,
-            3 => Kind::Block,
-            4 => Kind::Lost,
+            1 => RecordKind::Pattern,
+            2 => RecordKind::Slot,
+            3 => RecordKind::Block,
+            4 => RecordKind::Lost,
             _ => return None,
         };
         let live = u16::from_le_bytes(numbers.take());
-        Some(Entry { slot, kind, priority, live, value: numbers.u64() })
+        Some(Record { slot, kind, priority, live, value: numbers.u64() })
     }
 
     /// Bytes that the object has.
     pub(crate) fn bytes(&self) -> u64 {
         match self.kind {
-            Kind::Pattern | Kind::Lost => 0,
-            Kind::Slot | Kind::Block => self.value,
+            RecordKind::Pattern | RecordKind::Lost => 0,
+            RecordKind::Slot | RecordKind::Block => self.value,
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Devices saved to files, and restored from them.
 
-mod aside;
+mod atomic_file;
+mod backed_reads;
 mod buffers;
-mod fetch;
 mod format;
+mod load;
 mod options;
-mod put;
 mod read;
 mod restore;
 mod write;
 
-pub(crate) use buffers::Kept;
+pub(crate) use buffers::SpareBuffers;
 pub use options::{SaveOptions, Saved, Unreadable};
 pub use read::SavedHeader;
 pub(crate) use restore::restore;

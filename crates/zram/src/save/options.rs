@@ -1,7 +1,7 @@
 //! How a device is saved, and what was.
 
-use crate::buffer::with_room;
-use crate::{BLOCK, Error};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -76,10 +76,10 @@ impl Saved {
     }
 
     /// A slot is not in the file; they come in order.
-    pub(super) fn lose(&mut self, slot: u32) {
+    pub(super) fn add_lost(&mut self, slot: u32) {
         self.lost_slots += 1;
-        let start = u64::from(slot) * BLOCK as u64;
-        let end = start + BLOCK as u64;
+        let start = u64::from(slot) * SLOT_BYTES as u64;
+        let end = start + SLOT_BYTES as u64;
         let has_room = self.lost.len() < RANGES;
         match self.lost.last_mut() {
             Some(last) if last.end == start => last.end = end,

@@ -1,15 +1,17 @@
-//! Reads saved files: what a chunk says is believed when its sums, its place among the others and all its entries are
-//! right. Memory is bounded by a chunk for each who reads, whatever a file says.
+//! Reads saved files: what a chunk says is believed when its sums, its place among the others and
+//! all its records are right. Memory is bounded by a chunk for each who reads, whatever a file
+//! says.
 
 use super::format::{
-    ALGORITHMS, ALIGN, CHUNK_HEAD, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME, padding,
+    ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME, RECORD_BYTES,
+    Record, RecordKind, padding,
 };
 use crate::algorithms::{Algorithm, AlgorithmList};
-use crate::blocks::{Members, Stored};
+use crate::blocks::{BlockObject, Members};
 use crate::layout::Layout;
 use crate::slot::{self, PRIORITY};
-use crate::stat::Held;
-use crate::{BLOCK, Config, Error, opening};
+use crate::stats::Held;
+use crate::{Config, Error, SLOT_BYTES, open_file};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -17,7 +19,7 @@ use zcomp::{Dictionary, Params};
 
 /// What can be wrong with a file.
 #[derive(Debug)]
-pub(crate) enum Wrong {
+pub(crate) enum FormatError {
     Io(io::Error),
     /// It is not, from some offset on, what it must be.
     Damaged {
@@ -26,19 +28,19 @@ pub(crate) enum Wrong {
     },
 }
 
-impl Wrong {
+impl FormatError {
     pub(crate) fn at(self, path: &Path) -> Error {
         match self {
-            Wrong::Io(error) => Error::path("restore from", path, &error),
-            Wrong::Damaged { offset, reason } => {
+            FormatError::Io(error) => Error::path("restore from", path, &error),
+            FormatError::Damaged { offset, reason } => {
                 Error::Saved { path: path.to_string_lossy().into_owned(), offset, reason }
             }
         }
     }
 }
 
-fn damaged(offset: u64, reason: impl Into<String>) -> Wrong {
-    Wrong::Damaged { offset, reason: reason.into() }
+fn damaged(offset: u64, reason: impl Into<String>) -> FormatError {
+    FormatError::Damaged { offset, reason: reason.into() }
 }
 
 /// What a saved file says of its device.
@@ -58,9 +60,9 @@ impl SavedHeader {
     /// # Errors
     /// [`Error::Saved`], [`Error::Path`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let header = opening::to_read(path).map_err(Wrong::Io).and_then(|mut file| {
-            let reader = Reader::new(&mut file)?;
-            let (disksize, block) = (reader.head.disksize, BLOCK << reader.head.order);
+        let header = open_file::to_read(path).map_err(FormatError::Io).and_then(|mut file| {
+            let reader = SavedReader::new(&mut file)?;
+            let (disksize, block) = (reader.head.disksize, SLOT_BYTES << reader.head.order);
             Ok(SavedHeader { disksize, block, algorithms: reader.algorithms })
         });
         header.map_err(|wrong| wrong.at(path))
@@ -79,11 +81,11 @@ impl SavedHeader {
 }
 
 /// A saved file that is read chunk by chunk.
-pub(crate) struct Reader<'r> {
+pub(crate) struct SavedReader<'r> {
     from: &'r mut (dyn Read + Send),
     /// Bytes that were read.
     at: u64,
-    pub(crate) head: Head,
+    pub(crate) head: FileHead,
     pub(crate) algorithms: AlgorithmList,
     layout: Layout,
     /// Chunks that were read, and where the next one begins.
@@ -97,37 +99,40 @@ pub(crate) struct Chunk<'c> {
     pub(crate) offset: u64,
     /// The slots it has all of.
     pub(crate) slots: Range<u32>,
-    entries: &'c [[u8; ENTRY]],
+    records: &'c [[u8; RECORD_BYTES]],
     objects: &'c [u8],
 }
 
-impl<'r> Reader<'r> {
+impl<'r> SavedReader<'r> {
     /// Reads the header.
-    pub(crate) fn new(from: &'r mut (dyn Read + Send)) -> Result<Self, Wrong> {
-        let mut bytes = [0; HEAD];
+    pub(crate) fn new(from: &'r mut (dyn Read + Send)) -> Result<Self, FormatError> {
+        let mut bytes = [0; FILE_HEAD_BYTES];
         read_all(from, 0, &mut bytes)?;
-        let head = Head::decode(&bytes).map_err(|(at, reason)| damaged(at, reason))?;
+        let head = FileHead::decode(&bytes).map_err(|(at, reason)| damaged(at, reason))?;
         let dictionaries = read_dictionaries(from, &head)?;
         let algorithms = algorithms(&head, &dictionaries)?;
-        let slots = head.disksize / BLOCK as u64;
+        let slots = head.disksize / SLOT_BYTES as u64;
         let layout = Some(head.order).filter(|&order| order <= zsmalloc::ORDER_MAX);
-        let layout = layout.and_then(|order| Layout::new(BLOCK << order, slots).ok());
+        let layout = layout.and_then(|order| Layout::new(SLOT_BYTES << order, slots).ok());
         let layout = layout.ok_or_else(|| damaged(32, "there are no blocks of this order"))?;
-        let is_size = slots > 0 && head.disksize.is_multiple_of(BLOCK as u64);
-        if !is_size || layout.words() > u32::MAX.into() {
+        let is_size = slots > 0 && head.disksize.is_multiple_of(SLOT_BYTES as u64);
+        if !is_size || layout.entries() > u32::MAX.into() {
             return Err(damaged(24, "there is no device of this size"));
         }
         let at = u64::from(head.bytes) + padding(head.bytes as usize) as u64;
-        Ok(Reader { from, at, head, algorithms, layout, number: 0, slot: 0 })
+        Ok(SavedReader { from, at, head, algorithms, layout, number: 0, slot: 0 })
     }
 
     /// The slots of the device, and those before which all chunks have been read.
     pub(crate) fn slots(&self) -> (u32, u32) {
-        ((self.head.disksize / BLOCK as u64) as u32, self.slot)
+        ((self.head.disksize / SLOT_BYTES as u64) as u32, self.slot)
     }
 
     /// The next chunk, in `bytes`; `None` at the end, if that is right.
-    pub(crate) fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Result<Option<Chunk<'b>>, Wrong> {
+    pub(crate) fn next<'b>(
+        &mut self,
+        bytes: &'b mut Vec<u8>,
+    ) -> Result<Option<Chunk<'b>>, FormatError> {
         let offset = self.at;
         let head = self.read_chunk(bytes)?;
         if head.number != self.number {
@@ -140,10 +145,10 @@ impl<'r> Reader<'r> {
             return Err(damaged(offset, reason));
         }
         if self.is_trailer(&head) {
-            if head.entries > 0 {
+            if head.records > 0 {
                 return Err(damaged(offset, "the end names lost slots, and there are none"));
             }
-            let behind = self.from.read(&mut [0]).map_err(Wrong::Io)?;
+            let behind = self.from.read(&mut [0]).map_err(FormatError::Io)?;
             let is_end = if behind == 0 { Ok(None) } else { Err("bytes follow the end") };
             return is_end.map_err(|reason| damaged(self.at, reason));
         }
@@ -161,13 +166,13 @@ impl<'r> Reader<'r> {
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
-    ) -> Result<Option<Chunk<'b>>, Wrong> {
+    ) -> Result<Option<Chunk<'b>>, FormatError> {
         loop {
             let offset = self.at;
             let head = match self.read_chunk(bytes) {
                 Ok(head) => head,
-                Err(Wrong::Damaged { .. }) if self.at > offset => continue,
-                Err(Wrong::Damaged { .. }) => return Ok(None),
+                Err(FormatError::Damaged { .. }) if self.at > offset => continue,
+                Err(FormatError::Damaged { .. }) => return Ok(None),
                 Err(io) => return Err(io),
             };
             // One that is there twice, or was moved, is not its own place's.
@@ -185,20 +190,20 @@ impl<'r> Reader<'r> {
     }
 
     /// Reads a chunk's head and what it has, whatever it is.
-    fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, Wrong> {
+    fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, FormatError> {
         let offset = self.at;
         bytes.resize(ALIGN, 0);
         read_all(self.from, self.at, bytes)?;
         self.at += ALIGN as u64;
-        let head = bytes.first_chunk::<CHUNK_HEAD>();
+        let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let head = head.map_err(|reason| damaged(offset, reason))?;
-        let end = CHUNK_HEAD + head.bytes as usize;
+        let end = CHUNK_HEAD_BYTES + head.bytes as usize;
         bytes.resize(end + padding(end), 0);
         let rest = &mut bytes[ALIGN..];
         read_all(self.from, self.at, rest)?;
         self.at += rest.len() as u64;
-        if crc32fast::hash(&bytes[CHUNK_HEAD..end]) != head.sum {
+        if crc32fast::hash(&bytes[CHUNK_HEAD_BYTES..end]) != head.sum {
             return Err(damaged(offset, "the checksum of the chunk differs"));
         }
         if bytes[end..].iter().any(|&byte| byte != 0) {
@@ -210,30 +215,30 @@ impl<'r> Reader<'r> {
     /// Whether it is what ends a file.
     fn is_trailer(&self, head: &ChunkHead) -> bool {
         let (slots, _) = self.slots();
-        let is_size = matches!((head.entries, head.bytes as usize), (0, 0) | (1, ENTRY));
+        let is_size = matches!((head.records, head.bytes as usize), (0, 0) | (1, RECORD_BYTES));
         (head.first, head.end) == (slots, slots) && is_size
     }
 
-    /// Whether a chunk is what it can be, entry by entry.
-    fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), Wrong> {
+    /// Whether a chunk is what it can be, record by record.
+    fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), FormatError> {
         let (slots, _) = self.slots();
         let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
         if head.first > head.end || head.end > slots || !is_border(head.end) {
             return Err(damaged(offset, "the chunk ends where none can"));
         }
         let chunk = Chunk::new(offset, head, bytes);
-        let (mut checked, mut bytes) = (Checked { floor: head.first, live: (0, 0) }, 0);
-        for (nth, entry) in chunk.entries.iter().enumerate() {
-            let at = offset + (CHUNK_HEAD + nth * ENTRY) as u64;
+        let (mut checked, mut bytes) = (RecordOrder { floor: head.first, live: (0, 0) }, 0);
+        for (nth, record) in chunk.records.iter().enumerate() {
+            let at = offset + (CHUNK_HEAD_BYTES + nth * RECORD_BYTES) as u64;
             let wrong = |reason| damaged(at, format!("entry {nth}: {reason}"));
-            let entry = Entry::decode(entry).ok_or_else(|| wrong("it is of no known kind"))?;
-            let object = usize::try_from(entry.bytes()).ok().and_then(|len| {
+            let record = Record::decode(record).ok_or_else(|| wrong("it is of no known kind"))?;
+            let object = usize::try_from(record.bytes()).ok().and_then(|len| {
                 let object = chunk.objects.get(bytes..)?.get(..len)?;
                 bytes += len;
                 Some(object)
             });
             let object = object.ok_or_else(|| wrong("the chunk has not so many bytes"))?;
-            self.check_entry(&mut checked, head, entry, object).map_err(wrong)?;
+            self.check_record(&mut checked, head, record, object).map_err(wrong)?;
         }
         if bytes == chunk.objects.len() {
             return Ok(());
@@ -241,14 +246,14 @@ impl<'r> Reader<'r> {
         Err(damaged(offset, "the chunk has bytes that are no entry's"))
     }
 
-    fn check_entry(
+    fn check_record(
         &self,
-        checked: &mut Checked,
+        checked: &mut RecordOrder,
         head: &ChunkHead,
-        entry: Entry,
+        record: Record,
         object: &[u8],
     ) -> Result<(), &'static str> {
-        let Entry { slot, kind, priority, live, value } = entry;
+        let Record { slot, kind, priority, live, value } = record;
         let (first, slots) = (slot & !(self.layout.slots() - 1), self.layout.slots());
         if !checked.admits(slot, head.end, first) {
             return Err("its slot does not come after the one before");
@@ -256,12 +261,14 @@ impl<'r> Reader<'r> {
         let algorithm = self.algorithms.get(priority as usize);
         let is_known = algorithm.is_some_and(Option::is_some) && priority & !PRIORITY == 0;
         match kind {
-            Kind::Pattern if (priority, live) == (0, 0) => {}
-            Kind::Lost if (priority, live, value) == (0, 0, 0) => {}
-            Kind::Slot if live == 0 && is_known && is_object(object.len()) => {}
-            Kind::Block if checked.has_block(first) => return Err("its block is there already"),
-            Kind::Block if self.layout.has_blocks() && slot == first && is_known => {
-                let stored = Stored::new(object, priority, slots);
+            RecordKind::Pattern if (priority, live) == (0, 0) => {}
+            RecordKind::Lost if (priority, live, value) == (0, 0, 0) => {}
+            RecordKind::Slot if live == 0 && is_known && is_object_len(object.len()) => {}
+            RecordKind::Block if checked.has_block(first) => {
+                return Err("its block is there already");
+            }
+            RecordKind::Block if self.layout.has_blocks() && slot == first && is_known => {
+                let stored = BlockObject::new(object, priority, slots);
                 let stored = stored.filter(|_| object.len() <= self.layout.block_bytes());
                 let (members, live) = (stored.map(|of| of.members), Members::of(live));
                 let has = |nth| members.is_some_and(|members| members.has(nth));
@@ -269,7 +276,7 @@ impl<'r> Reader<'r> {
                 if live == Members::default() || !live.iter().all(|nth| has(nth) && is_there(nth)) {
                     return Err("the block has not the slots it says");
                 }
-                *checked = Checked { floor: slot, live: (slot, live.bits()) };
+                *checked = RecordOrder { floor: slot, live: (slot, live.bits()) };
                 return Ok(());
             }
             _ => return Err("it can't be"),
@@ -279,13 +286,13 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// What entries said so far: the lowest slot that may come, and the live slots of the last block.
-struct Checked {
+/// What records said so far: the lowest slot that may come, and the live slots of the last block.
+struct RecordOrder {
     floor: u32,
     live: (u32, u16),
 }
 
-impl Checked {
+impl RecordOrder {
     fn has_block(&self, first: u32) -> bool {
         let (block, live) = self.live;
         live != 0 && block == first
@@ -298,36 +305,36 @@ impl Checked {
 }
 
 /// Whether a slot's object may have so many bytes.
-fn is_object(len: usize) -> bool {
-    (1..=BLOCK).contains(&len) && slot::held(len) != Held::Same
+fn is_object_len(len: usize) -> bool {
+    (1..=SLOT_BYTES).contains(&len) && slot::held(len) != Held::Same
 }
 
 impl<'c> Chunk<'c> {
     /// The one of `head`, which has been read.
     fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
-        let all = &bytes[CHUNK_HEAD..CHUNK_HEAD + head.bytes as usize];
-        let (entries, objects) = all.split_at(head.entries as usize * ENTRY);
-        Chunk { offset, slots: head.first..head.end, entries: entries.as_chunks().0, objects }
+        let all = &bytes[CHUNK_HEAD_BYTES..CHUNK_HEAD_BYTES + head.bytes as usize];
+        let (records, objects) = all.split_at(head.records as usize * RECORD_BYTES);
+        Chunk { offset, slots: head.first..head.end, records: records.as_chunks().0, objects }
     }
 
-    /// Its entries, and the object of each.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Entry, &'c [u8])> {
-        let (entries, objects) = (self.entries.iter(), self.objects);
-        entries.filter_map(Entry::decode).scan(objects, |rest, entry| {
-            let (object, behind) = rest.split_at_checked(entry.bytes() as usize)?;
+    /// Its records, and the object of each.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (Record, &'c [u8])> {
+        let (records, objects) = (self.records.iter(), self.objects);
+        records.filter_map(Record::decode).scan(objects, |rest, record| {
+            let (object, behind) = rest.split_at_checked(record.bytes() as usize)?;
             *rest = behind;
-            Some((entry, object))
+            Some((record, object))
         })
     }
 
     /// The slots that could not be read when it was saved.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u32> {
-        let entries = self.entries.iter().filter_map(Entry::decode);
-        entries.filter(|entry| entry.kind == Kind::Lost).map(|entry| entry.slot)
+        let records = self.records.iter().filter_map(Record::decode);
+        records.filter(|record| record.kind == RecordKind::Lost).map(|record| record.slot)
     }
 }
 
-fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), Wrong> {
+fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), FormatError> {
     let mut at = at;
     while !buf.is_empty() {
         match from.read(buf) {
@@ -337,24 +344,24 @@ fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), Wron
                 buf = &mut buf[read..];
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Wrong::Io(error)),
+            Err(error) => return Err(FormatError::Io(error)),
         }
     }
     Ok(())
 }
 
 /// The bytes behind the head: dictionaries, their sum, zeros.
-fn read_dictionaries(from: &mut dyn Read, head: &Head) -> Result<Vec<u8>, Wrong> {
+fn read_dictionaries(from: &mut dyn Read, head: &FileHead) -> Result<Vec<u8>, FormatError> {
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
-    let (bytes, at) = (lens.iter().sum::<usize>(), HEAD as u64);
-    let is_sum = head.bytes as usize == HEAD + bytes + size_of::<u32>();
+    let (bytes, at) = (lens.iter().sum::<usize>(), FILE_HEAD_BYTES as u64);
+    let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
     if lens.iter().any(|&bytes| bytes > Dictionary::BYTES_MAX) || !is_sum {
         return Err(damaged(12, "dictionaries can't have so many bytes"));
     }
     // As many as there are, not as many as are said.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
-    from.take(all as u64).read_to_end(&mut read).map_err(Wrong::Io)?;
+    from.take(all as u64).read_to_end(&mut read).map_err(FormatError::Io)?;
     if read.len() < all {
         return Err(damaged(at + read.len() as u64, "the file ends here, and must not"));
     }
@@ -367,7 +374,7 @@ fn read_dictionaries(from: &mut dyn Read, head: &Head) -> Result<Vec<u8>, Wrong>
     Ok(read)
 }
 
-fn algorithms(head: &Head, mut dictionaries: &[u8]) -> Result<AlgorithmList, Wrong> {
+fn algorithms(head: &FileHead, mut dictionaries: &[u8]) -> Result<AlgorithmList, FormatError> {
     let mut list = AlgorithmList::default();
     for (nth, (name, bytes)) in head.algorithms.iter().enumerate() {
         let (dictionary, rest) = dictionaries.split_at(*bytes as usize);

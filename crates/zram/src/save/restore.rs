@@ -1,13 +1,13 @@
 //! Restores a device from a saved file: some threads take chunks in turn, and each puts its own there. Most of the
 //! time goes to memory that is touched for the first time, which threads can do beside each other.
 
-use super::format::{ALIGN, CHUNK_HEAD, CHUNK_MAX};
-use super::put::Placer;
-use super::read::{Chunk, Reader, Wrong};
-use crate::buffer::with_room;
+use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
+use super::load::Loader;
+use super::read::{Chunk, FormatError, SavedReader};
 use crate::cold::{Job, JobKind};
 use crate::table::{AnyTable, Table};
-use crate::{BLOCK, Error};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
 use std::io::Read;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::thread;
 use zsmalloc::BesideSlot;
 
 /// Where dictionaries are in a file.
-const DICTIONARIES: u64 = super::format::HEAD as u64;
+const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
 /// Chunks that are in memory at a time, at most.
 const THREADS_MAX: usize = 4;
 
@@ -24,7 +24,7 @@ const THREADS_MAX: usize = 4;
 const STACK: usize = 512 << 10;
 
 /// Bytes of the longest chunk.
-const CHUNK_ROOM: usize = CHUNK_HEAD + CHUNK_MAX + ALIGN;
+const CHUNK_ROOM: usize = CHUNK_HEAD_BYTES + CHUNK_MAX + ALIGN;
 
 /// What is done about a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,21 +52,22 @@ pub(crate) fn restore<E: BesideSlot>(
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
-    let job = table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / BLOCK as u64)?;
+    let job =
+        table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / SLOT_BYTES as u64)?;
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
-    let reader = Reader::new(from).map_err(|wrong| wrong.at(path))?;
+    let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;
     let (disksize, needed) = (table.shared.disksize, reader.head.disksize);
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
     }
     let (order, algorithms) = (reader.head.order, reader.algorithms.clone());
-    let placer = || Ok((Placer::new(table, order, &algorithms)?, with_room(CHUNK_ROOM)?));
-    let first = placer().map_err(|error| match error {
+    let loader = || Ok((Loader::new(table, order, &algorithms)?, with_room(CHUNK_ROOM)?));
+    let first = loader().map_err(|error| match error {
         // A dictionary that is none.
         Error::Codec(source) => {
-            Wrong::Damaged { offset: DICTIONARIES, reason: source.to_string() }.at(path)
+            FormatError::Damaged { offset: DICTIONARIES, reason: source.to_string() }.at(path)
         }
         error => error,
     })?;
@@ -76,10 +77,10 @@ pub(crate) fn restore<E: BesideSlot>(
         for _ in 1..processors.min(THREADS_MAX) {
             // Where there can be no more threads, or no memory for what they need, there are fewer.
             let other =
-                || placer().into_iter().for_each(|placer| take_turns(&restore, &job, placer));
+                || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));
             let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, other);
         }
-        take_turns(&restore, &job, first);
+        load_chunks(&restore, &job, first);
     });
     restore.into_inner().end().map_err(|failure| {
         // It was empty before; but for one that was given up it is another's by now.
@@ -94,13 +95,13 @@ pub(crate) fn restore<E: BesideSlot>(
 }
 
 enum Failure {
-    File(Wrong),
+    File(FormatError),
     Device(Error),
 }
 
 /// What the threads share.
 struct Restore<'r> {
-    reader: Reader<'r>,
+    reader: SavedReader<'r>,
     damage: Damage,
     job: &'r Job<'r>,
     /// Whether there are no more chunks.
@@ -113,25 +114,25 @@ struct Restore<'r> {
 }
 
 /// Puts chunks there until there are no more.
-fn take_turns<E: BesideSlot>(
+fn load_chunks<E: BesideSlot>(
     restore: &Mutex<Restore<'_>>,
     job: &Job<'_>,
-    (mut placer, mut bytes): (Placer<'_, E>, Vec<u8>),
+    (mut loader, mut bytes): (Loader<'_, E>, Vec<u8>),
 ) {
     loop {
         let mut turn = restore.lock();
         let Some(chunk) = turn.next(&mut bytes) else { return };
         drop(turn);
-        let done = placer.chunk(&chunk);
+        let done = loader.load_chunk(&chunk);
         if done.is_err() && !job.is_given_up() {
-            placer.take_away(&chunk);
+            loader.discard_chunk(&chunk);
         }
         restore.lock().note(&chunk, done);
     }
 }
 
 impl<'r> Restore<'r> {
-    fn new(reader: Reader<'r>, damage: Damage, job: &'r Job<'r>) -> Self {
+    fn new(reader: SavedReader<'r>, damage: Damage, job: &'r Job<'r>) -> Self {
         Restore { reader, damage, job, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
     }
 
@@ -141,7 +142,7 @@ impl<'r> Restore<'r> {
             return None;
         }
         let (slots, reached) = self.reader.slots();
-        if let Err(cancelled) = self.job.reached(reached.into()) {
+        if let Err(cancelled) = self.job.report_progress(reached.into()) {
             self.fail(u64::MAX, Failure::Device(cancelled));
             return None;
         }
@@ -150,19 +151,19 @@ impl<'r> Restore<'r> {
             Damage::Salvage => self.reader.next_intact(bytes),
         };
         // It may have been given up while that was read: then the device is another's.
-        if let Err(cancelled) = self.job.go_on() {
+        if let Err(cancelled) = self.job.check_cancelled() {
             self.fail(u64::MAX, Failure::Device(cancelled));
             return None;
         }
         match next {
             Ok(Some(chunk)) => {
-                self.lose(reached..chunk.slots.start);
+                self.add_lost(reached..chunk.slots.start);
                 Some(chunk)
             }
             Ok(None) => {
                 self.is_at_end = true;
                 // Without salvage it is known to be nothing.
-                self.lose(reached..slots);
+                self.add_lost(reached..slots);
                 None
             }
             Err(wrong) => {
@@ -178,13 +179,13 @@ impl<'r> Restore<'r> {
         match done {
             Ok(slots) => {
                 self.slots += slots;
-                chunk.lost().for_each(|slot| self.lose(slot..slot + 1));
+                chunk.lost().for_each(|slot| self.add_lost(slot..slot + 1));
             }
             Err(error @ Error::Corrupt { .. }) => match self.damage {
-                Damage::Salvage => self.lose(chunk.slots.clone()),
+                Damage::Salvage => self.add_lost(chunk.slots.clone()),
                 Damage::Refuse => {
                     let reason = format!("of the chunk here {error}");
-                    let wrong = Wrong::Damaged { offset: chunk.offset, reason };
+                    let wrong = FormatError::Damaged { offset: chunk.offset, reason };
                     self.fail(chunk.offset, Failure::File(wrong));
                 }
             },
@@ -192,7 +193,7 @@ impl<'r> Restore<'r> {
         }
     }
 
-    fn lose(&mut self, slots: Range<u32>) {
+    fn add_lost(&mut self, slots: Range<u32>) {
         // A file may say so of every other slot.
         if self.lost.try_reserve(1).is_err() {
             let bytes = (self.lost.len() + 1) * size_of::<Range<u32>>();
@@ -217,7 +218,7 @@ impl<'r> Restore<'r> {
         }
         self.lost.sort_unstable_by_key(|slots| slots.start);
         let mut lost: Vec<Range<u64>> = with_room(self.lost.len()).map_err(Failure::Device)?;
-        for bytes in self.lost.iter().map(bytes_of) {
+        for bytes in self.lost.iter().map(byte_range) {
             match lost.last_mut() {
                 Some(last) if last.end == bytes.start => last.end = bytes.end,
                 _ => lost.push(bytes),
@@ -227,6 +228,6 @@ impl<'r> Restore<'r> {
     }
 }
 
-pub(super) fn bytes_of(slots: &Range<u32>) -> Range<u64> {
-    u64::from(slots.start) * BLOCK as u64..u64::from(slots.end) * BLOCK as u64
+pub(super) fn byte_range(slots: &Range<u32>) -> Range<u64> {
+    u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

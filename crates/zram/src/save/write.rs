@@ -1,22 +1,22 @@
 //! Writes what a device holds as a saved file.
 
-use super::aside::Aside;
-use super::buffers::Buffers;
-use super::fetch::{Fetcher, Fetches};
+use super::atomic_file::AtomicFile;
+use super::backed_reads::{BackingReader, BlockReads};
+use super::buffers::ChunkBuffers;
 use super::format::{
-    ALGORITHMS, ALIGN, CHUNK_HEAD, CHUNK_MAX, ChunkHead, ENTRY, Entry, HEAD, Head, Kind, NAME,
-    padding,
+    ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME,
+    RECORD_BYTES, Record, RecordKind, padding,
 };
 use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
-use crate::blocks::{Members, Stored};
-use crate::cold::{Away, Job, JobKind};
+use crate::blocks::{BlockObject, Members};
+use crate::cold::{Job, JobKind, PlaceGuard};
 use crate::layout::Layout;
 use crate::slot::{self, PRIORITY};
-use crate::stat::Held;
-use crate::stop::Stop;
+use crate::stats::Held;
+use crate::stop::Blocked;
 use crate::table::Table;
-use crate::{BLOCK, Error};
+use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ use std::path::Path;
 use zsmalloc::{BesideSlot, Content, ORDER_MAX};
 
 /// Room that there must be for a block and all its slots.
-const BLOCK_MOST: usize = (2 * (BLOCK + ENTRY)) << ORDER_MAX;
+const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
 /// Saves to a file, which takes its place when it is whole, if that `is_free` then.
 pub(crate) fn save_file<E: BesideSlot>(
@@ -36,19 +36,19 @@ pub(crate) fn save_file<E: BesideSlot>(
     // It lasts until the file is in its place: what begins then finds it there.
     let job = begin(table)?;
     let failed = |error: io::Error| Error::path("save to", path, &error);
-    let mut aside = Aside::new(path).map_err(failed)?;
-    let saved = Saver::new(table, &job, &mut aside, options).and_then(Saver::save);
+    let mut file = AtomicFile::new(path).map_err(failed)?;
+    let saved = Saver::new(table, &job, &mut file, options).and_then(Saver::save);
     let placed = saved.and_then(|mut saved| {
-        aside.sync()?;
-        job.go_on()?;
+        file.sync()?;
+        job.check_cancelled()?;
         if !is_free() {
             return Err(io::Error::from(Errno::EXIST).into());
         }
-        saved.before = aside.put_in_place(saved.is_whole())?;
+        saved.before = file.put_in_place(saved.is_whole())?;
         Ok(saved)
     });
     placed.map_err(|failure| {
-        aside.abandon();
+        file.abandon();
         failure.at(path)
     })
 }
@@ -65,7 +65,7 @@ pub(crate) fn save_to<E: BesideSlot>(
 }
 
 fn begin<E: BesideSlot>(table: &Table<E>) -> Result<Job<'_>, Error> {
-    table.shared.jobs.begin(JobKind::Save, table.shared.disksize / BLOCK as u64)
+    table.shared.jobs.begin(JobKind::Save, table.shared.disksize / SLOT_BYTES as u64)
 }
 
 /// Why nothing was saved.
@@ -96,22 +96,22 @@ impl Failure {
 }
 
 /// Why a block is begun again.
-enum Again {
+enum Retry {
     /// It was made meanwhile, and so not pinned.
     Made,
     /// It can't be read, or only with something from the backing store.
-    Stopped(Stop),
+    Stopped(Blocked),
 }
 
-impl From<Stop> for Again {
-    fn from(stop: Stop) -> Self {
-        Again::Stopped(stop)
+impl From<Blocked> for Retry {
+    fn from(stop: Blocked) -> Self {
+        Retry::Stopped(stop)
     }
 }
 
 /// Whether a block's object has the slots that are live. One that memory damaged would have all the file be refused.
-fn is_object(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool {
-    let stored = Stored::new(bytes, flags, layout.slots());
+fn holds_members(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool {
+    let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
     members.is_some_and(|members| live.without(members) == Members::default())
 }
@@ -122,13 +122,13 @@ struct Saver<'t, E: BesideSlot> {
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
     options: &'t SaveOptions,
-    fetcher: Fetcher,
+    reader: BackingReader,
     id: u64,
     saved: Saved,
     number: u32,
     /// Where the chunk begins.
     first: u32,
-    entries: Vec<u8>,
+    records: Vec<u8>,
     objects: Vec<u8>,
     /// Whether the two are kept for the next save.
     are_kept: bool,
@@ -144,42 +144,42 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     ) -> Result<Self, Failure> {
         let patience = options.patience.filter(|_| table.shared.store.is_some());
         let saved = Saved::new()?;
-        let (Buffers { entries, objects }, are_kept) = table.shared.save_buffers.take()?;
+        let (ChunkBuffers { records, objects }, are_kept) = table.shared.save_buffers.take()?;
         Ok(Saver {
             table,
             job,
             out,
             options,
-            fetcher: Fetcher::new(patience),
+            reader: BackingReader::new(patience),
             id: RandomState::new().build_hasher().finish(),
             saved,
             number: 0,
             first: 0,
-            entries,
+            records,
             objects,
             are_kept,
         })
     }
 
     fn save(mut self) -> Result<Saved, Failure> {
-        let mut fetches = Fetches::new(self.table.shared.layout)?;
+        let mut reads = BlockReads::new(self.table.shared.layout)?;
         self.header()?;
         let (table, layout) = (self.table, self.table.shared.layout);
         let mut blocks = table.blocks_from(0).peekable();
         while let Some(block) = blocks.next() {
             // The next one comes from memory while this one is copied.
-            blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_word(next)));
-            self.block(block, &mut fetches)?;
+            blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
+            self.add_block(block, &mut reads)?;
         }
-        let end = (self.table.shared.disksize / BLOCK as u64) as u32;
-        if !self.entries.is_empty() || self.first < end {
-            self.chunk(end)?;
+        let end = (self.table.shared.disksize / SLOT_BYTES as u64) as u32;
+        if !self.records.is_empty() || self.first < end {
+            self.finish_chunk(end)?;
         }
         if !self.saved.is_whole() {
-            Entry::lost(0, self.saved.lost_slots).encode(&mut self.entries);
+            Record::lost(0, self.saved.lost_slots).encode(&mut self.records);
         }
         self.write_chunk(end)?;
-        self.job.reached(end.into())?;
+        self.job.report_progress(end.into())?;
         self.out.flush()?;
         Ok(std::mem::take(&mut self.saved))
     }
@@ -202,13 +202,13 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             let params = shared.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
             params.filter_map(|params| Some(params.dictionary.as_ref()?.bytes()))
         };
-        let (mut sum, mut bytes) = (crc32fast::Hasher::new(), HEAD + size_of::<u32>());
+        let (mut sum, mut bytes) = (crc32fast::Hasher::new(), FILE_HEAD_BYTES + size_of::<u32>());
         for dictionary in dictionaries() {
             sum.update(dictionary);
             bytes += dictionary.len();
         }
         let (disksize, order) = (shared.disksize, shared.layout.order());
-        let head = Head { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
+        let head = FileHead { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
         self.write(&head.encode())?;
         dictionaries().try_for_each(|dictionary| self.write(dictionary))?;
         self.write(&sum.finalize().to_le_bytes())?;
@@ -216,106 +216,106 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 
     /// Adds a block, and its slots.
-    fn block(&mut self, block: u32, fetches: &mut Fetches) -> Result<(), Failure> {
+    fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Failure> {
         let layout = self.table.shared.layout;
-        if self.entries.len() + self.objects.len() + BLOCK_MOST > CHUNK_MAX {
-            self.chunk(layout.first_slot(block))?;
+        if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
+            self.finish_chunk(layout.first_slot(block))?;
         }
-        let (entries, objects) = (self.entries.len(), self.objects.len());
-        while let Err(again) = self.try_block(block, fetches) {
-            self.entries.truncate(entries);
+        let (records, objects) = (self.records.len(), self.objects.len());
+        while let Err(again) = self.add_block_once(block, reads) {
+            self.records.truncate(records);
             self.objects.truncate(objects);
             match again {
-                Again::Made => {}
-                Again::Stopped(Stop::Away(away)) => self.fetch(away, fetches)?,
-                Again::Stopped(Stop::Failed(error)) => return Err(error.into()),
+                Retry::Made => {}
+                Retry::Stopped(Blocked::OnBacking(guard)) => self.read_object(guard, reads)?,
+                Retry::Stopped(Blocked::Failed(error)) => return Err(error.into()),
             }
         }
-        fetches.clear();
+        reads.clear();
         Ok(())
     }
 
-    /// Fetches an object, or takes note that it can't be read.
-    fn fetch(&self, away: Away, fetches: &mut Fetches) -> Result<(), Error> {
-        let slot = self.table.shared.layout.slot_of(away.word);
-        let (of, buffer) = ((away.word, away.place), fetches.spare_for(away.place.len));
-        match self.fetcher.fetch(away, slot, buffer, self.job) {
-            Ok(fetched) => fetches.fetched.push(fetched),
-            Err((error, buffer)) if self.options.skips(&error) => fetches.note_unread(of, buffer),
+    /// Reads an object back, or takes note that it can't be read.
+    fn read_object(&self, guard: PlaceGuard, reads: &mut BlockReads) -> Result<(), Error> {
+        let slot = self.table.shared.layout.slot_of(guard.entry);
+        let (of, buffer) = ((guard.entry, guard.place), reads.spare_for(guard.place.len));
+        match self.reader.read(guard, slot, buffer, self.job) {
+            Ok(read_back) => reads.read_back.push(read_back),
+            Err((error, buffer)) if self.options.skips(&error) => reads.note_unread(of, buffer),
             Err((error, _)) => return Err(error),
         }
         Ok(())
     }
 
-    /// What a word holds that is locked; `None` if that can't be read, and is left out.
-    fn here<'c>(
+    /// What an entry holds that is locked; `None` if that can't be read, and is left out.
+    fn resolve<'c>(
         &self,
-        word: u32,
+        entry: u32,
         content: Content<'c>,
         beside: Option<&E>,
-        fetches: &'c Fetches,
-    ) -> Result<Option<Content<'c>>, Again> {
-        match self.table.here(word, content, beside, &fetches.fetched) {
+        reads: &'c BlockReads,
+    ) -> Result<Option<Content<'c>>, Retry> {
+        match self.table.resolve(entry, content, beside, &reads.read_back) {
             Ok(content) => Ok(Some(content)),
-            Err(Stop::Away(away)) if fetches.is_unread(&away) => Ok(None),
-            Err(Stop::Failed(error)) if self.options.skips(&error) => Ok(None),
+            Err(Blocked::OnBacking(guard)) if reads.is_unread(&guard) => Ok(None),
+            Err(Blocked::Failed(error)) if self.options.skips(&error) => Ok(None),
             Err(stop) => Err(stop.into()),
         }
     }
 
-    fn try_block(&mut self, block: u32, fetches: &Fetches) -> Result<(), Again> {
+    fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Retry> {
         let (table, layout) = (self.table, self.table.shared.layout);
         let first = layout.first_slot(block);
         let (mut live, mut lost) = (Members::default(), Members::default());
-        let block_pin = layout.has_blocks().then(|| table.pool.read(layout.block_word(block)));
+        let block_pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
         if let Some(pin) = &block_pin {
-            let word = layout.block_word(block);
-            match self.here(word, pin.content(), pin.beside(), fetches)? {
+            let entry = layout.block_entry(block);
+            match self.resolve(entry, pin.content(), pin.beside(), reads)? {
                 Some(Content::Object { bytes, flags }) => {
-                    live = table.live(block);
-                    if is_object(bytes, flags, layout, live) {
-                        self.add(first, Kind::Block, flags, live.bits(), bytes);
+                    live = table.live_members(block);
+                    if holds_members(bytes, flags, layout, live) {
+                        self.add(first, RecordKind::Block, flags, live.bits(), bytes);
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
-                        return Err(Stop::from(table.damaged(block)).into());
+                        return Err(Blocked::from(table.damaged(block)).into());
                     }
                 }
                 Some(Content::Inline(_)) => {}
-                None => (live, lost) = (table.live(block), table.live(block)),
+                None => (live, lost) = (table.live_members(block), table.live_members(block)),
             }
         }
         let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.beside().is_none());
         for slot in layout.slots_of(block) {
             if lost.has(slot - first) {
-                Entry::lost(slot, 0).encode(&mut self.entries);
+                Record::lost(slot, 0).encode(&mut self.records);
             }
             if live.has(slot - first) {
                 continue;
             }
             // Most of a block's slots hold nothing of their own: no pin for those.
-            let pin = (!table.is_empty_word(slot)).then(|| table.pool.read(slot));
+            let pin = (!table.is_slot_empty(slot)).then(|| table.pool.read(slot));
             let Some(pin) = pin.filter(|pin| pin.content() != Content::Inline(0)) else {
-                if is_unpinned && !table.holds_nothing(slot) {
-                    return Err(Again::Made);
+                if is_unpinned && !table.is_unstored(slot) {
+                    return Err(Retry::Made);
                 }
                 continue;
             };
-            match self.here(slot, pin.content(), pin.beside(), fetches)? {
-                None => Entry::lost(slot, 0).encode(&mut self.entries),
+            match self.resolve(slot, pin.content(), pin.beside(), reads)? {
+                None => Record::lost(slot, 0).encode(&mut self.records),
                 Some(Content::Object { bytes, flags }) if slot::held(bytes.len()) != Held::Same => {
-                    self.add(slot, Kind::Slot, flags, 0, bytes);
+                    self.add(slot, RecordKind::Slot, flags, 0, bytes);
                 }
                 Some(content) => {
                     if let Some(pattern) = slot::pattern(content) {
-                        let entry = Entry {
+                        let record = Record {
                             slot,
-                            kind: Kind::Pattern,
+                            kind: RecordKind::Pattern,
                             priority: 0,
                             live: 0,
                             value: pattern,
                         };
-                        entry.encode(&mut self.entries);
+                        record.encode(&mut self.records);
                     }
                 }
             }
@@ -323,47 +323,47 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         Ok(())
     }
 
-    fn add(&mut self, slot: u32, kind: Kind, flags: u8, live: u16, bytes: &[u8]) {
+    fn add(&mut self, slot: u32, kind: RecordKind, flags: u8, live: u16, bytes: &[u8]) {
         let value = bytes.len() as u64;
-        Entry { slot, kind, priority: flags & PRIORITY, live, value }.encode(&mut self.entries);
+        Record { slot, kind, priority: flags & PRIORITY, live, value }.encode(&mut self.records);
         self.objects.extend_from_slice(bytes);
     }
 
     /// Writes what was added as a chunk, which has all up to slot `end`.
-    fn chunk(&mut self, end: u32) -> Result<(), Failure> {
-        self.job.reached(self.first.into())?;
-        for entry in self.entries.as_chunks::<ENTRY>().0.iter().filter_map(Entry::decode) {
-            self.saved.slots += u64::from(entry.slots());
-            if entry.kind == Kind::Lost {
-                self.saved.lose(entry.slot);
+    fn finish_chunk(&mut self, end: u32) -> Result<(), Failure> {
+        self.job.report_progress(self.first.into())?;
+        for record in self.records.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::decode) {
+            self.saved.slots += u64::from(record.slots());
+            if record.kind == RecordKind::Lost {
+                self.saved.add_lost(record.slot);
             }
         }
         self.write_chunk(end)
     }
 
     fn write_chunk(&mut self, end: u32) -> Result<(), Failure> {
-        let bytes = self.entries.len() + self.objects.len();
+        let bytes = self.records.len() + self.objects.len();
         let mut sum = crc32fast::Hasher::new();
-        sum.update(&self.entries);
+        sum.update(&self.records);
         sum.update(&self.objects);
         let head = ChunkHead {
             id: self.id,
             number: self.number,
-            entries: (self.entries.len() / ENTRY) as u32,
+            records: (self.records.len() / RECORD_BYTES) as u32,
             bytes: bytes as u32,
             sum: sum.finalize(),
             first: self.first,
             end,
         };
-        let (mut entries, mut objects) =
-            (std::mem::take(&mut self.entries), std::mem::take(&mut self.objects));
-        entries.splice(..0, head.encode());
-        objects.resize(objects.len() + padding(CHUNK_HEAD + bytes), 0);
-        self.write(&entries)?;
+        let (mut records, mut objects) =
+            (std::mem::take(&mut self.records), std::mem::take(&mut self.objects));
+        records.splice(..0, head.encode());
+        objects.resize(objects.len() + padding(CHUNK_HEAD_BYTES + bytes), 0);
+        self.write(&records)?;
         self.write(&objects)?;
-        entries.clear();
+        records.clear();
         objects.clear();
-        (self.entries, self.objects) = (entries, objects);
+        (self.records, self.objects) = (records, objects);
         (self.number, self.first) = (self.number + 1, end);
         Ok(())
     }
@@ -372,11 +372,11 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
 impl<E: BesideSlot> Drop for Saver<'_, E> {
     fn drop(&mut self) {
         if self.are_kept {
-            let [mut entries, mut objects] =
-                [&mut self.entries, &mut self.objects].map(std::mem::take);
-            entries.clear();
+            let [mut records, mut objects] =
+                [&mut self.records, &mut self.objects].map(std::mem::take);
+            records.clear();
             objects.clear();
-            self.table.shared.save_buffers.put_back(Buffers { entries, objects });
+            self.table.shared.save_buffers.put_back(ChunkBuffers { records, objects });
         }
     }
 }

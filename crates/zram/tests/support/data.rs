@@ -1,7 +1,7 @@
 //! Contents of every kind that a device meets.
 
 use fastrand::Rng;
-use zram::BLOCK;
+use zram::SLOT_BYTES;
 
 /// Bytes of one of the kinds; the seed makes them differ from all others.
 pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
@@ -35,13 +35,13 @@ pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
 /// its bytes, 3 blocks and a slot at most.
 pub fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
     let mut point = || {
-        let unit = [1, BLOCK, block][rng.usize(..3)];
-        let beside = [0, 0, 0, 1, 7, BLOCK - 1][rng.usize(..6)];
+        let unit = [1, SLOT_BYTES, block][rng.usize(..3)];
+        let beside = [0, 0, 0, 1, 7, SLOT_BYTES - 1][rng.usize(..6)];
         (rng.usize(..=len) / unit * unit + beside).min(len)
     };
     let (a, b) = (point(), point());
     let (from, to) = (a.min(b), a.max(b));
-    (from, (to - from).min(3 * block + BLOCK))
+    (from, (to - from).min(3 * block + SLOT_BYTES))
 }
 
 /// A limit in bytes at a page's edge or beside it, `pages` pages at most and a byte.

@@ -5,7 +5,7 @@ use super::load::rounds::Subject;
 use super::shadow::Shadow;
 use fastrand::Rng;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use zram::{BLOCK, Device, Error};
+use zram::{Device, Error, SLOT_BYTES};
 
 /// Slots of a stretch.
 const STRETCH: usize = 8;
@@ -18,7 +18,7 @@ pub struct Disk {
 impl Disk {
     pub fn new(device: Device) -> Self {
         let device = Arc::new(device);
-        let bytes = STRETCH * BLOCK;
+        let bytes = STRETCH * SLOT_BYTES;
         let stretches = (0..device.disksize() as usize / bytes)
             .map(|nth| RwLock::new(Shadow::of(device.clone(), nth * bytes, bytes)));
         Disk { stretches: stretches.collect(), device }
@@ -34,13 +34,13 @@ impl Disk {
 
     /// Compares all of the device.
     pub fn compare(&self) {
-        (0..self.stretches.len()).for_each(|nth| self.read(nth).compare(0, STRETCH * BLOCK));
+        (0..self.stretches.len()).for_each(|nth| self.read(nth).compare(0, STRETCH * SLOT_BYTES));
     }
 
     /// Discards all; nothing is counted any more.
     pub fn free_all(&self) {
         for nth in 0..self.stretches.len() {
-            self.write(nth).discard(0, STRETCH * BLOCK);
+            self.write(nth).discard(0, STRETCH * SLOT_BYTES);
         }
         self.check();
         let stat = self.device.mm_stat();
@@ -51,7 +51,7 @@ impl Disk {
 /// Blocks that compress to about one of `sizes`, or hold one pattern.
 fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    for block in bytes.chunks_mut(BLOCK) {
+    for block in bytes.chunks_mut(SLOT_BYTES) {
         block.fill(rng.u8(..));
         let noise = match rng.u32(..8) {
             0 => 0,
@@ -67,15 +67,15 @@ fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
 fn range(rng: &mut Rng) -> (usize, usize) {
     if rng.bool() {
         let first = rng.usize(..STRETCH);
-        return (first * BLOCK, rng.usize(1..=(STRETCH - first).min(4)) * BLOCK);
+        return (first * SLOT_BYTES, rng.usize(1..=(STRETCH - first).min(4)) * SLOT_BYTES);
     }
-    let at = rng.usize(..STRETCH * BLOCK);
-    (at, rng.usize(..=(STRETCH * BLOCK - at).min(2 * BLOCK)))
+    let at = rng.usize(..STRETCH * SLOT_BYTES);
+    (at, rng.usize(..=(STRETCH * SLOT_BYTES - at).min(2 * SLOT_BYTES)))
 }
 
 impl Subject for Disk {
     fn largest(&self) -> usize {
-        BLOCK
+        SLOT_BYTES
     }
 
     fn operate(&self, rng: &mut Rng, sizes: &Sizes, filled: usize) {
@@ -83,7 +83,7 @@ impl Subject for Disk {
         let (at, len) = range(rng);
         let done = match rng.u32(..8) {
             _ if nth * 1000 >= filled * self.stretches.len() => {
-                self.write(nth).discard(0, STRETCH * BLOCK);
+                self.write(nth).discard(0, STRETCH * SLOT_BYTES);
                 Ok(())
             }
             0..4 => self.write(nth).write(at, &data(rng, sizes, len)),

@@ -1,7 +1,7 @@
 //! An array beside a device, or a part of it, that holds what must be there.
 
 use std::borrow::Borrow;
-use zram::{BLOCK, Device, Error};
+use zram::{Device, Error, SLOT_BYTES};
 
 /// `bytes` are what the device must hold from `base` on.
 pub struct Shadow<D> {
@@ -42,14 +42,14 @@ impl<D: Borrow<Device>> Shadow<D> {
     pub fn discard(&mut self, at: usize, len: usize) {
         let discarded = self.device.borrow().discard(self.offset(at), len as u64);
         let (start, end) = (self.base + at, self.base + at + len);
-        let whole = start.next_multiple_of(BLOCK)..end / BLOCK * BLOCK;
+        let whole = start.next_multiple_of(SLOT_BYTES)..end / SLOT_BYTES * SLOT_BYTES;
         if whole.is_empty() {
             return discarded.unwrap();
         }
         let zeroes = vec![0; whole.len()];
         match self.settle(whole.start - self.base, &zeroes, discarded) {
             Ok(()) => {}
-            Err(Error::OutOfMemory { .. }) if self.device.borrow().block() > BLOCK => {}
+            Err(Error::OutOfMemory { .. }) if self.device.borrow().block() > SLOT_BYTES => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -68,7 +68,8 @@ impl<D: Borrow<Device>> Shadow<D> {
         let end = at + data.len();
         let mut start = at;
         while start < end {
-            let next = ((self.base + start) / BLOCK * BLOCK + BLOCK - self.base).min(end);
+            let next =
+                ((self.base + start) / SLOT_BYTES * SLOT_BYTES + SLOT_BYTES - self.base).min(end);
             let mut back = vec![0; next - start];
             self.device.borrow().read(self.offset(start), &mut back).unwrap();
             let new = &data[start - at..next - at];

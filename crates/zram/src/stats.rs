@@ -108,7 +108,7 @@ impl fmt::Display for OrderStat {
     }
 }
 
-/// What a slot's word holds, or a block's, as the counters see it.
+/// What a slot's entry holds, or a block's, as the counters see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     Nothing,
@@ -139,7 +139,7 @@ impl Held {
     fn bytes(self) -> usize {
         match self {
             Held::Compressed(bytes) | Held::Block { bytes, .. } => bytes,
-            Held::Raw => crate::BLOCK,
+            Held::Raw => crate::SLOT_BYTES,
             Held::Nothing | Held::Same => 0,
             Held::Away | Held::BlockAway { .. } => 0,
         }
@@ -178,10 +178,11 @@ impl Counter {
     }
 }
 
-/// One stream's share of the counters: who has the stream adds to it. Only the sums over all shares mean anything.
+/// The counters of one stream: who has the stream adds to them. Only the sums over all shards mean
+/// anything.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Share {
+pub(crate) struct Shard {
     slots: Counter,
     bytes: Counter,
     same: Counter,
@@ -190,8 +191,8 @@ pub(crate) struct Share {
     /// Slots of blocks' objects, and those of them that are the device's data.
     in_objects: Counter,
     in_blocks: Counter,
-    pub(crate) of_slots: OrderCounters,
-    pub(crate) of_blocks: OrderCounters,
+    pub(crate) slot_io: OrderCounters,
+    pub(crate) block_io: OrderCounters,
     pub(crate) failed_reads: Counter,
     pub(crate) failed_writes: Counter,
     pub(crate) notify_free: Counter,
@@ -218,8 +219,8 @@ impl OrderCounters {
     }
 }
 
-impl Share {
-    /// Counts a word that went from `old` to `new`.
+impl Shard {
+    /// Counts an entry that went from `old` to `new`.
     #[inline]
     pub(crate) fn changed(&self, old: Held, new: Held) {
         let differs = |of: fn(Held) -> i64| of(new) - of(old);
@@ -241,14 +242,14 @@ impl Share {
 
 /// The shares of all streams.
 #[derive(Debug)]
-pub(crate) struct Counters(Box<[Share]>);
+pub(crate) struct Counters(Box<[Shard]>);
 
 impl Counters {
-    pub(crate) fn new(shares: usize) -> Self {
-        Counters((0..shares.max(1)).map(|_| Share::default()).collect())
+    pub(crate) fn new(shards: usize) -> Self {
+        Counters((0..shards.max(1)).map(|_| Shard::default()).collect())
     }
 
-    pub(crate) fn share(&self, nth: usize) -> &Share {
+    pub(crate) fn shard(&self, nth: usize) -> &Shard {
         &self.0[nth % self.0.len()]
     }
 
@@ -258,14 +259,14 @@ impl Counters {
 
     /// Slots of blocks' objects: all, and those that are no more the device's data.
     pub(crate) fn in_objects(&self) -> (u64, u64) {
-        let all = self.sum(|share| &share.in_objects);
-        (all, all.saturating_sub(self.sum(|share| &share.in_blocks)))
+        let all = self.sum(|shard| &shard.in_objects);
+        (all, all.saturating_sub(self.sum(|shard| &shard.in_blocks)))
     }
 
     /// What was done with blocks of `block` bytes.
-    pub(crate) fn order_stat(&self, block: usize, of: fn(&Share) -> &OrderCounters) -> OrderStat {
+    pub(crate) fn order_stat(&self, block: usize, of: fn(&Shard) -> &OrderCounters) -> OrderStat {
         let sum = |counter: fn(&OrderCounters) -> &Counter| {
-            self.0.iter().map(|share| counter(of(share)).get()).sum::<i64>().max(0) as u64
+            self.0.iter().map(|shard| counter(of(shard)).get()).sum::<i64>().max(0) as u64
         };
         OrderStat {
             block: block as u64,
@@ -280,27 +281,27 @@ impl Counters {
     }
 
     /// A sum that is taken while shares change can be off, but never below 0.
-    fn sum(&self, of: fn(&Share) -> &Counter) -> u64 {
-        self.0.iter().map(|share| of(share).get()).sum::<i64>().max(0) as u64
+    fn sum(&self, of: fn(&Shard) -> &Counter) -> u64 {
+        self.0.iter().map(|shard| of(shard).get()).sum::<i64>().max(0) as u64
     }
 
     /// The columns of `mm_stat` that are the device's own.
     pub(crate) fn mm_stat(&self) -> MmStat {
         MmStat {
-            orig_data_size: self.sum(|share| &share.slots) * crate::BLOCK as u64,
-            compr_data_size: self.sum(|share| &share.bytes),
-            same_pages: self.sum(|share| &share.same),
-            huge_pages: self.sum(|share| &share.raw),
-            huge_pages_since: self.sum(|share| &share.raw_ever),
+            orig_data_size: self.sum(|shard| &shard.slots) * crate::SLOT_BYTES as u64,
+            compr_data_size: self.sum(|shard| &shard.bytes),
+            same_pages: self.sum(|shard| &shard.same),
+            huge_pages: self.sum(|shard| &shard.raw),
+            huge_pages_since: self.sum(|shard| &shard.raw_ever),
             ..MmStat::default()
         }
     }
 
     pub(crate) fn io_stat(&self) -> IoStat {
         IoStat {
-            failed_reads: self.sum(|share| &share.failed_reads),
-            failed_writes: self.sum(|share| &share.failed_writes),
-            notify_free: self.sum(|share| &share.notify_free),
+            failed_reads: self.sum(|shard| &shard.failed_reads),
+            failed_writes: self.sum(|shard| &shard.failed_writes),
+            notify_free: self.sum(|shard| &shard.notify_free),
         }
     }
 }

@@ -47,11 +47,11 @@ impl fmt::Display for JobKind {
 pub(crate) struct Jobs {
     /// Held over no I/O, by a job that has data leave memory. Before the other.
     leaving: Mutex<()>,
-    now: Mutex<Now>,
+    now: Mutex<CurrentJob>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct CurrentJob {
     /// Of the last job that began.
     number: u64,
     /// That one, if it is under way.
@@ -73,7 +73,7 @@ impl Jobs {
             return Err(Error::Busy);
         }
         let number = now.number + 1;
-        *now = Now { number, job: Some(JobStat { kind, done: 0, of }), is_cancelled: false };
+        *now = CurrentJob { number, job: Some(JobStat { kind, done: 0, of }), is_cancelled: false };
         Ok(Job { jobs: self, number })
     }
 
@@ -109,7 +109,7 @@ impl Jobs {
     }
 
     /// In a child, which has not got the thread that was at it.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn abandon_in_child(&self) {
         self.unlock_after_fork();
         self.now.lock().job = None;
     }
@@ -120,7 +120,7 @@ impl<'j> Job<'j> {
     ///
     /// # Errors
     /// [`Error::Cancelled`]: it is to go no further.
-    pub(crate) fn reached(&self, done: u64) -> Result<(), Error> {
+    pub(crate) fn report_progress(&self, done: u64) -> Result<(), Error> {
         self.with(|job, is_cancelled| {
             job.done = done;
             is_cancelled
@@ -131,7 +131,7 @@ impl<'j> Job<'j> {
     ///
     /// # Errors
     /// [`Error::Cancelled`]: it is not.
-    pub(crate) fn go_on(&self) -> Result<(), Error> {
+    pub(crate) fn check_cancelled(&self) -> Result<(), Error> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
@@ -150,7 +150,7 @@ impl<'j> Job<'j> {
     }
 
     /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing may any more.
-    pub(crate) fn leaving(&self) -> Option<MutexGuard<'j, ()>> {
+    pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)
     }
@@ -174,28 +174,31 @@ mod tests {
         let jobs = Jobs::default();
         assert!(!jobs.cancel());
         let job = jobs.begin(JobKind::Save, 7).unwrap();
-        assert_eq!(job.reached(1), Ok(()), "there was none to cancel");
+        assert_eq!(job.report_progress(1), Ok(()), "there was none to cancel");
         jobs.cancel();
-        assert_eq!(job.reached(2), Err(Error::Cancelled));
+        assert_eq!(job.report_progress(2), Err(Error::Cancelled));
         assert_eq!(jobs.stat(), Some(JobStat { kind: JobKind::Save, done: 2, of: 7 }));
         assert_eq!(jobs.begin(JobKind::Save, 0).err(), Some(Error::Busy));
         drop(job);
         assert_eq!(jobs.stat(), None);
-        assert_eq!(jobs.begin(JobKind::Restore, 0).unwrap().reached(1), Ok(()));
+        assert_eq!(jobs.begin(JobKind::Restore, 0).unwrap().report_progress(1), Ok(()));
     }
 
     #[test]
     fn a_job_that_is_given_up_ends_no_other() {
         let jobs = Jobs::default();
         let stuck = jobs.begin(JobKind::WriteBack, 0).unwrap();
-        assert!(stuck.leaving().is_some());
+        assert!(stuck.commit_permit().is_some());
         jobs.cancel();
-        assert!(stuck.leaving().is_some(), "what is durable may leave memory");
+        assert!(stuck.commit_permit().is_some(), "what is durable may leave memory");
         assert!(!jobs.give_up());
-        assert!(stuck.leaving().is_none());
-        assert_eq!(stuck.go_on(), Err(Error::Cancelled));
+        assert!(stuck.commit_permit().is_none());
+        assert_eq!(stuck.check_cancelled(), Err(Error::Cancelled));
         let other = jobs.begin(JobKind::Save, 0).unwrap();
-        assert_eq!((stuck.reached(9), other.reached(1)), (Err(Error::Cancelled), Ok(())));
+        assert_eq!(
+            (stuck.report_progress(9), other.report_progress(1)),
+            (Err(Error::Cancelled), Ok(()))
+        );
         drop(stuck);
         assert_eq!(jobs.stat(), Some(JobStat { kind: JobKind::Save, done: 1, of: 0 }));
         assert!(jobs.give_up(), "that was not cancelled");

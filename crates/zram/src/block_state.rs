@@ -1,11 +1,11 @@
 //! What is known of each slot beside its data: how it is stored, its flags and when it was accessed.
 
 use crate::blocks::Members;
-use crate::cold::Place;
+use crate::cold::BackingPlace;
 use crate::hook::hook;
-use crate::layout::Whose;
+use crate::layout::Item;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stat::{Counters, Held, MmStat};
+use crate::stats::{Counters, Held, MmStat};
 use crate::table::{AnyTable, Table};
 use crate::{Error, blocks, clock, fill};
 use std::fmt;
@@ -97,7 +97,7 @@ impl Iterator for BlockState<'_> {
                 return Some(state);
             }
             let mut some = Vec::with_capacity(STATES);
-            self.next = self.table.states_of_some(self.next?, &mut some);
+            self.next = self.table.slot_states(self.next?, &mut some);
             self.some = some.into_iter();
         }
     }
@@ -105,12 +105,12 @@ impl Iterator for BlockState<'_> {
 
 impl<E: BesideSlot> Table<E> {
     /// The states of some slots from `from` on, those of some blocks; from where to go on, if there may be more.
-    pub(crate) fn states_from(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
+    pub(crate) fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
         let layout = self.shared.layout;
         let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
         for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
             let before = some.len();
-            while !self.states_of(block, from, some) {
+            while !self.block_slot_states(block, from, some) {
                 some.truncate(before);
             }
         }
@@ -118,10 +118,10 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// The states of a block's slots from `from` on; false if it was made meanwhile, so that what was looked at is not it.
-    fn states_of(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
-        let (layout, is_here) = (self.shared.layout, self.shared.is_here().is_ok());
-        let word = layout.has_blocks().then(|| layout.block_word(block));
-        let pin = word.filter(|_| is_here).map(|word| self.pool.read(word));
+    fn block_slot_states(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
+        let (layout, is_here) = (self.shared.layout, self.shared.check_not_left_behind().is_ok());
+        let entry = layout.has_blocks().then(|| layout.block_entry(block));
+        let pin = entry.filter(|_| is_here).map(|entry| self.pool.read(entry));
         // What there is to say of a slot in a block is its block's.
         let of_block = match &pin {
             Some(pin) => {
@@ -129,7 +129,7 @@ impl<E: BesideSlot> Table<E> {
                 let held = blocks::held(content, layout.slots());
                 Some((held, slot::flags_of(content), beside.and_then(BesideSlot::stamped)))
             }
-            None => word.and_then(|word| self.block_left_behind(word)),
+            None => entry.and_then(|entry| self.block_left_behind(entry)),
         };
         let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
         let is_unpinned = pin.as_ref().is_some_and(|pin| pin.beside().is_none());
@@ -137,7 +137,7 @@ impl<E: BesideSlot> Table<E> {
         for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
             let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
             match own.filter(|(held, _)| *held != Old::Inline(0)) {
-                None if is_unpinned && !self.holds_nothing(slot) => return false,
+                None if is_unpinned && !self.is_unstored(slot) => return false,
                 None => {
                     let of_block =
                         of_block.map(|(held, flags, at)| SlotState::new(slot, held, flags, at));
@@ -153,17 +153,17 @@ impl<E: BesideSlot> Table<E> {
         true
     }
 
-    /// What a block's word says of it in a child that has not got its object.
-    fn block_left_behind(&self, word: u32) -> Option<(Held, u8, Option<u32>)> {
+    /// What a block's entry says of it in a child that has not got its object.
+    fn block_left_behind(&self, entry: u32) -> Option<(Held, u8, Option<u32>)> {
         let look = |held, beside: &E| (held, beside.stamped());
-        let (held, accessed) = self.pool.look_at(word, look)?;
+        let (held, accessed) = self.pool.look_at(entry, look)?;
         let kind = match held {
             Old::Object { len, .. } => Held::Block {
                 bytes: len,
                 slots: 0,
                 is_raw: len == self.shared.layout.block_bytes(),
             },
-            Old::Inline(_) => Held::BlockAway { slots: Place::of(held)?.slots },
+            Old::Inline(_) => Held::BlockAway { slots: BackingPlace::of(held)?.slots },
         };
         Some((kind, slot::flags_before(held), accessed))
     }
@@ -179,16 +179,16 @@ impl<E: BesideSlot> Table<E> {
             (Some(before), Some(accessed)) => u64::from(accessed) < before,
             _ => true,
         };
-        let (mut next, mut words) = (Some(0), Vec::new());
+        let (mut next, mut entries) = (Some(0), Vec::new());
         while let Some(from) = next {
-            next = self.pool.look_at_some(from, |word, held, _| {
+            next = self.pool.look_at_some(from, |entry, held, _| {
                 if let Old::Object { .. } = held {
-                    words.push(word);
+                    entries.push(entry);
                 }
             });
-            for word in words.drain(..) {
-                let is_slot = matches!(self.shared.layout.whose(word), Whose::Slot(_));
-                self.pool.set_flags_if_unlocked(word, |len, flags, beside: &E| {
+            for entry in entries.drain(..) {
+                let is_slot = matches!(self.shared.layout.item_of(entry), Item::Slot(_));
+                self.pool.set_flags_if_unlocked(entry, |len, flags, beside: &E| {
                     match slot::held(len) {
                         Held::Same if is_slot => flags,
                         _ if is_idle(beside) => flags | IDLE,
@@ -200,17 +200,18 @@ impl<E: BesideSlot> Table<E> {
         Ok(())
     }
 
-    /// Asserts that counters equal the sums over words (I4), and slots in blocks are there (zr-B2).
-    pub(crate) fn check_words(&self) {
+    /// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
+    /// (zr-B2).
+    pub(crate) fn check_entries(&self) {
         let layout = self.shared.layout;
-        if layout.has_blocks() && self.shared.is_here().is_err() {
+        if layout.has_blocks() && self.shared.check_not_left_behind().is_err() {
             // A child has not got what there is to look at.
             return;
         }
         let sums = Counters::new(1);
         let mut places = Vec::new();
         for block in self.blocks_from(0) {
-            let pin = layout.has_blocks().then(|| self.pool.read(layout.block_word(block)));
+            let pin = layout.has_blocks().then(|| self.pool.read(layout.block_entry(block)));
             let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
             for slot in layout.slots_of(block) {
                 let held = self.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
@@ -219,14 +220,14 @@ impl<E: BesideSlot> Table<E> {
                     !is_hole || content != Content::Inline(0),
                     "slot {slot}: a hole in nothing"
                 );
-                places.extend(Place::of(held));
-                sums.share(0).changed(Held::Nothing, slot::held_before(held));
+                places.extend(BackingPlace::of(held));
+                sums.shard(0).changed(Held::Nothing, slot::held_before(held));
             }
             if content != Content::Inline(0) {
-                places.extend(Place::of_content(content));
+                places.extend(BackingPlace::of_content(content));
                 self.check_block(block, content);
-                sums.share(0).changed(Held::Nothing, blocks::held(content, layout.slots()));
-                sums.share(0).changed_live([0, self.live(block).count()]);
+                sums.shard(0).changed(Held::Nothing, blocks::held(content, layout.slots()));
+                sums.shard(0).changed_live([0, self.live_members(block).count()]);
             }
         }
         let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
@@ -237,10 +238,10 @@ impl<E: BesideSlot> Table<E> {
 
     /// Asserts that a block holds something, and that its object, if it is here, has the slots that are in it.
     fn check_block(&self, block: u32, content: Content<'_>) {
-        let live = self.live(block);
+        let live = self.live_members(block);
         assert!(live != Members::default(), "block {block} has an object, but no slot");
-        if Place::of_content(content).is_none() {
-            let members = match self.stored(block, content) {
+        if BackingPlace::of_content(content).is_none() {
+            let members = match self.block_object(block, content) {
                 Ok(Some(stored)) => stored.members,
                 _ => panic!("block {block}: {content:?}"),
             };
@@ -253,39 +254,39 @@ impl<E: BesideSlot> Table<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::make;
     use crate::hook::with_hook;
-    use crate::make::make;
     use crate::save::{Damage, SaveOptions};
-    use crate::{BLOCK, Compaction, Config, Device};
+    use crate::{Compaction, Config, Device, SLOT_BYTES};
     use std::sync::Arc;
 
     const SLOTS: u64 = 1 << 20;
-    /// Of four blocks that lie far apart: a leaf and a stem of words from each other.
+    /// Of four blocks that lie far apart: a leaf and a stem of entries from each other.
     const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
     fn table() -> Arc<Table<()>> {
-        let disksize = SLOTS * BLOCK as u64;
+        let disksize = SLOTS * SLOT_BYTES as u64;
         let compaction = Compaction::Manual;
-        make::<()>(Config { block: 4 * BLOCK, compaction, ..Config::new(disksize).unwrap() })
+        make::<()>(Config { block: 4 * SLOT_BYTES, compaction, ..Config::new(disksize).unwrap() })
             .unwrap()
     }
 
     fn bytes() -> Vec<u8> {
-        b"words that compress, and a few more; ".repeat(500)[..4 * BLOCK].to_vec()
+        b"words that compress, and a few more; ".repeat(500)[..4 * SLOT_BYTES].to_vec()
     }
 
     /// All are stored by slots.
     fn by_slots(table: &Table<()>) {
         for first in FIRST {
-            for (nth, slot) in bytes().chunks(BLOCK).enumerate() {
-                table.write((first + nth as u64) * BLOCK as u64, slot).unwrap();
+            for (nth, slot) in bytes().chunks(SLOT_BYTES).enumerate() {
+                table.write((first + nth as u64) * SLOT_BYTES as u64, slot).unwrap();
             }
         }
     }
 
-    /// All are stored by blocks, and there are no words of slots any more.
+    /// All are stored by blocks, and there are no entries of slots any more.
     fn by_blocks(table: &Table<()>) {
-        FIRST.iter().for_each(|first| table.write(first * BLOCK as u64, &bytes()).unwrap());
+        FIRST.iter().for_each(|first| table.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
         table.compact();
         table.check();
     }
@@ -324,11 +325,11 @@ mod tests {
             || table.save_to(&mut file, &SaveOptions::default()).unwrap(),
         );
         assert_eq!(saved.slots, 16);
-        let device = Device::new(Config::new(SLOTS * BLOCK as u64).unwrap()).unwrap();
+        let device = Device::new(Config::new(SLOTS * SLOT_BYTES as u64).unwrap()).unwrap();
         device.restore_from(&mut &file[..], Damage::Refuse).unwrap();
         for first in FIRST {
-            let mut back = vec![0; 4 * BLOCK];
-            device.read(first * BLOCK as u64, &mut back).unwrap();
+            let mut back = vec![0; 4 * SLOT_BYTES];
+            device.read(first * SLOT_BYTES as u64, &mut back).unwrap();
             assert!(back == bytes(), "block of slot {first}");
         }
     }

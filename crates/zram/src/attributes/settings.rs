@@ -1,8 +1,8 @@
 //! What writing an attribute does.
 
+use super::keywords::{COMPACTION, FORK, SWITCH, geometry as geometry_of, parse_keyword};
 use super::numbers::{Base, unsigned};
 use super::params;
-use super::words::{COMPACTION, FORK, SWITCH, geometry as geometry_of, meaning};
 use crate::algorithms::Algorithm;
 use crate::layout::Layout;
 use crate::{BadValue, Config, Error, Zram, memparse};
@@ -35,7 +35,8 @@ fn setting<T: Copy>(
     (words, text): (&[(&str, T)], &str),
     set: impl FnOnce(&mut Config, T),
 ) -> Stored {
-    let value = meaning(words, text).map_err(|why| bad(name, text, BadValue::Invalid, &why))?;
+    let value =
+        parse_keyword(words, text).map_err(|why| bad(name, text, BadValue::Invalid, &why))?;
     zram.configure(name, |settings| {
         set(settings, value);
         Ok(())
@@ -111,13 +112,13 @@ pub(super) fn mem_used_max(zram: &Zram, text: &str) -> Stored {
         let reason = "expected 0, which makes it what is used now";
         return Err(bad("mem_used_max", text, BadValue::Invalid, reason));
     };
-    zram.made().inspect(|made| made.device.reset_mem_used_max());
+    zram.instance().inspect(|instance| instance.device.reset_mem_used_max());
     Ok(())
 }
 
 pub(super) fn compact(zram: &Zram, _text: &str) -> Stored {
-    let made = zram.made().ok_or(Error::Uninitialised { name: "compact" })?;
-    made.device.compact();
+    let instance = zram.instance().ok_or(Error::Uninitialised { name: "compact" })?;
+    instance.device.compact();
     Ok(())
 }
 
@@ -130,10 +131,10 @@ pub(super) fn idle(zram: &Zram, text: &str) -> Stored {
             unsigned(text, Base::Any).map_err(|_| bad(name, text, BadValue::Invalid, reason))?,
         ),
     };
-    let made = zram.made().ok_or(Error::Uninitialised { name })?;
+    let instance = zram.instance().ok_or(Error::Uninitialised { name })?;
     match age {
-        None => made.device.mark_idle(),
-        Some(seconds) => made.device.mark_idle_older(seconds),
+        None => instance.device.mark_idle(),
+        Some(seconds) => instance.device.mark_idle_older(seconds),
     }
 }
 

@@ -1,35 +1,35 @@
 //! Puts what a saved file has on a device: as it lies where the device would have made the same of it, else as a
 //! request would.
 
-use super::format::{Entry, Kind};
+use super::format::{Record, RecordKind};
 use super::read::Chunk;
-use super::restore::bytes_of;
+use super::restore::byte_range;
 use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
-use crate::blocks::{Change, Members, Stored};
-use crate::request::{Request, put};
+use crate::blocks::{BlockObject, BlockUpdate, Members};
+use crate::request::{Request, store_slot};
 use crate::slot::{ACCESSED, Encoded};
 use crate::table::{AnyTable, Table};
-use crate::{BLOCK, Error, fill};
+use crate::{Error, SLOT_BYTES, fill};
 use std::ops::Range;
 use zsmalloc::{BesideSlot, Content};
 
 /// Who puts chunks on a device, one at a time.
-pub(super) struct Placer<'t, E: BesideSlot> {
+pub(super) struct Loader<'t, E: BesideSlot> {
     table: &'t Table<E>,
     /// Of which priorities objects can be stored as they lie.
-    as_they_lie: [bool; 4],
+    is_verbatim: [bool; 4],
     /// Whether that is all there are.
-    is_all_alike: bool,
+    all_verbatim: bool,
     slots: u32,
-    of_slots: Codecs,
-    of_blocks: Option<Codecs>,
+    slot_codecs: Codecs,
+    block_codecs: Option<Codecs>,
     /// Consecutive slots that were decompressed, and the first of them.
     run: (u64, Vec<u8>),
     /// A block's slots.
     block: Vec<u8>,
 }
 
-impl<'t, E: BesideSlot> Placer<'t, E> {
+impl<'t, E: BesideSlot> Loader<'t, E> {
     /// For what was saved of blocks of `order`, made by `algorithms`.
     pub(super) fn new(
         table: &'t Table<E>,
@@ -39,81 +39,83 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         let layout = table.shared.layout;
         let codecs = |bytes| PreparedSet::of(algorithms, bytes)?.codecs();
         let is_same_order = order == layout.order();
-        let alike = alike(algorithms, &table.shared.algorithms);
+        let alike = same_algorithms(algorithms, &table.shared.algorithms);
         let as_they_lie = alike.map(|alike| alike && is_same_order);
         let mut each = algorithms.iter().zip(as_they_lie);
-        Ok(Placer {
+        Ok(Loader {
             table,
-            as_they_lie,
-            is_all_alike: each.all(|(algorithm, lies)| lies || algorithm.is_none()),
+            is_verbatim: as_they_lie,
+            all_verbatim: each.all(|(algorithm, lies)| lies || algorithm.is_none()),
             slots: 1 << order,
-            of_slots: codecs(BLOCK)?,
-            of_blocks: (order > 0).then(|| codecs(BLOCK << order)).transpose()?,
+            slot_codecs: codecs(SLOT_BYTES)?,
+            block_codecs: (order > 0).then(|| codecs(SLOT_BYTES << order)).transpose()?,
             run: (0, Vec::with_capacity(layout.block_bytes())),
-            block: vec![0; BLOCK << order],
+            block: vec![0; SLOT_BYTES << order],
         })
     }
 
     /// Puts all there that a chunk has; slots.
-    pub(super) fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
+    pub(super) fn load_chunk(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
         self.run.1.clear();
         // Not where something is written as a request would: that needs a stream itself.
-        let share = self.is_all_alike.then(|| Request::begin(self.table));
+        let shard = self.all_verbatim.then(|| Request::begin(self.table));
         let mut slots = 0;
-        for (entry, object) in chunk.entries() {
-            slots += u64::from(entry.slots());
-            self.entry(entry, object, share.as_ref())?;
+        for (record, object) in chunk.records() {
+            slots += u64::from(record.slots());
+            self.load_record(record, object, shard.as_ref())?;
         }
-        drop(share);
+        drop(shard);
         self.flush()?;
         Ok(slots)
     }
 
     /// Frees what of a chunk is there.
-    pub(super) fn take_away(&self, chunk: &Chunk<'_>) {
-        let Range { start, end } = bytes_of(&chunk.slots);
+    pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
+        let Range { start, end } = byte_range(&chunk.slots);
         // What can't be freed, for want of memory, is listed as lost all the same.
         let _ = self.table.discard(start, end - start);
     }
 
-    fn entry(
+    fn load_record(
         &mut self,
-        entry: Entry,
+        record: Record,
         object: &[u8],
         request: Option<&Request<'_, E>>,
     ) -> Result<(), Error> {
-        let Entry { slot, kind, priority, live, value } = entry;
-        let live = if kind == Kind::Block { Members::of(live) } else { Members::default() };
-        let lies = self.as_they_lie[usize::from(priority)];
+        let Record { slot, kind, priority, live, value } = record;
+        let live = if kind == RecordKind::Block { Members::of(live) } else { Members::default() };
+        let lies = self.is_verbatim[usize::from(priority)];
         match kind {
-            Kind::Slot if lies => self.put_slot(request, slot, Encoded::Object(object), priority),
-            Kind::Block if lies => self.put_block(request, slot, live, object, priority),
+            RecordKind::Slot if lies => {
+                self.load_slot(request, slot, Encoded::Object(object), priority)
+            }
+            RecordKind::Block if lies => self.load_block(request, slot, live, object, priority),
             // Patterns are the same everywhere; but what is written with what is beside it may be one block.
-            Kind::Pattern if self.as_they_lie[0] => match fill::to_payload(value) {
-                Some(payload) => self.put_slot(request, slot, Encoded::Inline(payload), ACCESSED),
+            RecordKind::Pattern if self.is_verbatim[0] => match fill::to_payload(value) {
+                Some(payload) => self.load_slot(request, slot, Encoded::Inline(payload), ACCESSED),
                 None => {
                     let bytes = value.to_ne_bytes();
-                    self.put_slot(request, slot, Encoded::Object(&bytes), ACCESSED)
+                    self.load_slot(request, slot, Encoded::Object(&bytes), ACCESSED)
                 }
             },
-            Kind::Pattern => {
-                let mut block = [0; BLOCK];
+            RecordKind::Pattern => {
+                let mut block = [0; SLOT_BYTES];
                 fill::fill(&mut block, value, 0);
                 self.write(slot, &block)
             }
-            Kind::Slot if object.len() == BLOCK => self.write(slot, object),
-            Kind::Slot => {
-                let mut block = [0; BLOCK];
-                let decoded = self.of_slots.of(priority).decompress(object, &mut block);
+            RecordKind::Slot if object.len() == SLOT_BYTES => self.write(slot, object),
+            RecordKind::Slot => {
+                let mut block = [0; SLOT_BYTES];
+                let decoded = self.slot_codecs.of(priority).decompress(object, &mut block);
                 decoded.map_err(|source| Error::Corrupt { slot: slot.into(), source })?;
                 self.write(slot, &block)
             }
-            Kind::Block => self.write_block(slot, live, object, priority),
-            Kind::Lost => Ok(()),
+            RecordKind::Block => self.write_block(slot, live, object, priority),
+            RecordKind::Lost => Ok(()),
         }
     }
 
-    fn put_slot(
+    fn load_slot(
         &self,
         request: Option<&Request<'_, E>>,
         slot: u32,
@@ -122,18 +124,18 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
     ) -> Result<(), Error> {
         let own = request.is_none().then(|| Request::begin(self.table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
-        let word = self.table.lock(slot, request.seconds)?;
-        let is_free = match word.content() {
-            Content::Inline(0) => !self.table.has_block(slot),
+        let entry = self.table.lock(slot, request.now_seconds)?;
+        let is_free = match entry.content() {
+            Content::Inline(0) => !self.table.is_block_active(slot),
             content => content == Content::Inline(fill::HOLE),
         };
         if !is_free {
             return Err(Error::NotEmpty);
         }
-        put(self.table, request.share, (slot, word), encoded, flags).map(drop)
+        store_slot(self.table, request.shard, (slot, entry), encoded, flags).map(drop)
     }
 
-    fn put_block(
+    fn load_block(
         &self,
         request: Option<&Request<'_, E>>,
         first: u32,
@@ -145,22 +147,24 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         let own = request.is_none().then(|| Request::begin(table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let block = layout.block_of(first);
-        let word = table.lock_block(block, request.seconds)?;
-        if word.content() != Content::Inline(0) {
+        let entry = table.lock_block(block, request.now_seconds)?;
+        if entry.content() != Content::Inline(0) {
             return Err(Error::NotEmpty);
         }
-        let room = word.reserve(object).map_err(|error| table.shared.full(first, error))?;
+        let room =
+            entry.reserve(object).map_err(|error| table.shared.out_of_memory(first, error))?;
         // What is not live is a hole until it is come to.
-        let mut words = Vec::with_capacity(self.slots as usize);
+        let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
-            words.push((table.lock(slot, request.seconds)?, fill::HOLE));
+            entries.push((table.lock(slot, request.now_seconds)?, fill::HOLE));
         }
-        words.extend(table.lock_words_of(block, live).map(|(_, word)| (word, 0)));
-        if words.iter().any(|(word, _)| word.content() != Content::Inline(0)) {
+        entries.extend(table.lock_slots(block, live).map(|(_, entry)| (entry, 0)));
+        if entries.iter().any(|(entry, _)| entry.content() != Content::Inline(0)) {
             return Err(Error::NotEmpty);
         }
-        let (block, new) = ((block, word), Some((room, object, flags)));
-        Change { block, words, new, live: [0, live.count()] }.make(table, request.share);
+        let (block, new) = ((block, entry), Some((room, object, flags)));
+        BlockUpdate { block, slots: entries, new, live: [0, live.count()] }
+            .apply(table, request.shard);
         Ok(())
     }
 
@@ -174,8 +178,8 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         let mut block = std::mem::take(&mut self.block);
         let written = self.decode_block(first, object, priority, &mut block).and_then(|members| {
             live.iter().try_for_each(|nth| {
-                let at = members.before(nth) * BLOCK;
-                self.write(first + nth, &block[at..at + BLOCK])
+                let at = members.before(nth) * SLOT_BYTES;
+                self.write(first + nth, &block[at..at + SLOT_BYTES])
             })
         });
         self.block = block;
@@ -190,8 +194,8 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         block: &mut [u8],
     ) -> Result<Members, Error> {
         let damaged = Error::Damaged { slot: first.into() };
-        let stored = Stored::new(object, priority, self.slots).ok_or(damaged)?;
-        let codecs = self.of_blocks.as_mut().unwrap_or(&mut self.of_slots);
+        let stored = BlockObject::new(object, priority, self.slots).ok_or(damaged)?;
+        let codecs = self.block_codecs.as_mut().unwrap_or(&mut self.slot_codecs);
         let decoded = stored.decode(codecs, block);
         decoded.map_err(|source| Error::Corrupt { slot: first.into(), source })?;
         Ok(stored.members)
@@ -199,7 +203,7 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
 
     /// Writes a slot together with those before it, up to a block of the device's.
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
-        let (first, run) = (self.run.0, self.run.1.len() / BLOCK);
+        let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
         let begins = slot.is_multiple_of(self.table.shared.layout.slots());
         if !is_next || begins || run == 0 {
@@ -214,14 +218,14 @@ impl<'t, E: BesideSlot> Placer<'t, E> {
         if self.run.1.is_empty() {
             return Ok(());
         }
-        let written = self.table.write(self.run.0 * BLOCK as u64, &self.run.1);
+        let written = self.table.write(self.run.0 * SLOT_BYTES as u64, &self.run.1);
         self.run.1.clear();
         written
     }
 }
 
 /// Which algorithms of a file are the device's of the same priority.
-fn alike(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
+fn same_algorithms(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
     std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
         (Some(Algorithm { codec, params }), Some(of_device)) => {
             codec.name() == of_device.codec.name()

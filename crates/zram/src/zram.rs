@@ -25,41 +25,41 @@ use std::sync::{Arc, Weak};
 /// ```
 #[derive(Debug)]
 pub struct Zram {
-    locked: Arc<Locked>,
+    locked: Arc<ForkHook>,
 }
 
 /// Held over a fork.
 #[derive(Debug, Default)]
-struct Locked {
-    life: Mutex<Life>,
+struct ForkHook {
+    lifecycle: Mutex<Lifecycle>,
 }
 
 #[derive(Debug, Default)]
-struct Life {
+struct Lifecycle {
     /// Those of the device, once there is one.
     settings: Config,
-    stage: Stage,
+    phase: Phase,
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum Phase {
     #[default]
     Nothing,
     /// A thread makes the device.
     Making,
-    Made(Arc<Made>),
+    Made(Arc<Instance>),
 }
 
 /// A device, and how many have it open.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct Instance {
     pub(crate) device: Device,
     opens: AtomicUsize,
 }
 
 /// A device that is open, and so can't be reset. Any thread may have one of its own.
 #[derive(Debug)]
-pub struct Open(Arc<Made>);
+pub struct Open(Arc<Instance>);
 
 impl Deref for Open {
     type Target = Device;
@@ -75,21 +75,21 @@ impl Drop for Open {
     }
 }
 
-impl AtFork for Locked {
+impl AtFork for ForkHook {
     fn prepare(&self) {
-        self.life.lock_for_fork();
+        self.lifecycle.lock_for_fork();
     }
 
     fn in_parent(&self) {
-        self.life.unlock_after_fork();
+        self.lifecycle.unlock_after_fork();
     }
 
     fn in_child(&self) {
-        self.life.unlock_after_fork();
-        let mut life = self.life.lock();
-        if let Stage::Making = life.stage {
+        self.lifecycle.unlock_after_fork();
+        let mut life = self.lifecycle.lock();
+        if let Phase::Making = life.phase {
             // The thread that did is not here.
-            life.stage = Stage::Nothing;
+            life.phase = Phase::Nothing;
         }
     }
 }
@@ -103,15 +103,15 @@ impl Default for Zram {
 impl Zram {
     /// Nothing yet, with the default settings.
     pub fn new() -> Self {
-        let locked = Arc::<Locked>::default();
-        let weak: Weak<Locked> = Arc::downgrade(&locked);
+        let locked = Arc::<ForkHook>::default();
+        let weak: Weak<ForkHook> = Arc::downgrade(&locked);
         page::fork::register(weak);
         Zram { locked }
     }
 
     /// The settings, of the device if there is one.
     pub fn settings(&self) -> Config {
-        self.locked.life.lock().settings.clone()
+        self.locked.lifecycle.lock().settings.clone()
     }
 
     /// Changes settings, which a device that is made can't. `name` is the attribute to name in an error.
@@ -123,8 +123,8 @@ impl Zram {
         name: &'static str,
         change: impl FnOnce(&mut Config) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut life = self.locked.life.lock();
-        let Stage::Nothing = life.stage else { return Err(Error::Initialised { name }) };
+        let mut life = self.locked.lifecycle.lock();
+        let Phase::Nothing = life.phase else { return Err(Error::Initialised { name }) };
         let mut settings = life.settings.clone();
         change(&mut settings)?;
         life.settings = settings;
@@ -138,22 +138,22 @@ impl Zram {
     /// After an error of a codec, algorithms and parameters are the default ones again.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
-            let mut life = self.locked.life.lock();
-            let Stage::Nothing = life.stage else {
+            let mut life = self.locked.lifecycle.lock();
+            let Phase::Nothing = life.phase else {
                 return Err(Error::Initialised { name: "disksize" });
             };
-            life.stage = Stage::Making;
+            life.phase = Phase::Making;
             Config { disksize: bytes, ..life.settings.clone() }
         };
-        let made = Device::new(settings);
-        let mut life = self.locked.life.lock();
-        match made {
+        let instance = Device::new(settings);
+        let mut life = self.locked.lifecycle.lock();
+        match instance {
             Ok(device) => {
                 // Limits may have been set meanwhile.
                 device.set_mem_limit(life.settings.mem_limit);
                 device.set_total_limit(life.settings.total_limit);
                 life.settings.disksize = device.disksize();
-                life.stage = Stage::Made(Arc::new(Made { device, opens: AtomicUsize::new(0) }));
+                life.phase = Phase::Made(Arc::new(Instance { device, opens: AtomicUsize::new(0) }));
                 Ok(())
             }
             Err(error) => {
@@ -162,7 +162,7 @@ impl Zram {
                     let settings = life.settings.clone();
                     life.settings = Config { algorithm, params, recompression, ..settings };
                 }
-                life.stage = Stage::Nothing;
+                life.phase = Phase::Nothing;
                 Err(error)
             }
         }
@@ -173,10 +173,10 @@ impl Zram {
     /// # Errors
     /// [`Error::NoDevice`]: it has no disksize.
     pub fn open(&self) -> Result<Open, Error> {
-        let life = self.locked.life.lock();
-        let Stage::Made(made) = &life.stage else { return Err(Error::NoDevice) };
-        made.opens.fetch_add(1, Relaxed);
-        Ok(Open(made.clone()))
+        let life = self.locked.lifecycle.lock();
+        let Phase::Made(instance) = &life.phase else { return Err(Error::NoDevice) };
+        instance.opens.fetch_add(1, Relaxed);
+        Ok(Open(instance.clone()))
     }
 
     /// Frees all and makes all settings the default ones. A call of [`show`](Self::show) or [`store`](Self::store)
@@ -185,11 +185,11 @@ impl Zram {
     /// # Errors
     /// [`Error::Open`]: the device is open, or being made.
     pub fn reset(&self) -> Result<(), Error> {
-        let mut life = self.locked.life.lock();
-        let opens = match &life.stage {
-            Stage::Nothing => 0,
-            Stage::Making => 1,
-            Stage::Made(made) => made.opens.load(Relaxed),
+        let mut life = self.locked.lifecycle.lock();
+        let opens = match &life.phase {
+            Phase::Nothing => 0,
+            Phase::Making => 1,
+            Phase::Made(instance) => instance.opens.load(Relaxed),
         };
         if opens > 0 {
             return Err(Error::Open { opens });
@@ -213,17 +213,17 @@ impl Zram {
     }
 
     fn limit(&self, set: impl FnOnce(&mut Config), apply: impl FnOnce(&Device)) {
-        let mut life = self.locked.life.lock();
+        let mut life = self.locked.lifecycle.lock();
         set(&mut life.settings);
-        if let Stage::Made(made) = &life.stage {
-            apply(&made.device);
+        if let Phase::Made(instance) = &life.phase {
+            apply(&instance.device);
         }
     }
 
     /// The device, if there is one, for as long as an attribute's call takes.
-    pub(crate) fn made(&self) -> Option<Arc<Made>> {
-        match &self.locked.life.lock().stage {
-            Stage::Made(made) => Some(made.clone()),
+    pub(crate) fn instance(&self) -> Option<Arc<Instance>> {
+        match &self.locked.lifecycle.lock().phase {
+            Phase::Made(instance) => Some(instance.clone()),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ pub(crate) const MARGIN: u64 = 64 << 10;
 const TABLES_SHARE: u64 = 4;
 
 /// Grants memory as long as the total stays below a limit, and another supply does too.
-pub(crate) struct Total {
+pub(crate) struct TotalLimit {
     /// The limit that was asked for; `u64::MAX` is none.
     asked: AtomicU64,
     /// What the device took when it was empty, if all else is limited with the pool's pages.
@@ -27,16 +27,16 @@ pub(crate) struct Total {
     table: OnceLock<Weak<dyn AnyTable>>,
 }
 
-impl Total {
+impl TotalLimit {
     pub(crate) fn new(limit: Option<u64>, beside: Option<Arc<dyn Supply>>) -> Self {
         let (empty, table) = (OnceLock::new(), OnceLock::new());
-        let total = Total { asked: AtomicU64::new(0), empty, beside, table };
+        let total = TotalLimit { asked: AtomicU64::new(0), empty, beside, table };
         total.set_limit(limit);
         total
     }
 
     /// Has the limit held from now on, against what is counted of `table`.
-    pub(crate) fn hold_against(&self, table: Weak<dyn AnyTable>) {
+    pub(crate) fn count_with(&self, table: Weak<dyn AnyTable>) {
         // There is one device to a total.
         let _ = self.table.set(table);
     }
@@ -78,13 +78,13 @@ impl Total {
     }
 }
 
-impl Supply for Total {
+impl Supply for TotalLimit {
     fn grant(&self, request: Request) -> bool {
         self.beside.as_ref().is_none_or(|supply| supply.grant(request)) && self.has_room(request)
     }
 }
 
-impl fmt::Debug for Total {
+impl fmt::Debug for TotalLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Total").field("limit", &self.limit()).finish_non_exhaustive()
     }

@@ -2,9 +2,9 @@
 //! that were made before.
 
 use crate::Error;
-use crate::buffer::with_room;
-use crate::cold::{Away, Fetched, Job, Place, SUM};
+use crate::cold::{BackingPlace, CHECKSUM_BYTES, Job, PlaceGuard, ReadBack};
 use crate::layout::Layout;
+use crate::try_vec::with_room;
 use rustix::io::Errno;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,63 +16,66 @@ const TICK: Duration = Duration::from_millis(50);
 /// The reader's stack in bytes: it calls the store, and no more.
 const STACK: usize = 128 << 10;
 
-/// What of one block was fetched, and what can't be.
-pub(super) struct Fetches {
-    pub(super) fetched: Vec<Fetched>,
-    unread: Vec<(u32, Place)>,
+/// What of one block was read back, and what can't be.
+pub(super) struct BlockReads {
+    pub(super) read_back: Vec<ReadBack>,
+    unread: Vec<(u32, BackingPlace)>,
     /// Buffers for as many objects as a block can have, the largest last.
-    spare: Vec<Vec<u8>>,
+    spare_buffers: Vec<Vec<u8>>,
 }
 
-impl Fetches {
+impl BlockReads {
     /// Room for what one block can have in the store: its own object, and those of slots beside it.
     pub(super) fn new(layout: Layout) -> Result<Self, Error> {
         let slots = layout.slots() as usize;
         let mut spare = Vec::with_capacity(slots + 1);
         for _ in 0..slots {
-            spare.push(with_room(crate::BLOCK + SUM)?);
+            spare.push(with_room(crate::SLOT_BYTES + CHECKSUM_BYTES)?);
         }
         if layout.has_blocks() {
-            spare.push(with_room(layout.block_bytes() + SUM)?);
+            spare.push(with_room(layout.block_bytes() + CHECKSUM_BYTES)?);
         }
-        let (fetched, unread) = (Vec::with_capacity(slots + 1), Vec::with_capacity(slots + 1));
-        Ok(Fetches { fetched, unread, spare })
+        let (read_back, unread) = (Vec::with_capacity(slots + 1), Vec::with_capacity(slots + 1));
+        Ok(BlockReads { read_back, unread, spare_buffers: spare })
     }
 
     /// Whether it is known that this can't be read.
-    pub(super) fn is_unread(&self, away: &Away) -> bool {
-        self.unread.contains(&(away.word, away.place))
+    pub(super) fn is_unread(&self, guard: &PlaceGuard) -> bool {
+        self.unread.contains(&(guard.entry, guard.place))
     }
 
     /// Takes note of that, and has the buffer again.
-    pub(super) fn note_unread(&mut self, of: (u32, Place), buffer: Vec<u8>) {
+    pub(super) fn note_unread(&mut self, of: (u32, BackingPlace), buffer: Vec<u8>) {
         self.unread.push(of);
         self.put_back(Some(buffer).filter(|buffer| buffer.capacity() > 0));
     }
 
     fn put_back(&mut self, buffers: impl IntoIterator<Item = Vec<u8>>) {
-        self.spare.extend(buffers);
-        self.spare.sort_unstable_by_key(Vec::capacity);
+        self.spare_buffers.extend(buffers);
+        self.spare_buffers.sort_unstable_by_key(Vec::capacity);
     }
 
     /// A buffer for an object of so many bytes.
     pub(super) fn spare_for(&mut self, len: usize) -> Vec<u8> {
-        let fits = |spare: &Vec<u8>| spare.capacity() >= len + SUM;
+        let fits = |spare: &Vec<u8>| spare.capacity() >= len + CHECKSUM_BYTES;
         // One that a read was left behind with is made anew.
-        self.spare.iter().position(fits).map_or_else(Vec::new, |nth| self.spare.remove(nth))
+        self.spare_buffers
+            .iter()
+            .position(fits)
+            .map_or_else(Vec::new, |nth| self.spare_buffers.remove(nth))
     }
 
     /// The next block is another.
     pub(super) fn clear(&mut self) {
         self.unread.clear();
-        let mut fetched = std::mem::take(&mut self.fetched);
-        self.put_back(fetched.drain(..).map(Fetched::into_bytes));
-        self.fetched = fetched;
+        let mut read_back = std::mem::take(&mut self.read_back);
+        self.put_back(read_back.drain(..).map(ReadBack::into_bytes));
+        self.read_back = read_back;
     }
 }
 
 /// Who reads.
-pub(super) struct Fetcher {
+pub(super) struct BackingReader {
     /// None, where it is waited for reads as long as they take, or there can be no thread.
     reader: Option<(Arc<Reader>, Duration)>,
 }
@@ -89,19 +92,19 @@ struct State {
     is_over: bool,
 }
 
-/// What was fetched; or why not, and the buffer, unless a read was left behind with it.
-type Read = Result<Fetched, (Error, Vec<u8>)>;
+/// What was read back; or why not, and the buffer, unless a read was left behind with it.
+type Read = Result<ReadBack, (Error, Vec<u8>)>;
 
 #[derive(Default)]
 enum Turn {
     #[default]
     Idle,
-    Asked(Away, u32, Vec<u8>),
+    Asked(PlaceGuard, u32, Vec<u8>),
     Reading,
     Done(Read),
 }
 
-impl Fetcher {
+impl BackingReader {
     /// One that waits for each read so long.
     pub(super) fn new(patience: Option<Duration>) -> Self {
         let reader = patience.and_then(|patience| {
@@ -111,22 +114,28 @@ impl Fetcher {
             named.spawn(move || its.read_all()).ok()?;
             Some((reader, patience))
         });
-        Fetcher { reader }
+        BackingReader { reader }
     }
 
     /// Reads an object into `buffer`. `slot` is for errors.
     ///
     /// # Errors
     /// It can't be read, or not in time; [`Error::Cancelled`].
-    pub(super) fn fetch(&self, away: Away, slot: u32, buffer: Vec<u8>, job: &Job<'_>) -> Read {
-        let Some((reader, patience)) = &self.reader else { return away.fetch_to(buffer, slot) };
+    pub(super) fn read(
+        &self,
+        guard: PlaceGuard,
+        slot: u32,
+        buffer: Vec<u8>,
+        job: &Job<'_>,
+    ) -> Read {
+        let Some((reader, patience)) = &self.reader else { return guard.read_into(buffer, slot) };
         let late = || Error::backing("read", slot, &io::Error::from(Errno::TIMEDOUT));
         let mut state = reader.lock();
         // What came too late is not wanted any more.
         if !matches!(state.turn, Turn::Idle | Turn::Done(_)) {
             return Err((late(), buffer));
         }
-        state.turn = Turn::Asked(away, slot, buffer);
+        state.turn = Turn::Asked(guard, slot, buffer);
         reader.changed.notify_all();
         let until = Instant::now() + *patience;
         loop {
@@ -137,7 +146,7 @@ impl Fetcher {
                 Turn::Done(done) => return done,
                 turn => state.turn = turn,
             }
-            job.go_on().map_err(|cancelled| (cancelled, Vec::new()))?;
+            job.check_cancelled().map_err(|cancelled| (cancelled, Vec::new()))?;
             if left.is_zero() {
                 return Err((late(), Vec::new()));
             }
@@ -146,7 +155,7 @@ impl Fetcher {
 }
 
 /// The reader ends, as soon as it can.
-impl Drop for Fetcher {
+impl Drop for BackingReader {
     fn drop(&mut self) {
         if let Some((reader, _)) = &self.reader {
             reader.lock().is_over = true;
@@ -164,10 +173,10 @@ impl Reader {
         let mut state = self.lock();
         while !state.is_over {
             match std::mem::take(&mut state.turn) {
-                Turn::Asked(away, slot, buffer) => {
+                Turn::Asked(guard, slot, buffer) => {
                     state.turn = Turn::Reading;
                     drop(state);
-                    let done = away.fetch_to(buffer, slot);
+                    let done = guard.read_into(buffer, slot);
                     state = self.lock();
                     state.turn = Turn::Done(done);
                     self.changed.notify_all();

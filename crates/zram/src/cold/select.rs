@@ -1,26 +1,26 @@
 //! Which slots and blocks a job is for, the largest first.
 //!
-//! A first walk over all words counts objects by length. The next ones gather some of them, of the largest lengths
-//! that are left; so a selection needs little memory, however many are chosen. All they see is of one moment: who works on
-//! an item asks once more.
+//! A first walk over all entries counts objects by length. The next ones gather some of them, of
+//! the largest lengths that are left; so a selection needs little memory, however many are chosen.
+//! All they see is of one moment: who works on an item asks once more.
 
-use crate::blocks::Stored;
-use crate::buffer::with_room;
-use crate::layout::{Layout, Whose};
+use crate::blocks::BlockObject;
+use crate::layout::{Item, Layout};
 use crate::slot::{self, IDLE, INCOMPRESSIBLE};
-use crate::stat::Held;
+use crate::stats::Held;
 use crate::table::Table;
-use crate::{BLOCK, Error};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
 use std::ops::{Range, RangeInclusive};
 use zsmalloc::{BesideSlot, ORDER_MAX, Old};
 
 /// Bytes by which lengths differ that are told apart.
 const BUCKET: usize = 64;
-const BUCKETS: usize = (BLOCK << ORDER_MAX) / BUCKET + 1;
+const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / BUCKET + 1;
 /// Items that are gathered at a time.
 const GROUP: usize = 1 << 16;
-/// Most words that one look shows: a leaf's.
-const LEAF: usize = 512;
+/// Most entries that one look shows: a leaf's.
+const LEAF_ENTRIES: usize = 512;
 
 /// What must be true of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,15 +59,16 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Whether an object of `len` bytes and `flags` is what is looked for, where `whose` it is says how much it can be.
-    pub(crate) fn takes(&self, layout: Layout, whose: Whose, len: usize, flags: u8) -> bool {
-        let is_huge = match whose {
-            Whose::Slot(_) => len == BLOCK,
-            Whose::Block(_) => len == layout.block_bytes() || len % BLOCK == size_of::<u16>(),
+    /// Whether an object of `len` bytes and `flags` is what is looked for, where `item` says how
+    /// much it can be.
+    pub(crate) fn matches_kind(&self, layout: Layout, item: Item, len: usize, flags: u8) -> bool {
+        let is_huge = match item {
+            Item::Slot(_) => len == SLOT_BYTES,
+            Item::Block(_) => len == layout.block_bytes() || len % SLOT_BYTES == size_of::<u16>(),
         };
-        let is_same = matches!(whose, Whose::Slot(_)) && slot::held(len) == Held::Same;
+        let is_same = matches!(item, Item::Slot(_)) && slot::held(len) == Held::Same;
         !is_same
-            && self.has(layout, whose)
+            && self.has(layout, item)
             && match self.which {
                 Which::All => true,
                 Which::Idle => flags & IDLE != 0,
@@ -78,26 +79,26 @@ impl Selection {
     }
 
     /// The same of an object that can be looked at: of a block's length alone is not sure that it is huge.
-    pub(crate) fn takes_object(
+    pub(crate) fn matches_object(
         &self,
         layout: Layout,
-        whose: Whose,
+        item: Item,
         bytes: &[u8],
         flags: u8,
     ) -> bool {
-        let is_sure = match (whose, self.which) {
-            (Whose::Block(_), Which::Huge | Which::HugeIdle) => {
-                Stored::new(bytes, flags, layout.slots()).is_some_and(|of| of.is_raw())
+        let is_sure = match (item, self.which) {
+            (Item::Block(_), Which::Huge | Which::HugeIdle) => {
+                BlockObject::new(bytes, flags, layout.slots()).is_some_and(|of| of.is_raw())
             }
             _ => true,
         };
-        is_sure && self.takes(layout, whose, bytes.len(), flags)
+        is_sure && self.matches_kind(layout, item, bytes.len(), flags)
     }
 
-    fn has(&self, layout: Layout, whose: Whose) -> bool {
-        let (first, last) = match whose {
-            Whose::Slot(slot) => (slot, slot),
-            Whose::Block(block) => {
+    fn has(&self, layout: Layout, item: Item) -> bool {
+        let (first, last) = match item {
+            Item::Slot(slot) => (slot, slot),
+            Item::Block(block) => {
                 let first = layout.first_slot(block);
                 (first, first + (layout.slots() - 1))
             }
@@ -109,10 +110,10 @@ impl Selection {
     }
 }
 
-/// The words of what is chosen.
-pub(crate) struct Chosen<'t, E: BesideSlot, F> {
+/// The entries of what is chosen.
+pub(crate) struct Candidates<'t, E: BesideSlot, F> {
     table: &'t Table<E>,
-    takes: F,
+    matches: F,
     /// Items there were by bucket, when it began.
     counts: Vec<u32>,
     /// The buckets that are gone through, and from where to go on with them.
@@ -122,32 +123,32 @@ pub(crate) struct Chosen<'t, E: BesideSlot, F> {
     gathered: Vec<(u16, u32)>,
 }
 
-impl<'t, E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Chosen<'t, E, F> {
+impl<'t, E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Candidates<'t, E, F> {
     pub(crate) fn new(table: &'t Table<E>, takes: F) -> Result<Self, Error> {
-        let mut chosen = Chosen {
+        let mut candidates = Candidates {
             table,
-            takes,
+            matches: takes,
             counts: vec![0; BUCKETS],
             group: BUCKETS..BUCKETS,
             next: None,
-            gathered: with_room(GROUP + LEAF)?,
+            gathered: with_room(GROUP + LEAF_ENTRIES)?,
         };
         let (mut counts, mut next) = (vec![0; BUCKETS], Some(0));
         while let Some(from) = next {
-            next = chosen.look(from, |_, bucket| counts[bucket] += 1);
+            next = candidates.visit_from(from, |_, bucket| counts[bucket] += 1);
         }
-        chosen.counts = counts;
-        Ok(chosen)
+        candidates.counts = counts;
+        Ok(candidates)
     }
 
-    /// Shows `look` some items' words and buckets, from word `from` on; from where to go on.
-    fn look(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
+    /// Shows `look` some items' entries and buckets, from entry `from` on; from where to go on.
+    fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.shared.layout;
-        self.table.pool.look_at_some(from, |word, held, _| {
+        self.table.pool.look_at_some(from, |entry, held, _| {
             if let Old::Object { len, flags } = held
-                && (self.takes)(layout.whose(word), len, flags)
+                && (self.matches)(layout.item_of(entry), len, flags)
             {
-                look(word, len / BUCKET);
+                look(entry, len / BUCKET);
             }
         })
     }
@@ -168,37 +169,37 @@ impl<'t, E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Chosen<'t, E, F> {
         end > 0
     }
 
-    fn gather(&mut self) {
+    fn collect_group(&mut self) {
         let mut gathered = std::mem::take(&mut self.gathered);
         debug_assert!(gathered.is_empty());
         while gathered.len() < GROUP
             && let Some(from) = self.next
         {
             let group = self.group.clone();
-            self.next = self.look(from, |word, bucket| {
+            self.next = self.visit_from(from, |entry, bucket| {
                 if group.contains(&bucket) {
-                    gathered.push((bucket as u16, word));
+                    gathered.push((bucket as u16, entry));
                 }
             });
         }
         // The last goes first: the largest, and of those the one with the lowest number.
-        gathered.sort_unstable_by_key(|&(bucket, word)| (bucket, std::cmp::Reverse(word)));
+        gathered.sort_unstable_by_key(|&(bucket, entry)| (bucket, std::cmp::Reverse(entry)));
         self.gathered = gathered;
     }
 }
 
-impl<E: BesideSlot, F: Fn(Whose, usize, u8) -> bool> Iterator for Chosen<'_, E, F> {
+impl<E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Iterator for Candidates<'_, E, F> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
         loop {
-            if let Some((_, word)) = self.gathered.pop() {
-                return Some(word);
+            if let Some((_, entry)) = self.gathered.pop() {
+                return Some(entry);
             }
             if self.next.is_none() && !self.next_group() {
                 return None;
             }
-            self.gather();
+            self.collect_group();
         }
     }
 }
@@ -209,15 +210,15 @@ mod tests {
 
     #[test]
     fn blocks_that_are_compressed_are_not_huge_by_their_length() {
-        let layout = Layout::new(4 * BLOCK, 100).unwrap();
+        let layout = Layout::new(4 * SLOT_BYTES, 100).unwrap();
         let huge = Selection::of(Which::Huge);
         // Of two slots, raw, and of four, compressed.
         for (members, is_huge) in [(0b0101_u16, true), (0b1111, false)] {
-            let object = [&[1; 2 * BLOCK][..], &members.to_le_bytes()].concat();
-            assert!(huge.takes(layout, Whose::Block(0), object.len(), 0));
-            assert_eq!(huge.takes_object(layout, Whose::Block(0), &object, 0), is_huge);
+            let object = [&[1; 2 * SLOT_BYTES][..], &members.to_le_bytes()].concat();
+            assert!(huge.matches_kind(layout, Item::Block(0), object.len(), 0));
+            assert_eq!(huge.matches_object(layout, Item::Block(0), &object, 0), is_huge);
             let all = Selection::default();
-            assert!(all.takes_object(layout, Whose::Block(0), &object, 0));
+            assert!(all.matches_object(layout, Item::Block(0), &object, 0));
         }
     }
 }

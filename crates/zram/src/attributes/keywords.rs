@@ -14,7 +14,7 @@ pub(super) const SWITCH: [(&str, bool); 6] =
     [("0", false), ("1", true), ("n", false), ("y", true), ("off", false), ("on", true)];
 
 /// All of `names`, the current one in brackets, each with a space behind it.
-pub(super) fn choice<'n>(names: impl Iterator<Item = &'n str>, current: &str) -> String {
+pub(super) fn bracketed<'n>(names: impl Iterator<Item = &'n str>, current: &str) -> String {
     names.fold(String::new(), |mut line, name| {
         let _ = if name == current { write!(line, "[{name}] ") } else { write!(line, "{name} ") };
         line
@@ -22,7 +22,7 @@ pub(super) fn choice<'n>(names: impl Iterator<Item = &'n str>, current: &str) ->
 }
 
 /// What `word` means, or which words there are.
-pub(super) fn meaning<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, String> {
+pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = words.iter().find(|(other, _)| *other == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -64,8 +64,8 @@ fn choose(kernel: &mut KernelGeometry, word: &str) -> Result<(), String> {
         Some(("chain", pages)) => {
             kernel.chain = pages.parse().map_err(|_| "expected chain=PAGES".to_owned())?;
         }
-        Some(("rule", name)) => kernel.rule = meaning(&RULES, name)?,
-        Some(("merge", switch)) => kernel.merge = meaning(&SWITCH, switch)?,
+        Some(("rule", name)) => kernel.rule = parse_keyword(&RULES, name)?,
+        Some(("merge", switch)) => kernel.merge = parse_keyword(&SWITCH, switch)?,
         _ => return Err("expected kernel [chain=N] [rule=NAME] [merge=0|1]".to_owned()),
     }
     Ok(())

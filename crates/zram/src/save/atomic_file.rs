@@ -1,7 +1,7 @@
 //! A file that is written whole or not at all (zr-X8): beside its place first, then renamed there.
 
-use super::format::{ALIGN, CHUNK_HEAD, ChunkHead};
-use crate::opening;
+use super::format::{ALIGN, CHUNK_HEAD_BYTES, ChunkHead};
+use crate::open_file;
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// A file on its way to its place.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct AtomicFile {
     file: File,
     path: PathBuf,
     place: PathBuf,
@@ -29,7 +29,7 @@ const PRIVATE: u32 = 0o600;
 /// Bytes that are brought to disk while others are written, so that the last sync has little to wait for.
 const STARTED: u64 = 8 << 20;
 
-impl Aside {
+impl AtomicFile {
     /// Begins one, which only this thread has. What another of this user left, who was killed, is taken over.
     pub(crate) fn new(given: &Path) -> io::Result<Self> {
         if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
@@ -52,7 +52,7 @@ impl Aside {
         let path = place.with_file_name(aside);
         let file = open_alone(&path)?;
         file.set_len(0)?;
-        Ok(Aside { file, path, place, permissions, written: 0, started: 0 })
+        Ok(AtomicFile { file, path, place, permissions, written: 0, started: 0 })
     }
 
     /// Makes it durable.
@@ -96,7 +96,7 @@ impl Aside {
     }
 }
 
-impl Write for Aside {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.written += written as u64;
@@ -114,11 +114,11 @@ impl Write for Aside {
 
 /// Whether a file says at its end that it lacks nothing.
 fn is_whole(path: &Path) -> io::Result<bool> {
-    let file = opening::to_read(path)?;
-    let mut last = [0; CHUNK_HEAD];
+    let file = open_file::to_read(path)?;
+    let mut last = [0; CHUNK_HEAD_BYTES];
     let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
     file.read_exact_at(&mut last, at)?;
-    Ok(ChunkHead::decode_any(&last).is_ok_and(|head| head.entries == 0 && head.first == head.end))
+    Ok(ChunkHead::decode_any(&last).is_ok_and(|head| head.records == 0 && head.first == head.end))
 }
 
 /// Opens a file and locks it, as what has that name: another may have renamed it before it was locked. One that someone
@@ -127,7 +127,7 @@ fn open_alone(path: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false).mode(PRIVATE);
-        let file = opening::open(options, OFlags::NOFOLLOW, path).map_err(|error| {
+        let file = open_file::open(options, OFlags::NOFOLLOW, path).map_err(|error| {
             // No file of ours.
             let is_none = Errno::from_io_error(&error) == Some(Errno::INVAL);
             if is_none { Errno::PERM.into() } else { error }

@@ -1,7 +1,7 @@
 //! What attributes read as.
 
-use super::words::{COMPACTION, FORK, choice, geometry_line};
-use crate::life::Made;
+use super::keywords::{COMPACTION, FORK, bracketed, geometry_line};
+use crate::zram::Instance;
 use crate::{Compaction, Config, Error, Fork, IoStat, MmStat, Zram};
 use page::page_size;
 use std::fmt::{self, Display, Write};
@@ -18,8 +18,8 @@ fn written(result: fmt::Result) -> Shown {
 }
 
 /// The device, which the attribute is of.
-fn made(zram: &Zram, name: &'static str) -> Result<Arc<Made>, Error> {
-    zram.made().ok_or(Error::Uninitialised { name })
+fn instance(zram: &Zram, name: &'static str) -> Result<Arc<Instance>, Error> {
+    zram.instance().ok_or(Error::Uninitialised { name })
 }
 
 pub(super) fn disksize(zram: &Zram, out: &mut dyn Write) -> Shown {
@@ -27,7 +27,7 @@ pub(super) fn disksize(zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 pub(super) fn initstate(zram: &Zram, out: &mut dyn Write) -> Shown {
-    line(out, u8::from(zram.made().is_some()))
+    line(out, u8::from(zram.instance().is_some()))
 }
 
 pub(super) fn block_size(zram: &Zram, out: &mut dyn Write) -> Shown {
@@ -35,24 +35,24 @@ pub(super) fn block_size(zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 pub(super) fn block_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
-    let made = made(zram, "block_stat")?;
-    made.device.order_stats().into_iter().try_for_each(|stat| line(out, stat))
+    let instance = instance(zram, "block_stat")?;
+    instance.device.order_stats().into_iter().try_for_each(|stat| line(out, stat))
 }
 
 pub(super) fn comp_algorithm(zram: &Zram, out: &mut dyn Write) -> Shown {
     let names = zcomp::codecs().iter().map(|codec| codec.name());
-    line(out, choice(names, zram.settings().algorithm.name()))
+    line(out, bracketed(names, zram.settings().algorithm.name()))
 }
 
 pub(super) fn mm_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
     let limit = zram.settings().mem_limit.unwrap_or(0);
     let mem_limit = limit.checked_next_multiple_of(page_size() as u64).unwrap_or(limit);
     let nothing = MmStat { mem_limit, ..MmStat::default() };
-    line(out, zram.made().map_or(nothing, |made| made.device.mm_stat()))
+    line(out, zram.instance().map_or(nothing, |instance| instance.device.mm_stat()))
 }
 
 pub(super) fn io_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
-    line(out, zram.made().map_or(IoStat::default(), |made| made.device.io_stat()))
+    line(out, zram.instance().map_or(IoStat::default(), |instance| instance.device.io_stat()))
 }
 
 pub(super) fn debug_stat(_zram: &Zram, out: &mut dyn Write) -> Shown {
@@ -60,19 +60,19 @@ pub(super) fn debug_stat(_zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 pub(super) fn block_state(zram: &Zram, out: &mut dyn Write) -> Shown {
-    let made = made(zram, "block_state")?;
-    made.device.block_state().try_for_each(|state| line(out, state))
+    let instance = instance(zram, "block_state")?;
+    instance.device.block_state().try_for_each(|state| line(out, state))
 }
 
 pub(super) fn total_limit(zram: &Zram, out: &mut dyn Write) -> Shown {
     let asked = zram.settings().total_limit;
     // Of a device whose tables are limited with its pages, it follows that limit.
-    let limit = zram.made().map_or(asked, |made| made.device.total_limit());
+    let limit = zram.instance().map_or(asked, |instance| instance.device.total_limit());
     line(out, limit.unwrap_or(0))
 }
 
 pub(super) fn mem_total(zram: &Zram, out: &mut dyn Write) -> Shown {
-    line(out, zram.made().map_or(0, |made| made.device.mem_total()))
+    line(out, zram.instance().map_or(0, |instance| instance.device.mem_total()))
 }
 
 pub(super) fn track_access(zram: &Zram, out: &mut dyn Write) -> Shown {
@@ -88,7 +88,7 @@ pub(super) fn geometry(zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 /// The words of a choice, with the current one in brackets.
-fn words<T: PartialEq>(
+fn keywords<T: PartialEq>(
     zram: &Zram,
     out: &mut dyn Write,
     words: &[(&str, T)],
@@ -96,15 +96,15 @@ fn words<T: PartialEq>(
 ) -> Shown {
     let current = of(&zram.settings());
     let current = words.iter().find(|(_, value)| *value == current).map_or("", |(word, _)| word);
-    line(out, choice(words.iter().map(|(word, _)| *word), current))
+    line(out, bracketed(words.iter().map(|(word, _)| *word), current))
 }
 
 pub(super) fn compaction(zram: &Zram, out: &mut dyn Write) -> Shown {
-    words::<Compaction>(zram, out, &COMPACTION, |config| config.compaction)
+    keywords::<Compaction>(zram, out, &COMPACTION, |config| config.compaction)
 }
 
 pub(super) fn fork(zram: &Zram, out: &mut dyn Write) -> Shown {
-    words::<Fork>(zram, out, &FORK, |config| config.fork)
+    keywords::<Fork>(zram, out, &FORK, |config| config.fork)
 }
 
 pub(super) fn dump(zram: &Zram, out: &mut dyn Write) -> Shown {
@@ -112,8 +112,8 @@ pub(super) fn dump(zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 pub(super) fn compaction_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
-    let made = zram.made();
-    let stat = made.map(|made| made.device.compaction_stat()).unwrap_or_default();
+    let instance = zram.instance();
+    let stat = instance.map(|instance| instance.device.compaction_stat()).unwrap_or_default();
     written(writeln!(
         out,
         "{:8} {:8} {:8} {:8} {:8}",
@@ -126,6 +126,6 @@ pub(super) fn compaction_stat(zram: &Zram, out: &mut dyn Write) -> Shown {
 }
 
 pub(super) fn classes(zram: &Zram, out: &mut dyn Write) -> Shown {
-    let made = made(zram, "classes")?;
-    written(write!(out, "{}", made.device.classes()))
+    let instance = instance(zram, "classes")?;
+    written(write!(out, "{}", instance.device.classes()))
 }

@@ -1,19 +1,19 @@
 //! A device's table and what belongs to it, made as its `Config` asks.
 
-use crate::blocks::Versions;
+use crate::blocks::BlockVersions;
 use crate::cold::{Jobs, Store};
-use crate::stat::Counters;
+use crate::stats::Counters;
 use crate::streams::Streams;
 use crate::table::{AnyTable, Shared, Table};
-use crate::total::Total;
-use crate::{BLOCK, Compaction, Config, Error, Fork};
+use crate::total_limit::TotalLimit;
+use crate::{Compaction, Config, Error, Fork, SLOT_BYTES};
 use page::page_size;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use zsmalloc::{BesideSlot, Both, EntryPool, Stamp, Sum};
 
 /// The device's table of slots, with what it notes of each.
-pub(crate) fn make_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
+pub(crate) fn build_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
     Ok(match (config.track_access, config.checksums) {
         (false, false) => make::<()>(config)?,
         (true, false) => make::<Stamp>(config)?,
@@ -28,16 +28,16 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
     let store = config.backing.clone().map(Store::new).transpose()?.map(Arc::new);
-    let total = Arc::new(Total::new(config.total_limit, config.supply));
+    let total = Arc::new(TotalLimit::new(config.total_limit, config.supply));
     let pages = page::Config {
-        limit: config.mem_limit.map(pages_of),
+        limit: config.mem_limit.map(pages_for),
         supply: Some(total.clone()),
         in_dumps: config.dump,
         in_children: config.fork == Fork::Copy,
         ..page::Config::default()
     };
     let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
-    let pool = Arc::new(EntryPool::with_slots_and(pool, layout.words())?);
+    let pool = Arc::new(EntryPool::with_slots_and(pool, layout.entries())?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }
@@ -45,26 +45,26 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
         counters: Counters::new(streams.len()),
         streams,
         total: total.clone(),
-        disksize: layout.all_slots() * BLOCK as u64,
+        disksize: layout.all_slots() * SLOT_BYTES as u64,
         layout,
-        versions: Versions::new(layout.has_blocks()),
+        versions: BlockVersions::new(layout.has_blocks()),
         huge_size: pool.table().huge_size(0),
         algorithms,
         jobs: Jobs::default(),
         save_buffers: Default::default(),
         store,
         writeback,
-        left_behind: AtomicBool::new(false),
+        is_left_behind: AtomicBool::new(false),
     };
     let table = Arc::new(Table { shared, pool });
     let weak: Weak<Table<E>> = Arc::downgrade(&table);
     page::fork::register(weak.clone());
-    total.hold_against(weak);
+    total.count_with(weak);
     Ok(table)
 }
 
 /// Pages for `bytes`, rounded up.
-pub(crate) fn pages_of(bytes: u64) -> usize {
+pub(crate) fn pages_for(bytes: u64) -> usize {
     bytes.div_ceil(page_size() as u64) as usize
 }
 
@@ -75,9 +75,9 @@ mod tests {
     use std::io;
     use std::sync::Mutex;
 
-    /// Damages the object of word `word`, as a fault of the memory would.
-    fn damage(table: &Table<Sum>, word: u32) {
-        let locked = table.pool.lock(word).unwrap();
+    /// Damages the object of entry `entry`, as a fault of the memory would.
+    fn damage(table: &Table<Sum>, entry: u32) {
+        let locked = table.pool.lock(entry).unwrap();
         let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
         let first = bytes[0] ^ 0x10;
         locked.patch(&[first]).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     /// A job does all else, and tells what it left.
     #[test]
     fn jobs_go_on_past_what_is_damaged() {
-        for block in [BLOCK, 4 * BLOCK] {
+        for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
             let zstd = Algorithm::new(zcomp::by_name("zstd").unwrap());
             let config = Config {
                 block,
@@ -128,10 +128,10 @@ mod tests {
             let bytes: Vec<u8> = (0..1 << 20).map(|_| b"acgt"[rng.usize(..4)]).collect();
             table.write(0, &bytes).unwrap();
             let layout = table.shared.layout;
-            let words = [5, 100].map(|slot| layout.first_word(layout.block_of(slot)));
-            words.iter().for_each(|&word| damage(&table, word));
+            let entries = [5, 100].map(|slot| layout.first_entry(layout.block_of(slot)));
+            entries.iter().for_each(|&entry| damage(&table, entry));
             let all = layout.all_slots() / u64::from(layout.slots());
-            let slots = words.map(|word| u64::from(layout.slot_of(word)));
+            let slots = entries.map(|entry| u64::from(layout.slot_of(entry)));
             let left = |damaged: DamagedLeft| {
                 let first = damaged.first.is_some_and(|first| slots.contains(&first));
                 (damaged.count, first, damaged.to_result().map_err(|error| error.errno()))
@@ -148,22 +148,22 @@ mod tests {
 
     #[test]
     fn what_was_damaged_in_memory_is_not_given_out() {
-        for block in [BLOCK, 4 * BLOCK] {
+        for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
             let config = Config { block, checksums: true, ..Config::new(1 << 20).unwrap() };
             let table = make::<Sum>(config).unwrap();
             let bytes = b"words that compress, and some more ".repeat(1000);
-            table.write(0, &bytes[..8 * BLOCK]).unwrap();
+            table.write(0, &bytes[..8 * SLOT_BYTES]).unwrap();
             table.write(9, b"in part").unwrap();
-            let mut back = vec![0; 8 * BLOCK];
+            let mut back = vec![0; 8 * SLOT_BYTES];
             table.read(0, &mut back).unwrap();
-            assert_eq!(back[16..], bytes[16..8 * BLOCK]);
+            assert_eq!(back[16..], bytes[16..8 * SLOT_BYTES]);
             let layout = table.shared.layout;
-            let word = layout.first_word(layout.block_of(5));
-            damage(&table, word);
-            let slot = u64::from(layout.slot_of(word));
+            let entry = layout.first_entry(layout.block_of(5));
+            damage(&table, entry);
+            let slot = u64::from(layout.slot_of(entry));
             let damaged = Error::Checksum { slot };
-            assert_eq!(table.read(slot * BLOCK as u64, &mut [0; 9]), Err(damaged.clone()));
-            assert_eq!(table.write(slot * BLOCK as u64 + 1, &[7]), Err(damaged.clone()));
+            assert_eq!(table.read(slot * SLOT_BYTES as u64, &mut [0; 9]), Err(damaged.clone()));
+            assert_eq!(table.write(slot * SLOT_BYTES as u64 + 1, &[7]), Err(damaged.clone()));
             assert_eq!(
                 table.recompress_all(&Default::default()),
                 Err(Error::NoAlgorithm { priority: 1 })
@@ -172,11 +172,11 @@ mod tests {
             let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
             assert_eq!(table.save_to(&mut Vec::new(), &strict), Err(damaged));
             let saved = table.save_to(&mut Vec::new(), &SaveOptions::default()).unwrap();
-            let lost = slot * BLOCK as u64;
+            let lost = slot * SLOT_BYTES as u64;
             assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
             assert!(table.shared.counters.io_stat().failed_reads > 0);
             // What is written whole needs nothing of it.
-            table.write(slot * BLOCK as u64, &bytes[..4 * BLOCK]).unwrap();
+            table.write(slot * SLOT_BYTES as u64, &bytes[..4 * SLOT_BYTES]).unwrap();
             table.read(0, &mut back).unwrap();
             table.check();
         }

@@ -1,29 +1,29 @@
 //! The command line, as typed values.
 
-mod ask;
 mod classes;
+mod client;
 mod fill;
 mod restore;
-mod serve;
+mod server;
 mod train;
 
-pub(crate) use ask::{Ask, AskArgs};
 pub(crate) use classes::ClassesArgs;
+pub(crate) use client::{ClientArgs, ClientRequest};
 pub(crate) use fill::{ClassTable, CompactionMode, FillArgs};
 pub(crate) use restore::RestoreArgs;
-pub(crate) use serve::ServeArgs;
+pub(crate) use server::ServeArgs;
 pub(crate) use train::TrainArgs;
 
 use crate::error::Error;
-use crate::refusal::refuse;
-use ask::{
-    AttrLine, CancelLine, CompactLine, IdleLine, RecompressLine, SaveLine, StatLine, WritebackLine,
-};
+use crate::usage_error::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use classes::ClassesLine;
+use client::{
+    AttrLine, CancelLine, CompactLine, IdleLine, RecompressLine, SaveLine, StatLine, WritebackLine,
+};
 use fill::FillLine;
 use restore::RestoreLine;
-use serve::ServeLine;
+use server::ServeLine;
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -86,8 +86,8 @@ pub(crate) enum Command {
     TrainDictionary(TrainArgs),
     /// `uzram serve`
     Serve(ServeArgs),
-    /// `uzram attr` and others that ask a server
-    Ask(AskArgs),
+    /// `uzram attr` and other clients of a server
+    Client(ClientArgs),
 }
 
 /// How a report is printed.
@@ -107,16 +107,16 @@ pub(crate) enum MemLimit {
 }
 
 /// A whole number, as there are from `least` to `most`.
-fn whole<N: FromStr + Display>(text: &str, least: N, most: N) -> Result<N, String> {
+fn whole_number<N: FromStr + Display>(text: &str, least: N, most: N) -> Result<N, String> {
     text.parse().map_err(|_| format!("a whole number from {least} to {most} is expected"))
 }
 
 pub(crate) fn level(text: &str) -> Result<i32, String> {
-    whole(text, i32::MIN, i32::MAX)
+    whole_number(text, i32::MIN, i32::MAX)
 }
 
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
-    whole(text, 0, u64::MAX)
+    whole_number(text, 0, u64::MAX)
 }
 
 pub(crate) fn block(text: &str) -> Result<usize, String> {
@@ -153,14 +153,14 @@ impl TryFrom<Cli> for Command {
             Subcommands::Attributes(line) => Command::Attributes(Form::new(line.json)),
             Subcommands::TrainDictionary(line) => Command::TrainDictionary(line.into()),
             Subcommands::Serve(line) => Command::Serve(line.into()),
-            Subcommands::Attr(line) => Command::Ask(line.into()),
-            Subcommands::Stat(line) => Command::Ask(line.into()),
-            Subcommands::Compact(line) => Command::Ask(line.into()),
-            Subcommands::Cancel(line) => Command::Ask(line.into()),
-            Subcommands::Idle(line) => Command::Ask(line.into()),
-            Subcommands::Recompress(line) => Command::Ask(line.into()),
-            Subcommands::Writeback(line) => Command::Ask(line.into()),
-            Subcommands::Save(line) => Command::Ask(line.try_into()?),
+            Subcommands::Attr(line) => Command::Client(line.into()),
+            Subcommands::Stat(line) => Command::Client(line.into()),
+            Subcommands::Compact(line) => Command::Client(line.into()),
+            Subcommands::Cancel(line) => Command::Client(line.into()),
+            Subcommands::Idle(line) => Command::Client(line.into()),
+            Subcommands::Recompress(line) => Command::Client(line.into()),
+            Subcommands::Writeback(line) => Command::Client(line.into()),
+            Subcommands::Save(line) => Command::Client(line.try_into()?),
         })
     }
 }
@@ -169,7 +169,7 @@ impl TryFrom<Cli> for Command {
 /// comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Cli::try_parse() {
-        Ok(cli) => cli.try_into().map_err(|error: Error| error.tell()),
+        Ok(cli) => cli.try_into().map_err(|error: Error| error.report()),
         Err(error) => Err(refuse(&error, &Cli::command(), std::env::args_os().nth(1).as_deref())),
     }
 }
@@ -177,7 +177,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::one_line;
+    use crate::usage_error::one_line;
     use zsmalloc::Geometry;
 
     fn command(args: &[&str]) -> Result<Command, String> {

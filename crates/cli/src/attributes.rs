@@ -7,14 +7,14 @@ use zram::{Access, Attribute, Zram, attributes};
 
 /// An attribute and the value that it is to have.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct AttributeSetting {
     name: &'static str,
     value: String,
 }
 
 /// What an attribute read as.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct AttributeText {
     pub(crate) name: &'static str,
     pub(crate) text: String,
 }
@@ -58,22 +58,22 @@ fn named(name: &str) -> Result<&'static Attribute, String> {
 }
 
 /// `NAME=VALUE`, of an attribute that can be set before there are data. The size follows from the files.
-pub(crate) fn setting(text: &str) -> Result<Setting, String> {
+pub(crate) fn setting(text: &str) -> Result<AttributeSetting, String> {
     setting_but_size(text, "follows from the files; bound them with --input-limit")
 }
 
 /// The same, where the size is an argument.
-pub(crate) fn setting_of_served(text: &str) -> Result<Setting, String> {
+pub(crate) fn setting_of_served(text: &str) -> Result<AttributeSetting, String> {
     setting_but_size(text, "is what --size says")
 }
 
-fn setting_but_size(text: &str, size: &str) -> Result<Setting, String> {
+fn setting_but_size(text: &str, size: &str) -> Result<AttributeSetting, String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let attribute = named(name)?;
     match attribute.name {
         "disksize" => Err(size.to_owned()),
         _ if attribute.access() == Access::Read => Err("can only be shown".to_owned()),
-        name => Ok(Setting { name, value: value.to_owned() }),
+        name => Ok(AttributeSetting { name, value: value.to_owned() }),
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn readable(name: &str) -> Result<&'static str, String> {
     }
 }
 
-impl Setting {
+impl AttributeSetting {
     pub(crate) fn is_of(&self, name: &str) -> bool {
         self.name == name
     }
@@ -96,8 +96,8 @@ impl Setting {
     }
 }
 
-impl Shown {
+impl AttributeText {
     pub(crate) fn new(zram: &Zram, name: &'static str) -> Result<Self, Error> {
-        Ok(Shown { name, text: zram.show(name)? })
+        Ok(AttributeText { name, text: zram.show(name)? })
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The directories whose limits bind this process, and the file that holds each limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct CgroupDir {
     /// Where the hierarchy is mounted.
     mount: PathBuf,
     /// The process's group.
@@ -23,17 +23,17 @@ pub(crate) fn memory_limit() -> Option<u64> {
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
     // Others' mount points may be in any encoding.
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
-    places(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
+    cgroup_dirs(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
 }
 
 /// Where to look for limits.
-fn places(membership: &str, mounts: &str) -> Vec<Place> {
-    membership.lines().filter_map(|line| place(line, mounts)).collect()
+fn cgroup_dirs(membership: &str, mounts: &str) -> Vec<CgroupDir> {
+    membership.lines().filter_map(|line| cgroup_dir(line, mounts)).collect()
 }
 
-/// The place that one line of `/proc/self/cgroup` speaks of, if it is about memory:
+/// The directory that one line of `/proc/self/cgroup` speaks of, if it is about memory:
 /// `4:memory:/group` in version 1, `0::/group` in version 2.
-fn place(line: &str, mounts: &str) -> Option<Place> {
+fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     let mut fields = line.splitn(3, ':');
     let (number, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
     let is_v2 = number == "0" && controllers.is_empty();
@@ -43,7 +43,7 @@ fn place(line: &str, mounts: &str) -> Option<Place> {
     let (root, mount) = mounts.lines().find_map(|line| mount_of(line, is_v2))?;
     let inside = Path::new(group).strip_prefix(&root).unwrap_or(Path::new(""));
     let file = if is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
-    Some(Place { group: mount.join(inside), mount, file })
+    Some(CgroupDir { group: mount.join(inside), mount, file })
 }
 
 /// Root and mount point of a line of `/proc/self/mountinfo`, if it mounts what is looked for:
@@ -62,12 +62,12 @@ fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// The least limit from the group up to the mount.
-fn least_limit(place: &Place) -> Option<u64> {
-    let group = if place.group.is_dir() { &place.group } else { &place.mount };
+fn least_limit(cgroup: &CgroupDir) -> Option<u64> {
+    let group = if cgroup.group.is_dir() { &cgroup.group } else { &cgroup.mount };
     group
         .ancestors()
-        .take_while(|dir| dir.starts_with(&place.mount))
-        .filter_map(|dir| fs::read_to_string(dir.join(place.file)).ok())
+        .take_while(|dir| dir.starts_with(&cgroup.mount))
+        .filter_map(|dir| fs::read_to_string(dir.join(cgroup.file)).ok())
         .filter_map(|text| text.trim().parse().ok())
         .min()
 }
@@ -85,28 +85,28 @@ mod tests {
     const MOUNTS_V2: &str =
         "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    fn expected(mount: &str, group: &str, file: &'static str) -> Vec<Place> {
-        vec![Place { mount: mount.into(), group: group.into(), file }]
+    fn expected(mount: &str, group: &str, file: &'static str) -> Vec<CgroupDir> {
+        vec![CgroupDir { mount: mount.into(), group: group.into(), file }]
     }
 
     #[test]
     fn both_versions_are_found() {
         let mount = "/sys/fs/cgroup/memory";
         let group = "/sys/fs/cgroup/memory/jobs/a:b";
-        assert_eq!(places(V1, MOUNTS_V1), expected(mount, group, "memory.limit_in_bytes"));
+        assert_eq!(cgroup_dirs(V1, MOUNTS_V1), expected(mount, group, "memory.limit_in_bytes"));
         let (mount, group) = ("/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/one");
-        assert_eq!(places(V2, MOUNTS_V2), expected(mount, group, "memory.max"));
-        assert_eq!(places(V2, MOUNTS_V1), []);
-        assert_eq!(places("", MOUNTS_V1), []);
-        assert_eq!(places("nonsense\n4:memory\n", "more - nonsense\n\n"), []);
+        assert_eq!(cgroup_dirs(V2, MOUNTS_V2), expected(mount, group, "memory.max"));
+        assert_eq!(cgroup_dirs(V2, MOUNTS_V1), []);
+        assert_eq!(cgroup_dirs("", MOUNTS_V1), []);
+        assert_eq!(cgroup_dirs("nonsense\n4:memory\n", "more - nonsense\n\n"), []);
     }
 
     #[test]
     fn the_root_of_a_mount_is_cut_off() {
         let mounts = "9 8 0:1 /user.slice /cg rw - cgroup2 none rw\n";
-        assert_eq!(places(V2, mounts), expected("/cg", "/cg/one", "memory.max"));
+        assert_eq!(cgroup_dirs(V2, mounts), expected("/cg", "/cg/one", "memory.max"));
         let elsewhere = "9 8 0:1 /machine.slice /cg rw - cgroup2 none rw\n";
-        assert_eq!(places(V2, elsewhere), expected("/cg", "/cg/", "memory.max"));
+        assert_eq!(cgroup_dirs(V2, elsewhere), expected("/cg", "/cg/", "memory.max"));
     }
 
     #[test]
@@ -115,13 +115,14 @@ mod tests {
         let (mount, group) = (dir.path().join("m"), dir.path().join("m/a/b"));
         fs::create_dir_all(&group).unwrap();
         fs::write(dir.path().join("memory.max"), "1\n").unwrap();
-        let mut place = Place { mount: mount.clone(), group: group.clone(), file: "memory.max" };
-        assert_eq!(least_limit(&place), None);
+        let mut cgroup =
+            CgroupDir { mount: mount.clone(), group: group.clone(), file: "memory.max" };
+        assert_eq!(least_limit(&cgroup), None);
         fs::write(group.join("memory.max"), "max\n").unwrap();
         fs::write(mount.join("a/memory.max"), "4096\n").unwrap();
         fs::write(mount.join("memory.max"), "8192\n").unwrap();
-        assert_eq!(least_limit(&place), Some(4096));
-        place.group = mount.join("gone");
-        assert_eq!(least_limit(&place), Some(8192));
+        assert_eq!(least_limit(&cgroup), Some(4096));
+        cgroup.group = mount.join("gone");
+        assert_eq!(least_limit(&cgroup), Some(8192));
     }
 }

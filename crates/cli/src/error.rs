@@ -1,6 +1,6 @@
 //! Why the command ends with anything but 0, and with what.
 
-use crate::say::say;
+use crate::log::log;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -421,8 +421,8 @@ pub(crate) fn escaped(path: &std::path::Path) -> String {
 
 impl Error {
     /// Prints it; the code to end with comes back.
-    pub(crate) fn tell(&self) -> ExitCode {
-        say!("{self}");
+    pub(crate) fn report(&self) -> ExitCode {
+        log!("{self}");
         self.exit_code()
     }
 

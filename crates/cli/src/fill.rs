@@ -1,21 +1,21 @@
 //! `uzram fill`: plan, store, measure, read back.
 
 use crate::args::{ClassTable, FillArgs, MemLimit};
-use crate::attributes::Shown;
-use crate::cold::ColdReport;
-use crate::crew::Crew;
+use crate::attributes::AttributeText;
+use crate::cold_options::ColdReport;
 use crate::error::{Error, Stored, escaped};
 use crate::input;
 use crate::interrupt::Interrupt;
-use crate::job::{Job, Order};
+use crate::job::{FillJob, Phase};
 use crate::memory::{self, ProcessMemory};
-use crate::notices::{Notice, Notices};
+use crate::page_checksums::CHECKSUM_BYTES;
 use crate::plan::{PAGE, Plan};
 use crate::progress::Progress;
 use crate::raw::Codecs;
 use crate::report::{Rates, Report};
-use crate::sums::SUM_BYTES;
-use crate::tally::{Tally, mb_s, quotient};
+use crate::skipped_files::{SkipReason, SkippedFiles};
+use crate::thread_pool::ThreadPool;
+use crate::totals::{Totals, mb_s, quotient};
 use crate::units::human;
 use crate::worker::{WORKER_BYTES, Worker};
 use std::thread;
@@ -49,13 +49,13 @@ struct Filled {
     stat: MmStat,
     mem_total: u64,
     classes: Option<String>,
-    shown: Vec<Shown>,
+    shown: Vec<AttributeText>,
     /// The error that ended storing early, and the limit of all memory, if it was that.
     full: Option<(zsmalloc::Error, Option<u64>)>,
     cold: ColdReport,
     /// Why what is cold is not all where it was to go.
     fault: Option<Error>,
-    tallies: Vec<Tally>,
+    totals: Vec<Totals>,
 }
 
 /// Does the whole job.
@@ -69,14 +69,14 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
     let settings = zram.settings();
     settings.algorithm.check(&settings.params).map_err(Error::Level)?;
     let codecs = Codecs::new(&settings)?;
-    let notices = Notices::default();
-    let plan = input::plan(&args.paths, args.input_pages, &notices, interrupt)?;
+    let skipped = SkippedFiles::default();
+    let plan = input::plan(&args.paths, args.input_pages, &skipped, interrupt)?;
     let room = memory::room();
     let bytes = beside_pages(&plan);
     if room.is_some_and(|room| room < bytes) {
         return Err(Error::NoRoom { bytes });
     }
-    let job = Job::new(&plan, &notices, interrupt)?;
+    let job = FillJob::new(&plan, &skipped, interrupt)?;
     let threads = args.threads.unwrap_or_else(|| default_threads(room, job.batches()));
     zram.configure("streams", |settings| {
         settings.streams = Some(threads);
@@ -88,9 +88,9 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
     }
     let filled = thread::scope(|scope| {
         let workers = (0..threads).map(|_| Worker::new(&codecs)).collect::<Result<_, _>>()?;
-        fill(Crew::start(scope, workers, &job)?, &job, &zram, args)
+        fill(ThreadPool::start(scope, workers, &job)?, &job, &zram, args)
     })?;
-    Ok(outcome(&settings, &plan, &notices, threads, filled))
+    Ok(outcome(&settings, &plan, &skipped, threads, filled))
 }
 
 /// What the arguments say of the device.
@@ -125,11 +125,16 @@ fn beside(codecs: &Codecs, plan: &Plan, threads: usize) -> u64 {
 
 /// Of them, what grows with the input.
 fn beside_pages(plan: &Plan) -> u64 {
-    u64::from(plan.pages()) * (SLOT_BYTES + SUM_BYTES) as u64
+    u64::from(plan.pages()) * (SLOT_BYTES + CHECKSUM_BYTES) as u64
 }
 
 /// Stores everything, measures, and reads it back.
-fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<Filled, Error> {
+fn fill(
+    pool: ThreadPool<'_>,
+    job: &FillJob<'_>,
+    zram: &Zram,
+    args: &FillArgs,
+) -> Result<Filled, Error> {
     let bytes = u64::from(job.source.plan.pages()) * PAGE as u64;
     warm_up(zram.settings())?;
     args.cold.prepare(zram, bytes)?;
@@ -139,7 +144,7 @@ fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<F
     let device = zram.open()?;
     let device = job.device.get_or_init(|| device);
 
-    run_phase(&crew, job, Order::Store, Progress::new("storing", bytes))?;
+    run_phase(&pool, job, Phase::Store, Progress::new("storing", bytes))?;
     let written_back = args.cold.write_back(device, job.interrupt, &mut cold);
     let after = ProcessMemory::now();
     let full = match job.next_phase() {
@@ -151,24 +156,25 @@ fn fill(crew: Crew<'_>, job: &Job<'_>, zram: &Zram, args: &FillArgs) -> Result<F
     };
     let (stat, mem_total) = (device.mm_stat(), device.mem_total());
     let classes = (args.class_table == ClassTable::Shown).then(|| device.classes().to_string());
-    let shown = args.show.iter().map(|name| Shown::new(zram, name)).collect::<Result<_, _>>()?;
+    let shown =
+        args.show.iter().map(|name| AttributeText::new(zram, name)).collect::<Result<_, _>>()?;
 
-    run_phase(&crew, job, Order::Compare, Progress::new("comparing", bytes))?;
+    run_phase(&pool, job, Phase::Compare, Progress::new("comparing", bytes))?;
     job.next_phase().map_or(Ok(()), Err)?;
-    let tallies = crew.finish()?;
+    let totals = pool.finish()?;
     let saved = args.cold.save(device, job.interrupt, &mut cold);
     job.interrupt.check()?;
     let fault = written_back.and(saved).err();
-    Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, tallies })
+    Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals })
 }
 
 fn run_phase(
-    crew: &Crew<'_>,
-    job: &Job<'_>,
-    order: fn(Progress) -> Order,
+    pool: &ThreadPool<'_>,
+    job: &FillJob<'_>,
+    phase: fn(Progress) -> Phase,
     progress: Progress,
 ) -> Result<(), Error> {
-    let done = crew.run(&order(progress.clone()));
+    let done = pool.run(&phase(progress.clone()));
     progress.finish();
     job.interrupt.check()?;
     done
@@ -192,15 +198,15 @@ fn warm_up(settings: Config) -> Result<(), Error> {
 fn outcome(
     settings: &Config,
     plan: &Plan,
-    notices: &Notices,
+    skipped: &SkippedFiles,
     threads: usize,
     filled: Filled,
 ) -> Outcome {
-    let Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, tallies } =
+    let Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals } =
         filled;
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
-    let codec_size = sum(|tally| tally.codec_bytes);
-    let mismatches = sum(|tally| tally.mismatches);
+    let sum = |of: fn(&Totals) -> u64| totals.iter().map(of).sum::<u64>();
+    let codec_size = sum(|thread| thread.codec_bytes);
+    let mismatches = sum(|thread| thread.mismatches);
     let over_codec = |used: u64| quotient(used as f64, codec_size as f64).map(|part| part - 1.0);
     let report = Report {
         algorithm: settings.algorithm.name(),
@@ -210,9 +216,9 @@ fn outcome(
         geometry: settings.geometry.into(),
         compaction: settings.compaction.into(),
         files: plan.files(),
-        pages: sum(|tally| tally.pages_stored),
+        pages: sum(|thread| thread.pages_stored),
         pages_planned: plan.pages().into(),
-        pages_compared: sum(|tally| tally.pages_compared),
+        pages_compared: sum(|thread| thread.pages_compared),
         orig_data_size: stat.orig_data_size,
         compr_data_size: stat.compr_data_size,
         codec_size,
@@ -227,16 +233,16 @@ fn outcome(
         overhead_all: over_codec(mem_total),
         same_pages: stat.same_pages,
         huge_pages: stat.huge_pages,
-        rates: rates(&tallies),
+        rates: rates(&totals),
         mismatches,
-        skipped_files: notices.count(Notice::Skipped),
-        changed_files: notices.count(Notice::Changed),
+        skipped_files: skipped.count(SkipReason::Unreadable),
+        changed_files: skipped.count(SkipReason::Changed),
         mm_stat: stat.to_string(),
         cold,
         classes,
         shown,
     };
-    let mismatch = tallies.iter().find_map(|tally| tally.mismatch);
+    let mismatch = totals.iter().find_map(|thread| thread.mismatch);
     let failure = match (full, mismatch) {
         (Some((source, limit)), _) => Some(out_of_memory(&report, source, limit)),
         (None, Some(file)) => {
@@ -244,22 +250,22 @@ fn outcome(
         }
         (None, None) => fault,
     };
-    Outcome { report, warnings: notices.lines(), failure }
+    Outcome { report, warnings: skipped.lines(), failure }
 }
 
-fn rates(tallies: &[Tally]) -> Rates {
+fn rates(totals: &[Totals]) -> Rates {
     Rates {
-        write_mb_s: mb_s(tallies, |tally| tally.all.write),
-        read_mb_s: mb_s(tallies, |tally| tally.all.read),
-        codec_compress_mb_s: mb_s(tallies, |tally| tally.all.compress),
-        codec_decompress_mb_s: mb_s(tallies, |tally| tally.all.decompress),
+        write_mb_s: mb_s(totals, |thread| thread.all.write),
+        read_mb_s: mb_s(totals, |thread| thread.all.read),
+        codec_compress_mb_s: mb_s(totals, |thread| thread.all.compress),
+        codec_decompress_mb_s: mb_s(totals, |thread| thread.all.decompress),
         write_over_codec: quotient(
-            mb_s(tallies, |tally| tally.alike.write),
-            mb_s(tallies, |tally| tally.alike.compress),
+            mb_s(totals, |thread| thread.alike.write),
+            mb_s(totals, |thread| thread.alike.compress),
         ),
         read_over_codec: quotient(
-            mb_s(tallies, |tally| tally.alike.read),
-            mb_s(tallies, |tally| tally.alike.decompress),
+            mb_s(totals, |thread| thread.alike.read),
+            mb_s(totals, |thread| thread.alike.decompress),
         ),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::notices::{Notice, Notices};
-use crate::plan::{DirIndex, PAGE, Plan, Stamp};
+use crate::plan::{DirIndex, FileStamp, PAGE, Plan};
+use crate::skipped_files::{SkipReason, SkippedFiles};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
 use std::io;
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// A path that does not exist, no regular file at all, more than a device holds, or Ctrl-C. What can't be
-/// read under a path goes to `notices`.
+/// read under a path goes to `skipped`.
 pub(crate) fn plan(
     paths: &[PathBuf],
     pages_max: Option<u64>,
-    notices: &Notices,
+    skipped: &SkippedFiles,
     interrupt: &Interrupt,
 ) -> Result<Plan, Error> {
     // All of them first: nobody wants to learn of the second path after an hour with the first.
@@ -31,7 +31,7 @@ pub(crate) fn plan(
         })
         .collect::<Result<_, Error>>()?;
     let pages_left = pages_max.unwrap_or(u64::MAX);
-    let mut walk = Walk { plan: Plan::default(), pages_left, notices, interrupt };
+    let mut walk = TreeWalk { plan: Plan::default(), pages_left, skipped, interrupt };
     for (path, metadata) in &given {
         if walk.pages_left > 0 {
             walk.root(path, metadata)?;
@@ -46,11 +46,11 @@ pub(crate) fn plan(
 }
 
 /// A plan in the making.
-struct Walk<'a> {
+struct TreeWalk<'a> {
     plan: Plan,
     /// Up to the limit of input.
     pages_left: u64,
-    notices: &'a Notices,
+    skipped: &'a SkippedFiles,
     interrupt: &'a Interrupt,
 }
 
@@ -60,7 +60,7 @@ struct Level {
     entries: Vec<(OsString, FileType)>,
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     fn root(&mut self, path: &Path, metadata: &Metadata) -> Result<(), Error> {
         let full = || Error::TooLarge { path: path.to_owned() };
         if metadata.is_dir() {
@@ -96,7 +96,7 @@ impl Walk<'_> {
             if kind.is_file() {
                 match fs::symlink_metadata(&path) {
                     Ok(metadata) => self.file(Some(dir), &name, &metadata).ok_or_else(full)?,
-                    Err(error) => self.notices.add(Notice::Skipped, &path, &error),
+                    Err(error) => self.skipped.add(SkipReason::Unreadable, &path, &error),
                 }
             }
             path.pop();
@@ -115,7 +115,7 @@ impl Walk<'_> {
             Ok::<(), io::Error>(())
         });
         if let Err(error) = read {
-            self.notices.add(Notice::Skipped, path, &error);
+            self.skipped.add(SkipReason::Unreadable, path, &error);
         }
         entries.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
         Level { dir, entries }
@@ -124,7 +124,7 @@ impl Walk<'_> {
     /// `None`: the plan is full.
     fn file(&mut self, dir: Option<DirIndex>, name: &OsStr, metadata: &Metadata) -> Option<()> {
         let pages = metadata.len().div_ceil(PAGE as u64).min(self.pages_left);
-        self.plan.add_file(dir, name, Stamp::from(metadata), pages)?;
+        self.plan.add_file(dir, name, FileStamp::from(metadata), pages)?;
         self.pages_left -= pages;
         Some(())
     }
@@ -150,10 +150,10 @@ mod tests {
         dir
     }
 
-    fn planned(paths: &[PathBuf], pages_max: Option<u64>) -> Result<(Plan, Notices), Error> {
-        let notices = Notices::default();
-        let plan = plan(paths, pages_max, &notices, &Interrupt::default())?;
-        Ok((plan, notices))
+    fn planned(paths: &[PathBuf], pages_max: Option<u64>) -> Result<(Plan, SkippedFiles), Error> {
+        let skipped = SkippedFiles::default();
+        let plan = plan(paths, pages_max, &skipped, &Interrupt::default())?;
+        Ok((plan, skipped))
     }
 
     fn paths_of(plan: &Plan) -> Vec<PathBuf> {
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn trees_are_walked_by_name() {
         let dir = tree();
-        let (plan, notices) = planned(&[dir.path().to_owned()], None).unwrap();
+        let (plan, skipped) = planned(&[dir.path().to_owned()], None).unwrap();
         let expected = ["a", "b/deep/er/x", "b-", "c"].map(|name| dir.path().join(name));
         assert_eq!(paths_of(&plan), expected);
         assert_eq!((plan.files(), plan.pages()), (5, 1 + 2 + 3 + 1));
-        assert_eq!(notices.count(Notice::Skipped), 0);
+        assert_eq!(skipped.count(SkipReason::Unreadable), 0);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::memory::many;
-use crate::notices::Notices;
+use crate::page_checksums::PageChecksums;
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::skipped_files::SkippedFiles;
 use crate::source::Source;
-use crate::sums::Sums;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,7 +17,7 @@ use zram::Open;
 pub(crate) const BATCH_PAGES: u32 = 256;
 
 /// What all workers share.
-pub(crate) struct Job<'a> {
+pub(crate) struct FillJob<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) interrupt: &'a Interrupt,
     /// Made after the workers are.
@@ -28,40 +28,40 @@ pub(crate) struct Job<'a> {
     stop: AtomicBool,
     failure: Mutex<Option<Error>>,
     /// Of what is stored.
-    pub(crate) sums: Sums,
+    pub(crate) checksums: PageChecksums,
 }
 
 /// Pages that one thread does.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
-    nth: usize,
+    index: usize,
     /// Pages of the device.
     pub(crate) pages: Range<u32>,
 }
 
 /// A phase, and how far all are with it.
 #[derive(Clone, Debug)]
-pub(crate) enum Order {
+pub(crate) enum Phase {
     Store(Progress),
     Compare(Progress),
 }
 
-impl<'a> Job<'a> {
+impl<'a> FillJob<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
-        notices: &'a Notices,
+        skipped: &'a SkippedFiles,
         interrupt: &'a Interrupt,
     ) -> Result<Self, Error> {
         let batches = plan.pages().div_ceil(BATCH_PAGES) as usize;
-        Ok(Job {
-            source: Source { plan, notices },
+        Ok(FillJob {
+            source: Source { plan, skipped },
             interrupt,
             device: OnceLock::new(),
             stored: many(batches, || AtomicU16::new(0))?,
             next_batch: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),
-            sums: Sums::new(plan.pages())?,
+            checksums: PageChecksums::new(plan.pages())?,
         })
     }
 
@@ -81,18 +81,18 @@ impl<'a> Job<'a> {
         }
         let start = nth * BATCH_PAGES;
         let end = self.source.plan.pages().min(start.saturating_add(BATCH_PAGES));
-        Some(Batch { nth: nth as usize, pages: start..end })
+        Some(Batch { index: nth as usize, pages: start..end })
     }
 
     /// So many pages of the batch, from its first, are gone through.
     pub(crate) fn set_stored(&self, batch: &Batch, pages: usize) {
         debug_assert!(pages <= batch.pages.len());
-        self.stored[batch.nth].store(pages as u16, Relaxed);
+        self.stored[batch.index].store(pages as u16, Relaxed);
     }
 
     /// What was said to [`set_stored`](Self::set_stored), or 0.
     pub(crate) fn stored(&self, batch: &Batch) -> usize {
-        self.stored[batch.nth].load(Relaxed).into()
+        self.stored[batch.index].load(Relaxed).into()
     }
 
     /// Starts the batches over, for the next phase. What stopped the last one comes back.

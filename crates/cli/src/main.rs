@@ -2,60 +2,60 @@
 //!
 //! ```text
 //!   args -> input: walk -> plan of files -> fill: workers
-//!             worker: source reads a batch -> raw codec and device, timed -> tally
-//!   tallies + device statistics + memory -> report: table or JSON
+//!             worker: source reads a batch -> raw codec and device, timed -> totals
+//!   totals + device statistics + memory -> report: table or JSON
 //!   args -> saved file -> device -> report, image
 //!   args -> geometry -> classes: table or JSON;  zram's attributes -> table or JSON
-//!   args -> input: walk -> plan -> samples -> zcomp::train -> trial on what was held out -> file, report
-//!   args -> serving: device, sockets, servers until a signal;  args -> ask: a server's control socket -> text, table
+//!   args -> input: walk -> plan -> samples -> zcomp::train -> evaluation on what was held out -> file, report
+//!   args -> server: device, sockets, servers until a signal;  args -> client: a server's control socket -> text, table
 //! ```
 //!
 //! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
 #![deny(clippy::print_stderr)]
 
 mod args;
-mod ask;
 mod attributes;
 mod cgroup;
 mod classes;
-mod cold;
-mod crew;
+mod client;
+mod cold_options;
 mod error;
+mod evaluation;
 mod fill;
 mod geometry;
 mod input;
 mod interrupt;
 mod job;
+mod log;
 mod memory;
-mod notices;
 mod outfile;
+mod page_checksums;
 mod plan;
+mod process_start;
 mod progress;
 mod raw;
-mod refusal;
 mod report;
 mod reserve;
 mod restore;
-mod runtime;
 mod samples;
-mod say;
-mod served;
-mod serving;
+mod server;
+mod skipped_files;
+mod socket_dir;
 mod source;
-mod start;
-mod sums;
+mod status;
 mod table;
-mod tally;
+mod thread_pool;
+mod totals;
 mod train;
-mod trial;
 mod units;
+mod usage_error;
 mod worker;
 
 use args::{Command, FillArgs, Form, RestoreArgs, TrainArgs};
 use error::Error;
 use interrupt::Interrupt;
+use log::log;
 use reserve::Reserved;
-use say::say;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ use std::process::ExitCode;
 static MEMORY: Reserved<System> = Reserved::new(System);
 
 fn main() -> ExitCode {
-    start::prepare();
+    process_start::prepare();
     let command = match args::parse() {
         Ok(command) => command,
         Err(exit) => return exit,
@@ -76,12 +76,12 @@ fn main() -> ExitCode {
         Command::Restore(args) => restore(&args),
         Command::Attributes(form) => print(&attributes::run(form)),
         Command::TrainDictionary(args) => train(&args),
-        Command::Serve(args) => serving::run(&args),
-        Command::Ask(args) => ask::run(&args),
+        Command::Serve(args) => server::run(&args),
+        Command::Client(args) => client::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.tell(),
+        Err(error) => error.report(),
     }
 }
 
@@ -93,7 +93,7 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
         Form::Json => outcome.report.json(),
         Form::Table => table::render(&outcome.report),
     })?;
-    outcome.warnings.iter().for_each(|warning| say!("warning: {warning}"));
+    outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
     outcome.failure.map_or(Ok(()), Err)
 }
 
@@ -108,18 +108,18 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
 fn train(args: &TrainArgs) -> Result<(), Error> {
     let outcome = train::run(args, &Interrupt::install()?)?;
     print(&outcome.text)?;
-    outcome.warnings.iter().for_each(|warning| say!("warning: {warning}"));
+    outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
     Ok(())
 }
 
 /// Writes to standard output.
 fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    print_result(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// What became of standard output. A reader that has gone away wants no more, and that is no error.
-fn printed(written: std::io::Result<()>) -> Result<(), Error> {
+fn print_result(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
         _ => Ok(()),

@@ -32,22 +32,22 @@ pub(crate) struct DirIndex(u32);
 
 /// What tells that a file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     /// Bytes of the file.
     pub(crate) size: u64,
     /// When it was last modified, in nanoseconds; wraps.
     modified: i64,
 }
 
-impl From<&Metadata> for Stamp {
+impl From<&Metadata> for FileStamp {
     fn from(metadata: &Metadata) -> Self {
         let seconds = metadata.mtime().wrapping_mul(1_000_000_000);
-        Stamp { size: metadata.len(), modified: seconds.wrapping_add(metadata.mtime_nsec()) }
+        FileStamp { size: metadata.len(), modified: seconds.wrapping_add(metadata.mtime_nsec()) }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Name {
+struct PlannedName {
     start: u32,
     len: u16,
     /// Or [`NO_DIR`].
@@ -55,22 +55,22 @@ struct Name {
 }
 
 #[derive(Debug)]
-struct Entry {
-    stamp: Stamp,
+struct PlannedFile {
+    stamp: FileStamp,
     /// On the device.
     first_page: u32,
     name_start: u32,
     parent: u32,
     name_len: u16,
     /// It is left out of the comparison.
-    is_excluded: AtomicBool,
+    is_left_out: AtomicBool,
 }
 
-const _: () = assert!(size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<PlannedFile>() == 32);
 
 /// A part of a file that lies in a range of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct FilePages {
     pub(crate) file: FileIndex,
     /// Pages within the range; the last may be filled in part.
     pub(crate) pages: Range<usize>,
@@ -84,8 +84,8 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     names: Vec<u8>,
-    dirs: Vec<Name>,
-    entries: Vec<Entry>,
+    dirs: Vec<PlannedName>,
+    entries: Vec<PlannedFile>,
     pages: u32,
     empty_files: u64,
 }
@@ -114,7 +114,7 @@ impl Plan {
         &mut self,
         dir: Option<DirIndex>,
         name: &OsStr,
-        stamp: Stamp,
+        stamp: FileStamp,
         pages: u64,
     ) -> Option<()> {
         debug_assert!(pages <= stamp.size.div_ceil(PAGE as u64));
@@ -125,59 +125,61 @@ impl Plan {
         let end = u64::from(self.pages).checked_add(pages)?;
         let end = u32::try_from(end).ok()?;
         let name = self.add_name(dir, name)?;
-        self.entries.push(Entry {
+        self.entries.push(PlannedFile {
             stamp,
             first_page: self.pages,
             name_start: name.start,
             parent: name.parent,
             name_len: name.len,
-            is_excluded: AtomicBool::new(false),
+            is_left_out: AtomicBool::new(false),
         });
         self.pages = end;
         Some(())
     }
 
-    fn add_name(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<Name> {
+    fn add_name(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<PlannedName> {
         let start = u32::try_from(self.names.len()).ok()?;
         let len = u16::try_from(name.len()).ok()?;
         self.names.extend_from_slice(name.as_bytes());
-        Some(Name { start, len, parent: parent.map_or(NO_DIR, |dir| dir.0) })
+        Some(PlannedName { start, len, parent: parent.map_or(NO_DIR, |dir| dir.0) })
     }
 
-    fn entry(&self, file: FileIndex) -> &Entry {
+    fn entry(&self, file: FileIndex) -> &PlannedFile {
         &self.entries[file.0 as usize]
     }
 
     /// The path of a file, beginning with what was given on the command line.
     pub(crate) fn path(&self, file: FileIndex) -> PathBuf {
         let entry = self.entry(file);
-        let mut name = Name { start: entry.name_start, len: entry.name_len, parent: entry.parent };
+        let mut name =
+            PlannedName { start: entry.name_start, len: entry.name_len, parent: entry.parent };
         let mut names = vec![name];
         while name.parent != NO_DIR {
             name = self.dirs[name.parent as usize];
             names.push(name);
         }
-        let bytes = |name: &Name| &self.names[name.start as usize..][..usize::from(name.len)];
+        let bytes =
+            |name: &PlannedName| &self.names[name.start as usize..][..usize::from(name.len)];
         names.iter().rev().map(|name| OsStr::from_bytes(bytes(name))).collect()
     }
 
     /// What the file was like when it was planned.
-    pub(crate) fn stamp(&self, file: FileIndex) -> Stamp {
+    pub(crate) fn stamp(&self, file: FileIndex) -> FileStamp {
         self.entry(file).stamp
     }
 
     /// Leaves the file out of the comparison; true for the first who says so.
-    pub(crate) fn exclude(&self, file: FileIndex) -> bool {
-        !self.entry(file).is_excluded.swap(true, Relaxed)
+    pub(crate) fn leave_out(&self, file: FileIndex) -> bool {
+        !self.entry(file).is_left_out.swap(true, Relaxed)
     }
 
     /// Whether the file is left out of the comparison.
-    pub(crate) fn is_excluded(&self, file: FileIndex) -> bool {
-        self.entry(file).is_excluded.load(Relaxed)
+    pub(crate) fn is_left_out(&self, file: FileIndex) -> bool {
+        self.entry(file).is_left_out.load(Relaxed)
     }
 
     /// The parts of files that lie in these pages, in order. Every page lies in exactly one.
-    pub(crate) fn parts(&self, range: Range<u32>) -> impl Iterator<Item = Part> + '_ {
+    pub(crate) fn parts(&self, range: Range<u32>) -> impl Iterator<Item = FilePages> + '_ {
         let mut page = range.start;
         let mut index = self.entries.partition_point(|entry| entry.first_page <= page);
         std::iter::from_fn(move || {
@@ -189,7 +191,7 @@ impl Plan {
             let end = file_end.min(range.end);
             let offset = u64::from(page - entry.first_page) * PAGE as u64;
             let room = (end - page) as usize * PAGE;
-            let part = Part {
+            let part = FilePages {
                 file: FileIndex((index - 1) as u32),
                 pages: (page - range.start) as usize..(end - range.start) as usize,
                 offset,
@@ -210,8 +212,8 @@ mod tests {
     /// The most pages a device has.
     const PAGES_MAX: u32 = u32::MAX;
 
-    fn stamp(size: u64) -> Stamp {
-        Stamp { size, modified: 0 }
+    fn stamp(size: u64) -> FileStamp {
+        FileStamp { size, modified: 0 }
     }
 
     /// a: 1 page, empty: 0, sub/b: 3 of 5 pages, /c: 2 pages, the last in part.
@@ -238,13 +240,13 @@ mod tests {
     fn every_page_lies_in_one_part() {
         let plan = plan();
         let part =
-            |file, pages, offset, bytes| Part { file: FileIndex(file), pages, offset, bytes };
-        let all: Vec<Part> = plan.parts(0..6).collect();
+            |file, pages, offset, bytes| FilePages { file: FileIndex(file), pages, offset, bytes };
+        let all: Vec<FilePages> = plan.parts(0..6).collect();
         let (a, b, c) = (part(0, 0..1, 0, 1), part(1, 1..4, 0, 12288), part(2, 4..6, 0, 4097));
         assert_eq!(all, [a, b, c]);
-        let middle: Vec<Part> = plan.parts(2..5).collect();
+        let middle: Vec<FilePages> = plan.parts(2..5).collect();
         assert_eq!(middle, [part(1, 0..2, 4096, 8192), part(2, 2..3, 0, 4096)]);
-        let end: Vec<Part> = plan.parts(5..9).collect();
+        let end: Vec<FilePages> = plan.parts(5..9).collect();
         assert_eq!(end, [part(2, 0..1, 4096, 1)]);
         assert_eq!(Plan::default().parts(0..256).count(), 0);
     }
@@ -262,9 +264,9 @@ mod tests {
     #[test]
     fn a_file_is_excluded_once() {
         let plan = plan();
-        assert!(!plan.is_excluded(FileIndex(1)));
-        assert!(plan.exclude(FileIndex(1)));
-        assert!(!plan.exclude(FileIndex(1)));
-        assert!(plan.is_excluded(FileIndex(1)) && !plan.is_excluded(FileIndex(0)));
+        assert!(!plan.is_left_out(FileIndex(1)));
+        assert!(plan.leave_out(FileIndex(1)));
+        assert!(!plan.leave_out(FileIndex(1)));
+        assert!(plan.is_left_out(FileIndex(1)) && !plan.is_left_out(FileIndex(0)));
     }
 }

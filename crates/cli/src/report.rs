@@ -1,8 +1,8 @@
 //! What `uzram fill` found, and the same as JSON.
 
 use crate::args::CompactionMode;
-use crate::attributes::Shown;
-use crate::cold::ColdReport;
+use crate::attributes::AttributeText;
+use crate::cold_options::ColdReport;
 use crate::geometry::GeometryNames;
 use serde::{Serialize, Serializer};
 
@@ -69,7 +69,7 @@ pub(crate) struct Report {
         skip_serializing_if = "Vec::is_empty",
         serialize_with = "by_name"
     )]
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) shown: Vec<AttributeText>,
 }
 
 /// Throughput in 10^6 bytes per second, of all threads together.
@@ -84,7 +84,7 @@ pub(crate) struct Rates {
     pub(crate) read_over_codec: Option<f64>,
 }
 
-fn by_name<S: Serializer>(shown: &[Shown], serializer: S) -> Result<S::Ok, S::Error> {
+fn by_name<S: Serializer>(shown: &[AttributeText], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(shown.iter().map(|shown| (shown.name, &shown.text)))
 }
 

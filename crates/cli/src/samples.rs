@@ -39,7 +39,7 @@ impl Samples {
         let taken = count.min((SAMPLE_BYTES / block) as u32);
         let progress = Progress::new("reading", u64::from(taken) * block as u64);
         let mut samples = Samples { block, training: Vec::new(), held_out: Vec::new() };
-        let mut split = Split { rng: fastrand::Rng::with_seed(SEED), left: 0, held: 0 };
+        let mut hold_out = HeldOut { rng: fastrand::Rng::with_seed(SEED), left: 0, held: 0 };
         let (mut data, mut runs) = (vec![0; block], Vec::new());
         for nth in 0..taken {
             interrupt.check()?;
@@ -48,7 +48,7 @@ impl Samples {
             progress.advance(block as u64);
             let is_whole = runs.iter().map(|run| run.len()).sum::<usize>() == pages as usize;
             if is_whole && !is_same_filled(&data) {
-                let side = match split.holds_next_out() {
+                let side = match hold_out.holds_out_next() {
                     true => &mut samples.held_out,
                     false => &mut samples.training,
                 };
@@ -72,15 +72,15 @@ impl Samples {
 }
 
 /// Which blocks are held out: of each group one.
-struct Split {
+struct HeldOut {
     rng: fastrand::Rng,
     /// Blocks of the group to come, and which of them it is.
     left: usize,
     held: usize,
 }
 
-impl Split {
-    fn holds_next_out(&mut self) -> bool {
+impl HeldOut {
+    fn holds_out_next(&mut self) -> bool {
         if self.left == 0 {
             (self.left, self.held) = (HELD_ONE_OF, self.rng.usize(1..=HELD_ONE_OF));
         }
@@ -94,7 +94,7 @@ impl Split {
 mod tests {
     use super::*;
     use crate::input;
-    use crate::notices::Notices;
+    use crate::skipped_files::SkippedFiles;
 
     #[test]
     fn blocks_are_cut_as_on_a_device_and_one_of_eight_is_held_out() {
@@ -103,9 +103,9 @@ mod tests {
         let numbers = (0..100 * 1024u32).flat_map(u32::to_le_bytes);
         let bytes: Vec<u8> = numbers.chain([7; 3 * PAGE]).chain([1, 2, 3, 4, 5]).collect();
         std::fs::write(dir.path().join("a"), bytes).unwrap();
-        let (notices, interrupt) = (Notices::default(), Interrupt::default());
-        let plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
-        let source = Source { plan: &plan, notices: &notices };
+        let (skipped, interrupt) = (SkippedFiles::default(), Interrupt::default());
+        let plan = input::plan(&[dir.path().to_owned()], None, &skipped, &interrupt).unwrap();
+        let source = Source { plan: &plan, skipped: &skipped };
         let samples = Samples::read(&source, PAGE, &interrupt).unwrap();
         let blocks = |bytes: &[u8]| bytes.len() / PAGE;
         assert_eq!(blocks(&samples.training) + blocks(&samples.held_out), 101);

@@ -1,7 +1,7 @@
 //! Pages as the files have them, read in batches.
 
-use crate::notices::{Notice, Notices};
-use crate::plan::{FileIndex, PAGE, Part, Plan, Stamp};
+use crate::plan::{FileIndex, FilePages, FileStamp, PAGE, Plan};
+use crate::skipped_files::{SkipReason, SkippedFiles};
 use rustix::fs::OFlags;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -18,11 +18,11 @@ pub(crate) enum Purpose {
     Compare,
 }
 
-/// Reads what a plan names. What can't be read, or has changed, goes to the notices.
+/// Reads what a plan names. What can't be read, or has changed, goes to [`SkippedFiles`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) notices: &'a Notices,
+    pub(crate) skipped: &'a SkippedFiles,
 }
 
 impl Source<'_> {
@@ -37,7 +37,7 @@ impl Source<'_> {
     ) {
         runs.clear();
         for part in self.plan.parts(pages) {
-            if self.plan.is_excluded(part.file) {
+            if self.plan.is_left_out(part.file) {
                 continue;
             }
             let part_buf = &mut buf[part.pages.start * PAGE..part.pages.end * PAGE];
@@ -55,21 +55,21 @@ impl Source<'_> {
     }
 
     /// How many pages of the part are to be stored: up to an error.
-    fn store(&self, part: &Part, buf: &mut [u8]) -> usize {
+    fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read =
             open(self.plan, part.file).and_then(|(file, _)| fill(&file, part, buf, &mut done));
         match read {
             Ok(()) => part.pages.len(),
             Err(error) => {
-                self.exclude(part.file, Notice::Skipped, &error);
+                self.leave_out(part.file, SkipReason::Unreadable, &error);
                 done.div_ceil(PAGE)
             }
         }
     }
 
     /// How many pages of the part are to be compared: all or none.
-    fn compare(&self, part: &Part, buf: &mut [u8]) -> usize {
+    fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|(file, _)| {
             fill(&file, part, buf, &mut done)?;
@@ -79,26 +79,26 @@ impl Source<'_> {
         match read {
             Ok(stamp) if stamp == self.plan.stamp(part.file) => part.pages.len(),
             Ok(_) => {
-                self.exclude(part.file, Notice::Changed, &"it was changed meanwhile");
+                self.leave_out(part.file, SkipReason::Changed, &"it was changed meanwhile");
                 0
             }
             Err(error) => {
-                self.exclude(part.file, Notice::Changed, &error);
+                self.leave_out(part.file, SkipReason::Changed, &error);
                 0
             }
         }
     }
 
     /// Leaves a file out of the comparison, and says why once.
-    pub(crate) fn exclude(&self, file: FileIndex, notice: Notice, reason: &dyn Display) {
-        if self.plan.exclude(file) {
-            self.notices.add(notice, &self.plan.path(file), reason);
+    pub(crate) fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
+        if self.plan.leave_out(file) {
+            self.skipped.add(why, &self.plan.path(file), reason);
         }
     }
 }
 
 /// Opens a file without ever waiting for it, should there be something else by now.
-fn open(plan: &Plan, file: FileIndex) -> io::Result<(File, Stamp)> {
+fn open(plan: &Plan, file: FileIndex) -> io::Result<(File, FileStamp)> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
     let stamp = stamp(&file)?;
@@ -106,16 +106,16 @@ fn open(plan: &Plan, file: FileIndex) -> io::Result<(File, Stamp)> {
 }
 
 /// What an open file is like now.
-fn stamp(file: &File) -> io::Result<Stamp> {
+fn stamp(file: &File) -> io::Result<FileStamp> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file any more"));
     }
-    Ok(Stamp::from(&metadata))
+    Ok(FileStamp::from(&metadata))
 }
 
 /// Reads a part; zeros are behind the end of the file and behind `done` bytes, where an error was.
-fn fill(file: &File, part: &Part, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
+fn fill(file: &File, part: &FilePages, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
     let mut read = Ok(());
     while *done < part.bytes {
         match file.read_at(&mut buf[*done..part.bytes], part.offset + *done as u64) {
@@ -147,12 +147,13 @@ mod tests {
             fs::write(dir.path().join(name), name.repeat(5000)).unwrap();
         }
         let paths = [dir.path().to_owned()];
-        let plan = input::plan(&paths, None, &Notices::default(), &Interrupt::default()).unwrap();
+        let plan =
+            input::plan(&paths, None, &SkippedFiles::default(), &Interrupt::default()).unwrap();
         (dir, plan)
     }
 
-    fn lines(notices: &Notices, dir: &Path) -> String {
-        notices.lines().join("\n").replace(dir.to_str().unwrap(), "")
+    fn lines(skipped: &SkippedFiles, dir: &Path) -> String {
+        skipped.lines().join("\n").replace(dir.to_str().unwrap(), "")
     }
 
     /// A source, and what it last read.
@@ -163,8 +164,8 @@ mod tests {
     }
 
     impl<'a> Reader<'a> {
-        fn new(plan: &'a Plan, notices: &'a Notices) -> Self {
-            Reader { source: Source { plan, notices }, buf: vec![0xee; 8 * PAGE], runs: Vec::new() }
+        fn new(plan: &'a Plan, skipped: &'a SkippedFiles) -> Self {
+            Reader { source: Source { plan, skipped }, buf: vec![0xee; 8 * PAGE], runs: Vec::new() }
         }
 
         /// The runs as pairs.
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn pages_are_padded_and_runs_joined() {
         let (_dir, plan) = files();
-        let notices = Notices::default();
-        let mut reader = Reader::new(&plan, &notices);
+        let skipped = SkippedFiles::default();
+        let mut reader = Reader::new(&plan, &skipped);
         assert_eq!(reader.read(1..7, Purpose::Store), [(0, 6)]);
         let (buf, tail) = (&reader.buf, 5000 - PAGE);
         assert!(buf[..tail].iter().all(|&byte| byte == b'a'));
@@ -186,14 +187,14 @@ mod tests {
         assert!(buf[PAGE..][..5000].iter().all(|&byte| byte == b'b'));
         assert!(buf[6 * PAGE..].iter().all(|&byte| byte == 0xee));
         assert_eq!(reader.read(1..7, Purpose::Compare), [(0, 6)]);
-        assert_eq!(notices.lines().len(), 0);
+        assert_eq!(skipped.lines().len(), 0);
     }
 
     #[test]
     fn files_that_vanish_change_or_turn_to_something_else_are_left_out() {
         let (dir, plan) = files();
-        let notices = Notices::default();
-        let mut reader = Reader::new(&plan, &notices);
+        let skipped = SkippedFiles::default();
+        let mut reader = Reader::new(&plan, &skipped);
         fs::remove_file(dir.path().join("b")).unwrap();
         assert_eq!(reader.read(0..8, Purpose::Store), [(0, 2), (4, 8)]);
         fs::write(dir.path().join("c"), "short").unwrap();
@@ -201,11 +202,14 @@ mod tests {
         fs::create_dir(dir.path().join("d")).unwrap();
         assert_eq!(reader.read(0..8, Purpose::Compare), [(0, 2)]);
         assert_eq!(reader.read(4..8, Purpose::Compare), []);
-        let told = lines(&notices, dir.path());
+        let told = lines(&skipped, dir.path());
         assert!(told.starts_with("skipped '/b': No such file"), "{told}");
         assert!(told.contains("not compared '/c': it was changed"), "{told}");
         assert!(told.contains("not compared '/d': "), "{told}");
-        assert_eq!((notices.count(Notice::Skipped), notices.count(Notice::Changed)), (1, 2));
+        assert_eq!(
+            (skipped.count(SkipReason::Unreadable), skipped.count(SkipReason::Changed)),
+            (1, 2)
+        );
     }
 
     #[test]
@@ -215,8 +219,8 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfifo (coreutils)");
-        let notices = Notices::default();
-        assert_eq!(Reader::new(&plan, &notices).read(0..2, Purpose::Store), []);
-        assert_eq!(lines(&notices, dir.path()), "skipped '/a': it is no regular file any more");
+        let skipped = SkippedFiles::default();
+        assert_eq!(Reader::new(&plan, &skipped).read(0..2, Purpose::Store), []);
+        assert_eq!(lines(&skipped, dir.path()), "skipped '/a': it is no regular file any more");
     }
 }

@@ -1,6 +1,6 @@
 //! What `uzram fill` found, as a table for people.
 
-use crate::cold::ColdReport;
+use crate::cold_options::ColdReport;
 use crate::geometry::name;
 use crate::report::Report;
 use crate::units::{counted, human};

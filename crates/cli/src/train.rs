@@ -2,14 +2,14 @@
 
 use crate::args::{Form, TrainArgs};
 use crate::error::{Error, escaped};
+use crate::evaluation::{self, Evaluation};
 use crate::input;
 use crate::interrupt::Interrupt;
-use crate::notices::{Notice, Notices};
 use crate::outfile::OutFile;
 use crate::progress::Progress;
 use crate::samples::Samples;
+use crate::skipped_files::{SkipReason, SkippedFiles};
 use crate::source::Source;
-use crate::trial::{self, Trial};
 use crate::units::{counted, human};
 use serde::Serialize;
 use std::fmt::{self, Write};
@@ -35,15 +35,15 @@ struct Report {
     blocks_trained: usize,
     blocks_held_out: usize,
     skipped_files: u64,
-    codecs: Vec<Trial>,
+    codecs: Vec<Evaluation>,
 }
 
 /// Does the whole job. Only when all is well, the file is written.
 pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     let out = OutFile::new(&args.output)?;
-    let notices = Notices::default();
-    let plan = input::plan(&args.paths, None, &notices, interrupt)?;
-    let source = Source { plan: &plan, notices: &notices };
+    let skipped = SkippedFiles::default();
+    let plan = input::plan(&args.paths, None, &skipped, interrupt)?;
+    let source = Source { plan: &plan, skipped: &skipped };
     let samples = Samples::read(&source, args.block, interrupt)?;
     samples.check(args.size)?;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Er
     progress.finish();
     interrupt.check()?;
     let dictionary = trained?;
-    let codecs = trial::run(&dictionary, &samples, interrupt)?;
+    let codecs = evaluation::run(&dictionary, &samples, interrupt)?;
     out.write(dictionary.bytes())?;
 
     let report = Report {
@@ -62,14 +62,14 @@ pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Er
         files: plan.files(),
         blocks_trained: samples.training.len() / args.block,
         blocks_held_out: samples.held_out.len() / args.block,
-        skipped_files: notices.count(Notice::Skipped),
+        skipped_files: skipped.count(SkipReason::Unreadable),
         codecs,
     };
     let text = match args.form {
         Form::Json => report.json(),
         Form::Table => report.table(),
     };
-    Ok(Outcome { text, warnings: notices.lines() })
+    Ok(Outcome { text, warnings: skipped.lines() })
 }
 
 impl Report {
@@ -101,12 +101,12 @@ impl Report {
             "{0:>9}{1:>8}  {0:>9}{1:>8}  {2:>7} {3:>10}",
             "without", "with", "saved", "memory"
         )?;
-        self.codecs.iter().try_for_each(|trial| row(out, trial))?;
+        self.codecs.iter().try_for_each(|evaluation| row(out, evaluation))?;
         writeln!(
             out,
             "\nMB/s of processor time; saved: less stored; memory: what a device holds for the dictionary"
         )?;
-        let is_useless = |trial: &&Trial| trial.saved() < WORTH_WHILE;
+        let is_useless = |evaluation: &&Evaluation| evaluation.saved() < WORTH_WHILE;
         let useless: Vec<_> = self.codecs.iter().filter(is_useless).map(|t| t.algorithm).collect();
         match useless.is_empty() {
             true => Ok(()),
@@ -115,11 +115,11 @@ impl Report {
     }
 }
 
-fn row(out: &mut String, trial: &Trial) -> fmt::Result {
-    let Trial { algorithm, level, without, with, .. } = trial;
+fn row(out: &mut String, evaluation: &Evaluation) -> fmt::Result {
+    let Evaluation { algorithm, level, without, with, .. } = evaluation;
     write!(out, "{algorithm:9}{level:>6}{:>8.3}{:>8.3}  ", without.ratio, with.ratio)?;
     write!(out, "{:>9.1}{:>8.1}  ", without.compress_mb_s, with.compress_mb_s)?;
     write!(out, "{:>9.1}{:>8.1}  ", without.decompress_mb_s, with.decompress_mb_s)?;
-    let memory = human(trial.dictionary_memory as i64);
-    writeln!(out, "{:>+6.1}% {memory:>10}", trial.saved() * 100.0)
+    let memory = human(evaluation.dictionary_memory as i64);
+    writeln!(out, "{:>+6.1}% {memory:>10}", evaluation.saved() * 100.0)
 }

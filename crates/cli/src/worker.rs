@@ -5,12 +5,12 @@
 //! counts.
 
 use crate::error::Error;
-use crate::job::{BATCH_PAGES, Batch, Job, Order};
-use crate::notices::Notice;
+use crate::job::{BATCH_PAGES, Batch, FillJob, Phase};
 use crate::plan::PAGE;
 use crate::raw::{Codecs, REQUEST_PAGES, RawCodec};
+use crate::skipped_files::SkipReason;
 use crate::source::Purpose;
-use crate::tally::Tally;
+use crate::totals::Totals;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use zram::Device;
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     back: Box<[u8]>,
     /// Who goes first next time.
     codec_first: bool,
-    tally: Tally,
+    totals: Totals,
 }
 
 impl Worker {
@@ -41,20 +41,20 @@ impl Worker {
             data: vec![1; BATCH_PAGES as usize * PAGE].into(),
             back: vec![1; REQUEST_PAGES * PAGE].into(),
             codec_first: false,
-            tally: Tally::default(),
+            totals: Totals::default(),
         })
     }
 
     /// Its figures.
-    pub(crate) fn into_tally(self) -> Tally {
-        self.tally
+    pub(crate) fn into_totals(self) -> Totals {
+        self.totals
     }
 
     /// Does its share of a phase.
-    pub(crate) fn obey(&mut self, job: &Job<'_>, order: Order) {
-        let (purpose, progress) = match order {
-            Order::Store(progress) => (Purpose::Store, progress),
-            Order::Compare(progress) => (Purpose::Compare, progress),
+    pub(crate) fn work_phase(&mut self, job: &FillJob<'_>, phase: Phase) {
+        let (purpose, progress) = match phase {
+            Phase::Store(progress) => (Purpose::Store, progress),
+            Phase::Compare(progress) => (Purpose::Compare, progress),
         };
         let Some(device) = job.device.get() else { return };
         let mut runs = Vec::with_capacity(BATCH_PAGES as usize);
@@ -74,7 +74,7 @@ impl Worker {
     /// Writes the runs of a batch.
     fn store(
         &mut self,
-        job: &Job<'_>,
+        job: &FillJob<'_>,
         device: &Device,
         batch: &Batch,
         runs: &[Range<usize>],
@@ -83,7 +83,7 @@ impl Worker {
         for request in requests(runs) {
             job.interrupt.check()?;
             let data = &self.data[request.start * PAGE..request.end * PAGE];
-            job.sums.set(first + request.start as u32, data);
+            job.checksums.set(first + request.start as u32, data);
             let start = request.start;
             let (pages, result) = self.store_request(device, first, request);
             if result.is_err() {
@@ -118,7 +118,7 @@ impl Worker {
             Err(error) => return (0, Err(error.into())),
         };
         if written.is_ok() {
-            self.tally.count_stored(&figures, data.len(), time);
+            self.totals.count_stored(&figures, data.len(), time);
         }
         let stored = match &written {
             Ok(()) => pages.len(),
@@ -128,15 +128,15 @@ impl Worker {
             }
             Err(_) => 0,
         };
-        self.tally.codec_bytes += figures.lens[..stored].iter().sum::<usize>() as u64;
-        self.tally.pages_stored += stored as u64;
+        self.totals.codec_bytes += figures.lens[..stored].iter().sum::<usize>() as u64;
+        self.totals.pages_stored += stored as u64;
         (stored, written.map_err(Error::from))
     }
 
     /// Reads the runs of a batch back, as far as they were stored, and compares them.
     fn compare(
         &mut self,
-        job: &Job<'_>,
+        job: &FillJob<'_>,
         device: &Device,
         batch: &Batch,
         runs: &[Range<usize>],
@@ -152,15 +152,15 @@ impl Worker {
             let back = &mut self.back[..data.len()];
             let (read, time) = timed(|| device.read(offset_of(first, request.start), back));
             read?;
-            self.tally.count_compared(data, time);
+            self.totals.count_compared(data, time);
             for nth in differences(data, back) {
                 let page = first + (request.start + nth) as u32;
                 let file = job.source.plan.parts(page..page + 1).next().map(|part| part.file);
-                if job.sums.is_stored(page, &back[nth * PAGE..][..PAGE]) {
-                    file.inspect(|file| job.source.exclude(*file, Notice::Changed, &UNSEEN));
+                if job.checksums.is_stored(page, &back[nth * PAGE..][..PAGE]) {
+                    file.inspect(|file| job.source.leave_out(*file, SkipReason::Changed, &UNSEEN));
                 } else {
-                    self.tally.mismatches += 1;
-                    self.tally.mismatch = self.tally.mismatch.or(file);
+                    self.totals.mismatches += 1;
+                    self.totals.mismatch = self.totals.mismatch.or(file);
                 }
             }
         }
@@ -203,35 +203,35 @@ mod tests {
     use super::*;
     use crate::input;
     use crate::interrupt::Interrupt;
-    use crate::notices::Notices;
     use crate::plan::Plan;
     use crate::progress::Progress;
+    use crate::skipped_files::SkippedFiles;
     use std::fs::{self, File};
     use zram::Zram;
 
     /// Files a and b of 600 and 3 pages, and what is between storing and comparing them.
-    fn stored_and(meanwhile: impl FnOnce(&Device, &std::path::Path)) -> (Tally, Vec<String>) {
+    fn stored_and(meanwhile: impl FnOnce(&Device, &std::path::Path)) -> (Totals, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let numbers = |from: u32, count: u32| (from..from + count).flat_map(u32::to_le_bytes);
         fs::write(dir.path().join("a"), numbers(1, 600 * 1024).collect::<Vec<u8>>()).unwrap();
         fs::write(dir.path().join("b"), numbers(7, 3 * 1024 - 9).collect::<Vec<u8>>()).unwrap();
-        let (notices, interrupt) = (Notices::default(), Interrupt::default());
-        let plan: Plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
-        let job = Job::new(&plan, &notices, &interrupt).unwrap();
+        let (skipped, interrupt) = (SkippedFiles::default(), Interrupt::default());
+        let plan: Plan = input::plan(&[dir.path().to_owned()], None, &skipped, &interrupt).unwrap();
+        let job = FillJob::new(&plan, &skipped, &interrupt).unwrap();
         let zram = Zram::new();
         zram.set_disksize(603 * PAGE as u64).unwrap();
         let device = job.device.get_or_init(|| zram.open().unwrap());
         let mut worker = worker();
-        worker.obey(&job, Order::Store(Progress::new("storing", 0)));
+        worker.work_phase(&job, Phase::Store(Progress::new("storing", 0)));
         assert!(job.next_phase().is_none());
         meanwhile(device, dir.path());
-        worker.obey(&job, Order::Compare(Progress::new("comparing", 0)));
+        worker.work_phase(&job, Phase::Compare(Progress::new("comparing", 0)));
         assert!(job.next_phase().is_none());
-        assert_eq!(worker.tally.pages_stored, 603);
-        if let Some(file) = worker.tally.mismatch {
+        assert_eq!(worker.totals.pages_stored, 603);
+        if let Some(file) = worker.totals.mismatch {
             assert_eq!(plan.path(file), dir.path().join("a"));
         }
-        (worker.into_tally(), notices.lines())
+        (worker.into_totals(), skipped.lines())
     }
 
     fn worker() -> Worker {
@@ -240,26 +240,26 @@ mod tests {
 
     #[test]
     fn a_device_that_loses_data_is_found_out() {
-        let (tally, warnings) = stored_and(|_, _| {});
-        assert_eq!((tally.mismatches, tally.pages_compared, warnings.len()), (0, 603, 0));
-        let (tally, warnings) = stored_and(|device, _| {
+        let (totals, warnings) = stored_and(|_, _| {});
+        assert_eq!((totals.mismatches, totals.pages_compared, warnings.len()), (0, 603, 0));
+        let (totals, warnings) = stored_and(|device, _| {
             device.write(555 * PAGE as u64 + 1, &[0xff]).unwrap();
             device.discard(3 * PAGE as u64, 2 * PAGE as u64).unwrap();
         });
-        assert_eq!((tally.mismatches, warnings.len()), (3, 0));
-        assert!(tally.mismatch.is_some());
+        assert_eq!((totals.mismatches, warnings.len()), (3, 0));
+        assert!(totals.mismatch.is_some());
     }
 
     #[test]
     fn a_file_that_changes_unseen_is_not_held_against_the_device() {
-        let (tally, warnings) = stored_and(|_, dir| {
+        let (totals, warnings) = stored_and(|_, dir| {
             let path = dir.join("b");
             let time = fs::metadata(&path).unwrap().modified().unwrap();
             let len = fs::metadata(&path).unwrap().len() as usize;
             fs::write(&path, vec![9; len]).unwrap();
             File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
         });
-        assert_eq!((tally.mismatches, warnings.len()), (0, 1));
+        assert_eq!((totals.mismatches, warnings.len()), (0, 1));
         assert!(warnings[0].contains("/b': it was changed meanwhile, though"), "{warnings:?}");
     }
 
@@ -267,9 +267,9 @@ mod tests {
     fn an_interrupt_ends_a_batch_before_its_next_request() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a"), vec![1; 64 * PAGE]).unwrap();
-        let (notices, interrupt) = (Notices::default(), Interrupt::default());
-        let plan = input::plan(&[dir.path().to_owned()], None, &notices, &interrupt).unwrap();
-        let job = Job::new(&plan, &notices, &interrupt).unwrap();
+        let (skipped, interrupt) = (SkippedFiles::default(), Interrupt::default());
+        let plan = input::plan(&[dir.path().to_owned()], None, &skipped, &interrupt).unwrap();
+        let job = FillJob::new(&plan, &skipped, &interrupt).unwrap();
         let device = Device::new(zram::Config::new(64 * PAGE as u64).unwrap()).unwrap();
         let mut worker = worker();
         let batch = job.take_batch().unwrap();
@@ -281,7 +281,7 @@ mod tests {
         {
             assert!(matches!(done, Err(Error::Interrupted)), "{done:?}");
         }
-        assert_eq!((worker.tally.pages_stored, worker.tally.pages_compared), (0, 0));
+        assert_eq!((worker.totals.pages_stored, worker.totals.pages_compared), (0, 0));
     }
 
     #[test]

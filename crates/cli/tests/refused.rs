@@ -249,7 +249,7 @@ fn main() {
     for_each_nth(saves());
 }
 
-/// What the reserve is reckoned for (`serving/room.rs`), with blocks of any size.
+/// What the reserve is reckoned for (`server/headroom.rs`), with blocks of any size.
 fn takes_no_more_than_is_kept() {
     IS_OF_THE_TEST.set(true);
     for block in [4 << 10, 64 << 10] {

@@ -1,4 +1,4 @@
-//! Accepting connections, counting them, and ending them all.
+//! Accepts connections, counts them, and ends them all.
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
@@ -15,10 +15,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long it is waited where the system has nothing left for a connection.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Who is sent away for another leaves within this time, or the other is refused.
-const GONE_WITHIN: Duration = Duration::from_secs(1);
+/// A client that is evicted for another leaves within this time, or the other is refused.
+const EVICTED_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of the stack of who accepts.
 const STACK: usize = 256 << 10;
 
@@ -55,7 +55,7 @@ impl Acceptor {
                     Err(_) if ends.load(Relaxed) => {}
                     Err(errno) => {
                         log.line(format_args!("a connection can't be accepted: {errno}"));
-                        thread::sleep(PAUSE);
+                        thread::sleep(RETRY_AFTER);
                     }
                 }
             }
@@ -74,169 +74,173 @@ impl Acceptor {
 }
 
 /// Connections that are alike, up to some number.
-pub(crate) struct Crowd {
+pub(crate) struct ClientSet {
     most: usize,
-    members: Mutex<Members>,
+    clients: Mutex<ClientMap>,
     left: Condvar,
 }
 
 #[derive(Default)]
-struct Members {
+struct ClientMap {
     next: u64,
     /// For good, and for now.
     has_ended: bool,
-    is_closed: bool,
+    is_paused: bool,
     /// By number, so in the order in which they came.
-    all: BTreeMap<u64, Member>,
+    all: BTreeMap<u64, Client>,
 }
 
-struct Member {
+struct Client {
     socket: Arc<Socket>,
-    standing: Standing,
+    stance: Stance,
 }
 
-/// Where a member stands with those who want its place.
+/// What a client has done so far, by which it stays or makes room for another.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Stance {
     /// It has not said yet what it wants, and makes room.
-    Silent,
+    New,
     /// It stays.
-    Settled,
+    Established,
     /// It makes room, and has no say any more.
-    SentAway,
+    Evicted,
 }
 
-/// A member's place: it leaves when this goes.
-pub(crate) struct Place {
-    crowd: Arc<Crowd>,
+/// A client's right to be there: it leaves when this goes.
+pub(crate) struct ClientPermit {
+    set: Arc<ClientSet>,
     number: u64,
 }
 
 /// Nobody is let in until this goes.
-pub(crate) struct Closed<'c>(&'c Crowd);
+pub(crate) struct Paused<'c>(&'c ClientSet);
 
-impl Crowd {
+impl ClientSet {
     pub(crate) fn new(most: usize) -> Self {
-        Crowd { most, members: Mutex::default(), left: Condvar::new() }
+        ClientSet { most, clients: Mutex::default(), left: Condvar::new() }
     }
 
     /// One more, if there is room.
-    pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<Place> {
-        self.place(&mut self.members.lock(), socket)
+    pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<ClientPermit> {
+        self.admit(&mut self.clients.lock(), socket)
     }
 
-    /// One more, and whether it has the place of another: of the one that has been silent for longest, if there is no room,
-    /// or `has_room` says that there is none for so many.
-    pub(crate) fn press_in(
+    /// One more, and whether another was evicted for it: the one that has been new for longest,
+    /// if there is no room, or `has_room` says that there is none for so many.
+    pub(crate) fn enter_or_evict(
         self: &Arc<Self>,
         socket: &Arc<Socket>,
         has_room: impl Fn(usize) -> bool,
-    ) -> Option<(Place, bool)> {
-        let mut members = self.members.lock();
-        let enter = |members: &mut Members| {
-            has_room(members.all.len() + 1).then(|| self.place(members, socket)).flatten()
+    ) -> Option<(ClientPermit, bool)> {
+        let mut clients = self.clients.lock();
+        let enter = |clients: &mut ClientMap| {
+            has_room(clients.all.len() + 1).then(|| self.admit(clients, socket)).flatten()
         };
-        if let Some(place) = enter(&mut members) {
-            return Some((place, false));
+        if let Some(permit) = enter(&mut clients) {
+            return Some((permit, false));
         }
-        let stands = |standing| move |member: &&mut Member| member.standing == standing;
-        if let Some(longest) = members.all.values_mut().find(stands(Standing::Silent)) {
-            longest.standing = Standing::SentAway;
+        let stands = |stance| move |client: &&mut Client| client.stance == stance;
+        if let Some(longest) = clients.all.values_mut().find(stands(Stance::New)) {
+            longest.stance = Stance::Evicted;
             longest.socket.hang_up();
         } else {
             // One that is on its way will do.
-            members.all.values_mut().find(stands(Standing::SentAway))?;
+            clients.all.values_mut().find(stands(Stance::Evicted))?;
         }
-        let until = Instant::now() + GONE_WITHIN;
+        let until = Instant::now() + EVICTED_WITHIN;
         loop {
             let left = until.checked_duration_since(Instant::now())?;
-            members = self.left.wait_timeout(members, left).0;
-            if let Some(place) = enter(&mut members) {
-                return Some((place, true));
+            clients = self.left.wait_timeout(clients, left).0;
+            if let Some(permit) = enter(&mut clients) {
+                return Some((permit, true));
             }
         }
     }
 
-    fn place(self: &Arc<Self>, members: &mut Members, socket: &Arc<Socket>) -> Option<Place> {
-        let is_shut = members.has_ended || members.is_closed;
-        if is_shut || members.all.len() >= self.most {
+    fn admit(
+        self: &Arc<Self>,
+        clients: &mut ClientMap,
+        socket: &Arc<Socket>,
+    ) -> Option<ClientPermit> {
+        let is_shut = clients.has_ended || clients.is_paused;
+        if is_shut || clients.all.len() >= self.most {
             return None;
         }
-        let number = members.next;
-        members.next += 1;
-        members.all.insert(number, Member { socket: socket.clone(), standing: Standing::Silent });
-        Some(Place { crowd: self.clone(), number })
+        let number = clients.next;
+        clients.next += 1;
+        clients.all.insert(number, Client { socket: socket.clone(), stance: Stance::New });
+        Some(ClientPermit { set: self.clone(), number })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.members.lock().all.len()
+        self.clients.lock().all.len()
     }
 
-    /// Whether there was ever a member.
-    pub(crate) fn was_entered(&self) -> bool {
-        self.members.lock().next > 0
+    /// Whether there was ever a client.
+    pub(crate) fn had_clients(&self) -> bool {
+        self.clients.lock().next > 0
     }
 
-    /// Lets none in until what is returned goes; the number of members, if there are any.
-    pub(crate) fn close(&self) -> Result<Closed<'_>, usize> {
-        let mut members = self.members.lock();
-        if members.is_closed || !members.all.is_empty() {
-            return Err(members.all.len());
+    /// Lets none in until what is returned goes; the number of clients, if there are any.
+    pub(crate) fn pause(&self) -> Result<Paused<'_>, usize> {
+        let mut clients = self.clients.lock();
+        if clients.is_paused || !clients.all.is_empty() {
+            return Err(clients.all.len());
         }
-        members.is_closed = true;
-        Ok(Closed(self))
+        clients.is_paused = true;
+        Ok(Paused(self))
     }
 
     /// Ends the connections of those who have not said what they want, and lets none in any more.
-    pub(crate) fn hang_up_on_silent(&self) {
-        let mut members = self.members.lock();
-        members.has_ended = true;
-        let silent = members.all.values().filter(|member| member.standing != Standing::Settled);
-        silent.for_each(|member| member.socket.hang_up());
+    pub(crate) fn hang_up_on_new(&self) {
+        let mut clients = self.clients.lock();
+        clients.has_ended = true;
+        let others = clients.all.values().filter(|client| client.stance != Stance::Established);
+        others.for_each(|client| client.socket.hang_up());
     }
 
     /// Ends all connections, and lets none in any more.
     pub(crate) fn hang_up(&self) {
-        let mut members = self.members.lock();
-        members.has_ended = true;
-        members.all.values().for_each(|member| member.socket.hang_up());
+        let mut clients = self.clients.lock();
+        clients.has_ended = true;
+        clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
     /// Whether all were gone in time.
-    pub(crate) fn is_gone_by(&self, until: Instant) -> bool {
-        let mut members = self.members.lock();
-        while !members.all.is_empty() {
+    pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
+        let mut clients = self.clients.lock();
+        while !clients.all.is_empty() {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
-            members = self.left.wait_timeout(members, left).0;
+            clients = self.left.wait_timeout(clients, left).0;
         }
         true
     }
 }
 
-impl Drop for Closed<'_> {
+impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        self.0.members.lock().is_closed = false;
+        self.0.clients.lock().is_paused = false;
     }
 }
 
-impl Place {
-    /// Whether its member stays from now on, whoever else comes: it has said what it wants. If not, it was sent away before,
+impl ClientPermit {
+    /// Whether its client stays from now on, whoever else comes: it has said what it wants. If not, it was evicted before,
     /// or all were, and what it said may not be whole.
-    pub(crate) fn settle(&self) -> bool {
-        let mut members = self.crowd.members.lock();
-        let has_ended = members.has_ended;
-        let member = members
+    pub(crate) fn establish(&self) -> bool {
+        let mut clients = self.set.clients.lock();
+        let has_ended = clients.has_ended;
+        let client = clients
             .all
             .get_mut(&self.number)
-            .filter(|member| !has_ended && member.standing != Standing::SentAway);
-        member.map(|member| member.standing = Standing::Settled).is_some()
+            .filter(|client| !has_ended && client.stance != Stance::Evicted);
+        client.map(|client| client.stance = Stance::Established).is_some()
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
-        self.crowd.members.lock().all.remove(&self.number);
-        self.crowd.left.notify_all();
+        self.set.clients.lock().all.remove(&self.number);
+        self.set.left.notify_all();
     }
 }
 
@@ -251,47 +255,47 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_makes_room_and_who_is_settled_stays() {
-        let crowd = Arc::new(Crowd::new(2));
-        let settled = crowd.enter(&socket()).unwrap();
-        let silent = crowd.enter(&socket()).unwrap();
-        assert!(settled.settle());
-        assert!(crowd.enter(&socket()).is_none());
-        assert!(crowd.press_in(&socket(), |_| true).is_none(), "there are more than may be");
-        assert!(!silent.settle(), "it was sent away");
+    fn a_new_client_makes_room_and_an_established_one_stays() {
+        let set = Arc::new(ClientSet::new(2));
+        let established = set.enter(&socket()).unwrap();
+        let new_client = set.enter(&socket()).unwrap();
+        assert!(established.establish());
+        assert!(set.enter(&socket()).is_none());
+        assert!(set.enter_or_evict(&socket(), |_| true).is_none(), "there are more than may be");
+        assert!(!new_client.establish(), "it was evicted");
         let third = thread::scope(|scope| {
-            let pressed = scope.spawn(|| crowd.press_in(&socket(), |_| true));
-            drop(silent);
-            let (third, _) = pressed.join().unwrap().unwrap();
+            let entered = scope.spawn(|| set.enter_or_evict(&socket(), |_| true));
+            drop(new_client);
+            let (third, _) = entered.join().unwrap().unwrap();
             third
         });
-        assert!(third.settle() && settled.settle());
-        assert!(crowd.press_in(&socket(), |_| true).is_none(), "all have said what they want");
-        assert_eq!(crowd.len(), 2);
-        crowd.hang_up();
-        assert!(!third.settle(), "what it said may have been cut off");
-        drop((settled, third));
-        assert!(crowd.is_gone_by(Instant::now()));
+        assert!(third.establish() && established.establish());
+        assert!(set.enter_or_evict(&socket(), |_| true).is_none(), "all have said what they want");
+        assert_eq!(set.len(), 2);
+        set.hang_up();
+        assert!(!third.establish(), "what it said may have been cut off");
+        drop((established, third));
+        assert!(set.is_empty_by(Instant::now()));
     }
 
     #[test]
-    fn who_is_silent_makes_room_where_memory_is_short() {
-        let crowd = Arc::new(Crowd::new(9));
-        let silent = crowd.enter(&socket()).unwrap();
+    fn a_new_client_makes_room_where_memory_is_short() {
+        let set = Arc::new(ClientSet::new(9));
+        let new_client = set.enter(&socket()).unwrap();
         let second = thread::scope(|scope| {
-            let pressed = scope.spawn(|| crowd.press_in(&socket(), |count| count <= 1));
-            let is_sent_away = || {
-                let members = crowd.members.lock();
-                members.all.values().any(|member| member.standing == Standing::SentAway)
+            let entered = scope.spawn(|| set.enter_or_evict(&socket(), |count| count <= 1));
+            let is_evicted = || {
+                let clients = set.clients.lock();
+                clients.all.values().any(|client| client.stance == Stance::Evicted)
             };
-            while !is_sent_away() && !pressed.is_finished() {
+            while !is_evicted() && !entered.is_finished() {
                 thread::yield_now();
             }
-            drop(silent);
-            pressed.join().unwrap().unwrap()
+            drop(new_client);
+            entered.join().unwrap().unwrap()
         });
-        assert!(second.1 && crowd.len() == 1);
-        assert!(second.0.settle());
-        assert!(crowd.press_in(&socket(), |_| false).is_none(), "there is no room for any");
+        assert!(second.1 && set.len() == 1);
+        assert!(second.0.establish());
+        assert!(set.enter_or_evict(&socket(), |_| false).is_none(), "there is no room for any");
     }
 }

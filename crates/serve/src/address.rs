@@ -186,13 +186,13 @@ fn listen_at(path: &Path) -> Result<Listening, AddressError> {
         return Err(AddressError::TooLong(name()));
     }
     let socket = socket().map_err(refused)?;
-    let made = Made::new(&socket, path).map_err(refused)?;
+    let made = HiddenSocket::new(&socket, path).map_err(refused)?;
     for _ in 0..TRIES {
         let is_there = match probe(path).map_err(refused)? {
-            Found::Nothing => made.appear_at(path),
-            Found::Stale(stale) => made.replace(stale, path),
-            Found::Live => return Err(AddressError::Live(name())),
-            Found::NoSocket => return Err(AddressError::NoSocket(name())),
+            Probed::Nothing => made.publish(path),
+            Probed::Stale(stale) => made.replace_stale(stale, path),
+            Probed::Live => return Err(AddressError::Live(name())),
+            Probed::NoSocket => return Err(AddressError::NoSocket(name())),
         };
         if is_there.map_err(refused)? {
             let file = SocketFile { path: path.to_owned(), id: made.id };
@@ -207,12 +207,12 @@ fn listen_at(path: &Path) -> Result<Listening, AddressError> {
 }
 
 /// A socket that listens, under a name that no one knows.
-struct Made {
+struct HiddenSocket {
     path: PathBuf,
     id: Id,
 }
 
-impl Made {
+impl HiddenSocket {
     fn new(socket: &OwnedFd, place: &Path) -> rustix::io::Result<Self> {
         let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -228,7 +228,7 @@ impl Made {
         net::bind(socket, &address)?;
         let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
         match made {
-            Ok(id) => Ok(Made { path, id }),
+            Ok(id) => Ok(HiddenSocket { path, id }),
             Err(errno) => {
                 let _ = std::fs::remove_file(&path);
                 Err(errno)
@@ -237,7 +237,7 @@ impl Made {
     }
 
     /// Takes a place where there is nothing; whether it did.
-    fn appear_at(&self, path: &Path) -> rustix::io::Result<bool> {
+    fn publish(&self, path: &Path) -> rustix::io::Result<bool> {
         match fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -248,7 +248,7 @@ impl Made {
     }
 
     /// Takes the place of the socket `stale`; whether it did, as another may have done so before.
-    fn replace(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
+    fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {
             Ok(()) if id(&self.path) == Some(stale) => {
@@ -265,7 +265,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for HiddenSocket {
     fn drop(&mut self) {
         // In its place it has another name.
         if id(&self.path) == Some(self.id) {
@@ -279,7 +279,7 @@ fn socket() -> rustix::io::Result<OwnedFd> {
 }
 
 /// What is at a path.
-enum Found {
+enum Probed {
     Nothing,
     /// A socket that no one listens on any more.
     Stale(Id),
@@ -287,14 +287,14 @@ enum Found {
     NoSocket,
 }
 
-fn probe(path: &Path) -> rustix::io::Result<Found> {
+fn probe(path: &Path) -> rustix::io::Result<Probed> {
     use std::os::unix::fs::FileTypeExt;
     let id = match std::fs::symlink_metadata(path) {
         Ok(file) if file.file_type().is_socket() => (file.dev(), file.ino()),
-        Ok(_) => return Ok(Found::NoSocket),
+        Ok(_) => return Ok(Probed::NoSocket),
         Err(error) => {
             return match Errno::from_io_error(&error) {
-                Some(Errno::NOENT) => Ok(Found::Nothing),
+                Some(Errno::NOENT) => Ok(Probed::Nothing),
                 errno => Err(errno.unwrap_or(Errno::IO)),
             };
         }
@@ -303,10 +303,10 @@ fn probe(path: &Path) -> rustix::io::Result<Found> {
     // A server with a full backlog is alive, and not waited for.
     rustix::io::ioctl_fionbio(&socket, true)?;
     match net::connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) | Err(Errno::AGAIN) => Ok(Found::Live),
-        Err(Errno::CONNREFUSED) => Ok(Found::Stale(id)),
+        Ok(()) | Err(Errno::AGAIN) => Ok(Probed::Live),
+        Err(Errno::CONNREFUSED) => Ok(Probed::Stale(id)),
         // It is gone by now.
-        Err(Errno::NOENT) => Ok(Found::Nothing),
+        Err(Errno::NOENT) => Ok(Probed::Nothing),
         Err(errno) => Err(errno),
     }
 }

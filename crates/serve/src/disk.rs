@@ -76,21 +76,21 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool) {
         let block = SLOT_BYTES as u64;
         let slots = range.start / block..range.end.div_ceil(block);
-        let mut map = Map::new(range, slots.start, each);
+        let mut map = ExtentMap::new(range, slots.start, each);
         let stored = self.block_state_from(slots.start).map(|state| state.index);
         for (nth, slot) in stored.take_while(|slot| *slot < slots.end).enumerate() {
             if nth == LOOKED_AT || !(map.add(slot, false) && map.add(slot + 1, true)) {
-                return map.tell_last();
+                return map.report_last();
             }
         }
         if map.add(slots.end, false) {
-            map.tell_last();
+            map.report_last();
         }
     }
 }
 
 /// Extents as they are found: each is told when the next one begins, so none is kept.
-struct Map<'e> {
+struct ExtentMap<'e> {
     range: Range<u64>,
     each: &'e mut dyn FnMut(Extent) -> bool,
     /// Slots of the last one, which is not told yet, and what they are.
@@ -98,10 +98,10 @@ struct Map<'e> {
     is_stored: bool,
 }
 
-impl<'e> Map<'e> {
+impl<'e> ExtentMap<'e> {
     /// Of bytes of which the first lies in slot `first`.
     fn new(range: Range<u64>, first: u64, each: &'e mut dyn FnMut(Extent) -> bool) -> Self {
-        Map { range, each, last: first..first, is_stored: false }
+        ExtentMap { range, each, last: first..first, is_stored: false }
     }
 
     /// Goes on to slot `end`; whether more are wanted.
@@ -109,7 +109,7 @@ impl<'e> Map<'e> {
         if end == self.last.end {
             return true;
         }
-        if !self.last.is_empty() && self.is_stored != is_stored && !self.tell() {
+        if !self.last.is_empty() && self.is_stored != is_stored && !self.report() {
             return false;
         }
         (self.last.end, self.is_stored) = (end, is_stored);
@@ -117,7 +117,7 @@ impl<'e> Map<'e> {
     }
 
     /// Tells the last one in bytes, as far as it lies in the range; whether more are wanted.
-    fn tell(&mut self) -> bool {
+    fn report(&mut self) -> bool {
         let block = SLOT_BYTES as u64;
         let start = (self.last.start * block).max(self.range.start);
         let end = (self.last.end * block).min(self.range.end);
@@ -126,9 +126,9 @@ impl<'e> Map<'e> {
     }
 
     /// Tells the last one, if it was not.
-    fn tell_last(mut self) {
+    fn report_last(mut self) {
         if !self.last.is_empty() {
-            self.tell();
+            self.report();
         }
     }
 }

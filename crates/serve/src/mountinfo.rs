@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct MountEntry {
     pub(crate) id: u64,
     /// What it is mounted on.
     pub(crate) parent: u64,
@@ -28,7 +28,7 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The mount that an open file is in.
-pub(crate) fn of(file: &OwnedFd) -> io::Result<Entry> {
+pub(crate) fn of(file: &OwnedFd) -> io::Result<MountEntry> {
     let told = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
     let found = all()?.into_iter().find(|entry| Some(entry.id) == id);
@@ -36,12 +36,12 @@ pub(crate) fn of(file: &OwnedFd) -> io::Result<Entry> {
 }
 
 /// All mounts that can be seen.
-pub(crate) fn all() -> io::Result<Vec<Entry>> {
+pub(crate) fn all() -> io::Result<Vec<MountEntry>> {
     let told = std::fs::read("/proc/self/mountinfo")?;
     Ok(told.split(|&byte| byte == b'\n').filter_map(entry).collect())
 }
 
-fn entry(line: &[u8]) -> Option<Entry> {
+fn entry(line: &[u8]) -> Option<MountEntry> {
     const BETWEEN: &[u8] = b" - ";
     let between = line.windows(BETWEEN.len()).position(|of| of == BETWEEN)?;
     let (of_mount, of_system) = (&line[..between], &line[between + BETWEEN.len()..]);
@@ -53,7 +53,7 @@ fn entry(line: &[u8]) -> Option<Entry> {
     let mut of_system = of_system.split(|&byte| byte == b' ');
     let (fs_type, source) = (text(of_system.next()?)?, of_system.next()?.to_owned());
     let options = of_system.next().unwrap_or_default().to_owned();
-    Some(Entry { id, parent, device, fs_type, source, options })
+    Some(MountEntry { id, parent, device, fs_type, source, options })
 }
 
 /// A path as it is: what would part words is written `\\OOO`, an octal number.

@@ -47,7 +47,7 @@ pub enum Clients {
 
 /// Why a file at `path` would lie on a disk that this process serves, or may; `None` if it can't be seen to.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
-    let search = Search { clients };
+    let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();
     let parent = || path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let there = there.unwrap_or_else(|| parent().unwrap_or(Path::new(".")).to_owned());
@@ -56,11 +56,11 @@ pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     Some(format!("'{}' lies on the disk itself: {below}; save it elsewhere", path.escape_debug()))
 }
 
-struct Search {
+struct DiskSearch {
     clients: Clients,
 }
 
-impl Search {
+impl DiskSearch {
     fn below_path(&self, path: &Path, depth: usize) -> Option<String> {
         self.below_file(&mountinfo::open(path).ok()?, depth)
     }
@@ -76,7 +76,7 @@ impl Search {
     }
 
     /// The same of file systems whose number is no device's.
-    fn below_mount(&self, mount: &mountinfo::Entry, depth: usize) -> Option<String> {
+    fn below_mount(&self, mount: &mountinfo::MountEntry, depth: usize) -> Option<String> {
         if depth == DEPTH {
             return None;
         }

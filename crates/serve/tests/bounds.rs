@@ -19,7 +19,7 @@ const SIZE: u64 = 144 * MIB;
 const WRITABLE: u64 = 34 * MIB;
 
 const SHORT: u32 = 512;
-const LONG: u32 = PART as u32 + 1;
+const LONG: u32 = READ_PART as u32 + 1;
 
 /// A request; what is written depends on where it is.
 #[derive(Clone, Copy, Debug)]
@@ -135,17 +135,17 @@ fn neighbours() -> Vec<Vec<Ask>> {
         vec![ask(WRITE, LONG)],
         vec![short, ask(WRITE, SHORT), ask(READ, LONG), short],
         vec![ask(WRITE, SHORT), ask(WRITE, LONG), short, ask(FLUSH, 0)],
-        vec![ask(READ, BUFFER as u32), short, ask(TRIM, 8192)],
+        vec![ask(READ, WORKER_BUFFER as u32), short, ask(TRIM, 8192)],
     ]
 }
 
 /// Every number, its neighbours, and those of the numbers in which the bytes around data are counted as well.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
-    let whole = [HEAVY, 4 * HEAVY, INPUT, PART, BUFFER].into_iter();
+    let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT, READ_PART, WORKER_BUFFER].into_iter();
     let mut lengths: Vec<u32> = whole
         .flat_map(|bound| headers.map(|header| bound - header))
-        .chain([1, SHORT as usize, 4096, 64 * HEAVY, 300_000])
+        .chain([1, SHORT as usize, 4096, 64 * HEAVY_BYTES, 300_000])
         .flat_map(|bound| [bound - 1, bound, bound + 1])
         .map(|len| len as u32)
         .collect();
@@ -161,7 +161,7 @@ fn at_every_length(bench: &Bench, structured: bool, all: bool) {
     for len in lengths() {
         let mut asks = vec![ask(READ, len), ask(WRITE, len)];
         if structured && len > 0 {
-            let error = if len as usize > PART { EOVERFLOW } else { 0 };
+            let error = if len as usize > READ_PART { EOVERFLOW } else { 0 };
             asks.push(Ask { flags: DF, error, ..ask(READ, len) });
             asks.push(ask(BLOCK_STATUS, len));
         }
@@ -205,7 +205,9 @@ fn short_requests_behind_a_long_read_are_answered() {
     for (workers, structured) in [(1, false), (1, true), (2, false), (4, true)] {
         let bench = Bench::new(workers);
         let mut client = bench.client(structured);
-        for len in [PART - 1, PART, PART + 1, PART + 512, BUFFER, 279_000] {
+        for len in
+            [READ_PART - 1, READ_PART, READ_PART + 1, READ_PART + 512, WORKER_BUFFER, 279_000]
+        {
             for front in [0, 1, 4] {
                 let short = ask(READ, SHORT);
                 let asks = [&vec![short; front][..], &[ask(READ, len as u32)], &[short; 8]];
@@ -243,7 +245,7 @@ fn a_buffer_may_be_full() {
         for (structured, read, done) in [(false, 16, 26), (true, 28, 26)] {
             let mut client = bench.client(structured);
             for more in [0, 1, 2] {
-                let room = BUFFER - 1 + more;
+                let room = WORKER_BUFFER - 1 + more;
                 let half = (room / 2 - read) as u32;
                 let rest = (room - read - half as usize - read) as u32;
                 bench.exchange(&mut client, &[ask(READ, half), ask(READ, rest), ask(READ, SHORT)]);

@@ -58,7 +58,14 @@ impl Shadow {
             11 => self.random.usize(..3),
             12..15 => self.random.usize(1..40_000),
             15..19 => {
-                let bounds = [HEAVY, 4 * HEAVY, INPUT, PART, BUFFER, 64 * HEAVY];
+                let bounds = [
+                    HEAVY_BYTES,
+                    4 * HEAVY_BYTES,
+                    INPUT,
+                    READ_PART,
+                    WORKER_BUFFER,
+                    64 * HEAVY_BYTES,
+                ];
                 let (near, bound) = (self.random.usize(..60), self.random.choice(bounds).unwrap());
                 // Some with whole requests or answers in between.
                 let between = self.random.choice([0, 0, 28 + 512, 9 * 540]).unwrap();
@@ -78,7 +85,7 @@ impl Shadow {
             2 => (WRITE_ZEROES, NO_HOLE, SIZE - len as u64 + 1, len, ENOSPC),
             3 => (WRITE, DF, self.base, len, EINVAL),
             4 => (9, 0, self.base, len, EINVAL),
-            5 if structured => (READ, DF, self.base, PART + 1 + len, EOVERFLOW),
+            5 if structured => (READ, DF, self.base, READ_PART + 1 + len, EOVERFLOW),
             5 => (BLOCK_STATUS, 0, self.base, len, EINVAL),
             _ => (READ, 0, 0, PAYLOAD_MAX as usize + 1, EINVAL),
         }
@@ -95,7 +102,7 @@ impl Shadow {
         let (kind, flags) = match self.random.u32(..24) {
             0..8 => (WRITE, 0),
             8..15 => (READ, 0),
-            15 if structured && len <= PART => (READ, DF),
+            15 if structured && len <= READ_PART => (READ, DF),
             16..18 => (WRITE_ZEROES, self.random.choice([0, NO_HOLE]).unwrap()),
             18 => (WRITE_ZEROES, FAST_ZERO),
             19 | 20 => (TRIM, 0),
@@ -132,7 +139,7 @@ impl Shadow {
             TRIM => self.trimmed(at, len),
             _ => before.to_vec(),
         };
-        self.long += u64::from(matches!(kind, READ | WRITE) && len > PART);
+        self.long += u64::from(matches!(kind, READ | WRITE) && len > READ_PART);
         let offset = if kind == FLUSH { 0 } else { self.base + at as u64 };
         burst.extend(header(kind, flags, self.next, offset, len as u32));
         if kind == WRITE {

@@ -1,8 +1,8 @@
 //! The command line of `uzram fill`.
 
 use super::{Form, MemLimit, block};
-use crate::attributes::{self, Setting};
-use crate::cold::ColdArgs;
+use crate::attributes::{self, AttributeSetting};
+use crate::cold_options::ColdArgs;
 use crate::error::Error;
 use crate::geometry::GeometryLine;
 use clap::{Args, ValueEnum};
@@ -72,7 +72,7 @@ pub(super) struct FillLine {
     /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
     /// what other options say; can be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting)]
-    set: Vec<Setting>,
+    set: Vec<AttributeSetting>,
     /// Add what an attribute reads as when all is stored; can be given again
     #[arg(long, value_name = "NAME", value_parser = attributes::readable)]
     show: Vec<&'static str>,
@@ -121,7 +121,7 @@ pub(crate) struct FillArgs {
     pub(crate) geometry: Geometry,
     pub(crate) compaction: CompactionMode,
     pub(crate) cold: ColdArgs,
-    pub(crate) set: Vec<Setting>,
+    pub(crate) set: Vec<AttributeSetting>,
     /// Names of attributes.
     pub(crate) show: Vec<&'static str>,
     pub(crate) class_table: ClassTable,

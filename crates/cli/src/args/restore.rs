@@ -1,7 +1,7 @@
 //! The command line of `uzram restore`.
 
-use super::ask::ControlLine;
-use super::{AskArgs, Command, Form, MemLimit};
+use super::client::ControlLine;
+use super::{ClientArgs, Command, Form, MemLimit};
 use crate::error::Error;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ impl TryFrom<RestoreLine> for Command {
     fn try_from(line: RestoreLine) -> Result<Self, Error> {
         let RestoreLine { salvage, output, mem_limit, served, server, json, file } = line;
         if served {
-            return AskArgs::on_file(server, JobKind::Restore, &file, json).map(Command::Ask);
+            return ClientArgs::on_file(server, JobKind::Restore, &file, json).map(Command::Client);
         }
         let damage = if salvage { Damage::Salvage } else { Damage::Refuse };
         let (mem_limit, form) = (MemLimit::new(mem_limit), Form::new(json));

@@ -20,7 +20,7 @@ mod request;
 
 pub use request::{AskError, Refusal, Request};
 
-use crate::accept::{Acceptor, Crowd, Place};
+use crate::accept::{Acceptor, ClientPermit, ClientSet};
 use crate::address::{Address, Listening};
 use crate::log::Log;
 use crate::socket::Socket;
@@ -81,7 +81,7 @@ pub struct Steered {
 /// The socket's server.
 pub struct Control {
     acceptor: Acceptor,
-    clients: Arc<Crowd>,
+    clients: Arc<ClientSet>,
     is_ending: Arc<AtomicBool>,
 }
 
@@ -91,22 +91,22 @@ impl Control {
     /// # Errors
     /// No thread can be had.
     pub fn start(listening: Listening, steered: Steered, log: Log) -> io::Result<Self> {
-        let (steered, clients) = (Arc::new(steered), Arc::new(Crowd::new(CLIENTS)));
+        let (steered, clients) = (Arc::new(steered), Arc::new(ClientSet::new(CLIENTS)));
         let is_ending = Arc::new(AtomicBool::new(false));
-        let (crowd, ends) = (clients.clone(), is_ending.clone());
+        let (set, ends) = (clients.clone(), is_ending.clone());
         let told = log.clone();
         let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
             let (socket, steered, ends) = (Arc::new(socket), steered.clone(), ends.clone());
             // There is always room for so few.
-            let Some((place, _)) = crowd.press_in(&socket, |_| true) else {
+            let Some((permit, _)) = set.enter_or_evict(&socket, |_| true) else {
                 return told.line("control: a client was refused: as many are answered as may be");
             };
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
             let named = named.stack_size(STACK);
             let started = named.spawn(move || {
                 // Who sends no request wants no answer.
-                let _ = answer(&socket, &place, (&steered, &ends), &log);
-                drop(place);
+                let _ = answer(&socket, &permit, (&steered, &ends), &log);
+                drop(permit);
             });
             if let Err(error) = started {
                 told.line(format_args!("control: a client was refused: no thread for it: {error}"));
@@ -123,8 +123,8 @@ impl Control {
     /// Ends all connections, those that asked for something when they have their answer; whether they ended in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
-        self.clients.hang_up_on_silent();
-        let is_gone = self.clients.is_gone_by(Instant::now() + within);
+        self.clients.hang_up_on_new();
+        let is_gone = self.clients.is_empty_by(Instant::now() + within);
         self.clients.hang_up();
         is_gone
     }
@@ -132,7 +132,7 @@ impl Control {
 
 fn answer(
     socket: &Socket,
-    place: &Place,
+    permit: &ClientPermit,
     (steered, is_ending): (&Steered, &AtomicBool),
     log: &Log,
 ) -> io::Result<()> {
@@ -142,7 +142,7 @@ fn answer(
         return answer.finish(&Err(Refusal::new(Errno::PERM, message)));
     }
     let text = receive(socket)?;
-    if !place.settle() {
+    if !permit.establish() {
         // What ended is not the request, but the connection.
         return Ok(());
     }
@@ -153,10 +153,10 @@ fn answer(
     let done = steered.answer(&request, &mut answer);
     let told = answer.finish(&done);
     if let (Err(_), Request::Store(what, _)) = (&told, &request) {
-        log_unheard(log, what, &done);
+        log_orphaned(log, what, &done);
     }
     if let (Err(_), Request::Job(kind, _)) = (&told, &request) {
-        log_unheard(log, &kind.to_string(), &done);
+        log_orphaned(log, &kind.to_string(), &done);
     }
     told
 }
@@ -216,7 +216,7 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
 }
 
 /// Who asked did not wait for it.
-fn log_unheard(log: &Log, what: &str, done: &Result<(), Refusal>) {
+fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
         Ok(()) => log.line(format_args!("control: '{}' is done", what.escape_debug())),
         Err(Refusal { message, .. }) => {

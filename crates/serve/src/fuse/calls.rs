@@ -1,7 +1,7 @@
 //! The kernel's calls.
 
 use super::STACK;
-use super::files::{Files, Stored};
+use super::files::{AttributeWrite, Files};
 use super::node::Node;
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -159,7 +159,7 @@ impl Filesystem for Files {
         };
         match Node::by_number(ino.0) {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
-            Some(node) => match Stored::new(node, offset, data) {
+            Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
                 // It may be a job: on a thread of its own, so that the disk goes on. Where there can be none, the reply
                 // that goes with it is an error.

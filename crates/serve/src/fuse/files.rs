@@ -160,12 +160,12 @@ impl Files {
 }
 
 /// What an attribute is to be.
-pub(super) struct Stored {
+pub(super) struct AttributeWrite {
     name: &'static str,
     text: String,
 }
 
-impl Stored {
+impl AttributeWrite {
     pub(super) fn new(node: Node, offset: u64, data: &[u8]) -> Result<Self, Errno> {
         let Node::Attribute(attribute) = node else { return Err(Errno::EACCES) };
         let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
@@ -176,7 +176,7 @@ impl Stored {
         if attribute.name == "restore" {
             return Err(Errno::EBUSY);
         }
-        Ok(Stored { name: attribute.name, text: text.to_owned() })
+        Ok(AttributeWrite { name: attribute.name, text: text.to_owned() })
     }
 
     pub(super) fn store(self, zram: &Zram) -> Result<(), Errno> {

@@ -6,7 +6,7 @@
 
 mod calls;
 mod files;
-mod helper;
+mod fusermount;
 mod mount;
 mod node;
 
@@ -81,7 +81,7 @@ impl Mounted {
         let Mounted { session, mut mount, log, .. } = self;
         let named = thread::Builder::new().name("unmount".to_owned()).stack_size(STACK);
         let waiter = named.spawn(move || {
-            let taken_off = mount.take_off();
+            let taken_off = mount.detach();
             if let Err(error) = &taken_off {
                 log.line(format_args!("{} is not unmounted: {error}", mount.name()));
             } else {

@@ -5,7 +5,7 @@
 //! descriptor, so that nothing that comes to its path in between is.
 
 use crate::log::Log;
-use crate::mountinfo::{self, Entry};
+use crate::mountinfo::{self, MountEntry};
 use crate::own::OwnMount;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -44,14 +44,14 @@ impl Mount {
     /// Mounts at a directory; and the connection, by which the system asks. Dead mounts of servers that were killed are
     /// taken off before.
     pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
-        take_off_dead(dir, log)?;
+        detach_dead(dir, log)?;
         // The system would mount there, and nobody could go in.
         let mode = stat_of(&mountinfo::open(dir)?)?.stx_mode;
         if FileType::from_raw_mode(mode.into()) != FileType::Directory {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        let (connection, device) = match by_ourselves(dir) {
-            Err(Errno::PERM | Errno::NOSYS | Errno::ACCESS) => super::helper::mount(dir, NAME)
+        let (connection, device) = match mount_directly(dir) {
+            Err(Errno::PERM | Errno::NOSYS | Errno::ACCESS) => super::fusermount::mount(dir, NAME)
                 .and_then(|connection| Ok((connection, mounted_at(dir)?)))?,
             done => done?,
         };
@@ -70,8 +70,8 @@ impl Mount {
     ///
     /// # Errors
     /// Something else is mounted over it or in it: that would go, too.
-    pub(super) fn take_off(&mut self) -> io::Result<()> {
-        let number = |entry: &Entry| {
+    pub(super) fn detach(&mut self) -> io::Result<()> {
+        let number = |entry: &MountEntry| {
             let (major, minor) = entry.device.split_once(':')?;
             Some(makedev(major.parse().ok()?, minor.parse().ok()?))
         };
@@ -83,19 +83,19 @@ impl Mount {
         if device_of(&root)? != self.device {
             return Err(io::Error::other("something else is mounted over it"));
         }
-        take_off(&self.dir, &root)
+        detach(&self.dir, &root)
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
         // Where that can't be it was said before, or there is no one to tell.
-        let _ = self.take_off();
+        let _ = self.detach();
     }
 }
 
 /// Mounts, if this process has the right to: the connection, and the number of the file system.
-fn by_ourselves(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
+fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     let connection = fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
@@ -122,7 +122,7 @@ fn by_ourselves(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
 /// The number of the file system that was mounted a moment ago.
 fn mounted_at(dir: &Path) -> io::Result<u64> {
     let root = mountinfo::open(dir)?;
-    if is_of_ours(&mountinfo::of(&root)?) {
+    if is_uzram(&mountinfo::of(&root)?) {
         Ok(device_of(&root)?)
     } else {
         Err(io::Error::other("something else was mounted there meanwhile"))
@@ -148,13 +148,13 @@ fn is_alive(connection: &OwnedFd) -> bool {
 }
 
 /// Whether a server such as this one mounted it.
-fn is_of_ours(entry: &Entry) -> bool {
+fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
 
 /// Takes off what servers that were killed left at a directory; what is dead there of others is not, nor what one that
 /// lives has there: that is an error.
-fn take_off_dead(dir: &Path, log: &Log) -> io::Result<()> {
+fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     for _ in 0..DEAD_MAX {
         let root = mountinfo::open(dir)?;
         let entry = mountinfo::of(&root)?;
@@ -164,12 +164,12 @@ fn take_off_dead(dir: &Path, log: &Log) -> io::Result<()> {
         if !is_dead(&root) {
             // Over it, who uses that one would not know which disk he has.
             let why = "it is the mount of another server, or lies in one: stop that server, or give another";
-            return if is_of_ours(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
+            return if is_uzram(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
         }
-        if !is_of_ours(&entry) {
+        if !is_uzram(&entry) {
             return Err(Errno::NOTCONN.into());
         }
-        take_off(dir, &root)?;
+        detach(dir, &root)?;
         let dir = dir.to_string_lossy();
         log.line(format_args!(
             "a dead mount of a server that was killed was taken off '{}'",
@@ -195,7 +195,7 @@ fn is_dead(file: &OwnedFd) -> bool {
 }
 
 /// Takes off the mount whose root is open, which is at `dir`.
-fn take_off(dir: &Path, root: &OwnedFd) -> io::Result<()> {
+fn detach(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     let id = mountinfo::of(root)?.id;
     if mountinfo::all()?.iter().any(|entry| entry.parent == id) {
         return Err(io::Error::other("something else is mounted in it"));
@@ -203,7 +203,7 @@ fn take_off(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     // So that no one who uses it holds that up.
     let by_descriptor = format!("/proc/self/fd/{}", root.as_raw_fd());
     match unmount(by_descriptor, UnmountFlags::DETACH) {
-        Err(Errno::PERM) => super::helper::unmount(dir),
+        Err(Errno::PERM) => super::fusermount::unmount(dir),
         done => Ok(done?),
     }
 }

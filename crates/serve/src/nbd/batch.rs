@@ -1,12 +1,12 @@
 //! Requests that a worker takes together: received by one call, answered by one.
 
 use super::buffer::Buffer;
+use super::disconnect::End;
 use super::execute::Executor;
 use super::export::ReplyStyle;
-use super::fault::End;
 use super::handshake::Terms;
-use super::input::{Input, Patience};
-use super::large::{Large, LargeBuffer};
+use super::input::{Deadline, Input};
+use super::large_writes::{LargeWrite, LargeWrites};
 use super::reply::{Replies, SHORT_MAX, read_header};
 use super::request::{Command, Request};
 use super::stream::Stream;
@@ -15,26 +15,27 @@ use std::io;
 use std::ops::Range;
 
 /// The longest read that is answered at once, and write that is received without memory shared with others.
-pub const PART: usize = 256 << 10;
+pub const READ_PART: usize = 256 << 10;
 
 /// Bytes of a worker's buffer: payloads in front, replies behind them.
-pub const BUFFER: usize = PART + 2 * SHORT_MAX;
+pub const WORKER_BUFFER: usize = READ_PART + 2 * SHORT_MAX;
 
 /// Each request that is short has room, whatever it is.
-const _: () = assert!(PART + CHUNK_HEADER + size_of::<u64>() <= BUFFER && DONE_MAX <= SHORT_MAX);
+const _: () =
+    assert!(READ_PART + CHUNK_HEADER + size_of::<u64>() <= WORKER_BUFFER && DONE_MAX <= SHORT_MAX);
 
 /// Most requests taken together.
 pub const REQUESTS: usize = 64;
 
 /// From so many bytes to be compressed on, another worker receives meanwhile. Those to be decompressed count a quarter,
 /// those to be freed a 64th.
-pub const HEAVY: usize = 32 << 10;
+pub const HEAVY_BYTES: usize = 32 << 10;
 
 /// The longest reply that tells no more than that a request is done, or why not.
 const DONE_MAX: usize = CHUNK_HEADER + 6;
 
 /// What a worker takes requests into.
-pub(crate) struct Room {
+pub(crate) struct WorkerBuffer {
     tasks: Vec<Task>,
     buffer: Buffer,
 }
@@ -49,7 +50,7 @@ pub(crate) enum Batch<'r, 'l> {
     },
     LongWrite {
         request: Request,
-        payload: LargeBuffer<'l>,
+        payload: LargeWrite<'l>,
         /// For the reply.
         room: &'r mut [u8],
     },
@@ -76,55 +77,58 @@ struct Task {
 }
 
 /// How a request is to be served.
-enum Plan {
+enum Class {
     /// Among others, with the error it is answered with if it can't be.
     Short(Result<Command, ErrorCode>),
     LongRead,
     LongWrite,
 }
 
-impl Plan {
+impl Class {
     fn of(request: &Request, terms: &Terms) -> Self {
         match request.command(terms) {
-            Ok(Command::Read) if request.len as usize > PART => Plan::LongRead,
-            Ok(Command::Write) if request.len as usize > PART => Plan::LongWrite,
-            command => Plan::Short(command),
+            Ok(Command::Read) if request.len as usize > READ_PART => Class::LongRead,
+            Ok(Command::Write) if request.len as usize > READ_PART => Class::LongWrite,
+            command => Class::Short(command),
         }
     }
 }
 
-impl Room {
+impl WorkerBuffer {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Room { tasks: Vec::with_capacity(REQUESTS), buffer: Buffer::new(BUFFER)? })
+        Ok(WorkerBuffer {
+            tasks: Vec::with_capacity(REQUESTS),
+            buffer: Buffer::new(WORKER_BUFFER)?,
+        })
     }
 
     /// Waits for requests and takes one of `workers` parts of those that are here. That the client is to send no more is
     /// an end, met when all it sent before was taken.
-    pub(crate) fn gather<'l>(
+    pub(crate) fn next_batch<'l>(
         &mut self,
         input: &mut Input,
         stream: &impl Stream,
-        (terms, large): (&Terms, &'l Large),
+        (terms, large): (&Terms, &'l LargeWrites),
         workers: usize,
     ) -> Result<Batch<'_, 'l>, End> {
         let first = input.wait_for_header(stream)?;
         if first.kind == CMD_DISC {
             return Err(End::Left);
         }
-        let share = input.requests(REQUESTS).div_ceil(workers);
-        let command = match Plan::of(&first, terms) {
-            Plan::Short(command) => command,
-            Plan::LongRead => {
+        let share = input.whole_requests(REQUESTS).div_ceil(workers);
+        let command = match Class::of(&first, terms) {
+            Class::Short(command) => command,
+            Class::LongRead => {
                 input.consume(REQUEST_HEADER);
                 return Ok(Batch::LongRead { request: first, room: &mut self.buffer });
             }
-            Plan::LongWrite => {
+            Class::LongWrite => {
                 let len = first.payload() as usize;
                 match large.get(len) {
                     Ok(mut payload) => {
                         input.consume(REQUEST_HEADER);
                         payload.fill(|payload, is_late| {
-                            input.take(stream, payload, Patience::for_rest(len, is_late))
+                            input.take(stream, payload, Deadline::for_rest(len, is_late))
                         })?;
                         let room = &mut self.buffer;
                         return Ok(Batch::LongWrite { request: first, payload, room });
@@ -148,14 +152,14 @@ impl Batch<'_, '_> {
     /// Whether it takes long enough that another worker should receive meanwhile.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
-            Batch::Short(short) => short.weight >= HEAVY || short.may_wait,
+            Batch::Short(short) => short.weight >= HEAVY_BYTES || short.may_wait,
             Batch::LongRead { .. } | Batch::LongWrite { .. } => true,
         }
     }
 }
 
 impl<'r> Short<'r> {
-    fn new(room: &'r mut Room) -> Self {
+    fn new(room: &'r mut WorkerBuffer) -> Self {
         room.tasks.clear();
         let (tasks, buffer) = (&mut room.tasks, &mut *room.buffer);
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
@@ -173,11 +177,11 @@ impl<'r> Short<'r> {
         }
         // What can't be is found again when it comes first, and so is a client's end.
         let request = input.header()?.ok().filter(|request| request.kind != CMD_DISC)?;
-        let Plan::Short(command) = Plan::of(&request, terms) else { return None };
+        let Class::Short(command) = Class::of(&request, terms) else { return None };
         let needed = request.payload() as usize + reply_max(&request, command, terms.replies);
-        let fits = input.holds(&request)
+        let fits = input.has_whole(&request)
             && !may_wait(&request, command, terms)
-            && self.payloads + self.replies + needed <= BUFFER;
+            && self.payloads + self.replies + needed <= WORKER_BUFFER;
         fits.then_some((request, command))
     }
 
@@ -195,7 +199,7 @@ impl<'r> Short<'r> {
             input.skip(stream, len)?;
         } else {
             let payload = &mut self.buffer[start..start + len];
-            input.take(stream, payload, Patience::for_rest(len, &|| false))?;
+            input.take(stream, payload, Deadline::for_rest(len, &|| false))?;
             self.payloads += len;
         }
         self.replies += reply_max(&request, command, terms.replies);

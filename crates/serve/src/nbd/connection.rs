@@ -12,13 +12,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::batch::{self, Batch, PART, Room};
+use super::batch::{self, Batch, READ_PART, WorkerBuffer};
+use super::disconnect::{End, Fault};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
-use super::fault::{End, Fault};
 use super::handshake::{Handshake, Step, Terms};
 use super::input::Input;
-use super::large::Large;
+use super::large_writes::LargeWrites;
 use super::reply::{DataPart, Replies};
 use super::request::{Command, Request};
 use super::stream::{Stream, TAKEN_WITHIN};
@@ -41,12 +41,12 @@ pub(crate) const STACK: usize = 512 << 10;
 pub const WORKER_RESERVE: usize = 20 << 10;
 
 /// Bytes of address space that a worker takes, with what guards its stack.
-pub(crate) const WORKER_BYTES: usize = STACK + batch::BUFFER + (64 << 10);
+pub(crate) const WORKER_BYTES: usize = STACK + batch::WORKER_BUFFER + (64 << 10);
 
 /// What all connections share.
 pub(crate) struct Service {
     pub(crate) exports: Exports,
-    pub(crate) large: Large,
+    pub(crate) large: LargeWrites,
     pub(crate) stop: AtomicBool,
     /// Threads that serve a connection's requests.
     pub(crate) workers: usize,
@@ -80,7 +80,7 @@ pub(crate) fn serve(
         Ok(input) => input,
         Err(error) => return End::Broken(error),
     };
-    let terms = match haggle(&service.exports, stream, &mut input) {
+    let terms = match negotiate(&service.exports, stream, &mut input) {
         Ok(terms) => terms,
         // Who only looked whether someone listens is not worth a word.
         Err(End::Broken(_)) => return End::Left,
@@ -106,18 +106,18 @@ pub(crate) fn serve(
             }
             let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
             let _ = named.spawn_scoped(scope, || {
-                if let Ok(room) = Room::new() {
+                if let Ok(room) = WorkerBuffer::new() {
                     connection.work(Ok(room));
                 }
             });
         }
-        connection.work(Room::new());
+        connection.work(WorkerBuffer::new());
     });
     connection.end.into_inner().unwrap_or(End::Left)
 }
 
 /// Haggles until an export is chosen. Requests may lie in the input already.
-fn haggle(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<Terms, End> {
+fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<Terms, End> {
     let begun = Instant::now();
     let mut out = Vec::new();
     let mut handshake = Handshake::new(exports, &mut out);
@@ -144,7 +144,7 @@ fn haggle(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<
 
 impl<S: Stream> Connection<'_, S> {
     /// Serves requests until there are no more. Without room for them there is no connection.
-    fn work(&self, room: io::Result<Room>) {
+    fn work(&self, room: io::Result<WorkerBuffer>) {
         let _guard = HangUpOnPanic(self.stream);
         let served = room.map_err(End::from).and_then(|mut room| self.serve_all(&mut room));
         if let Err(end) = served {
@@ -158,14 +158,18 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    fn serve_all(&self, room: &mut Room) -> Result<(), End> {
+    fn serve_all(&self, room: &mut WorkerBuffer) -> Result<(), End> {
         loop {
             let mut input = self.input.lock();
             let batch = loop {
                 let Some(received) = input.as_mut() else { return Ok(()) };
                 let large = &self.service.large;
-                let gathered =
-                    room.gather(received, self.stream, (self.terms, large), self.service.workers);
+                let gathered = room.next_batch(
+                    received,
+                    self.stream,
+                    (self.terms, large),
+                    self.service.workers,
+                );
                 let has_more = received.header().is_some();
                 if gathered.is_err() {
                     *input = None;
@@ -232,7 +236,7 @@ impl<S: Stream> Connection<'_, S> {
         let mut output: Option<MutexGuard<'_, Output>> = None;
         while at < end {
             // Parts end between blocks, so that none is decompressed for two.
-            let len = (PART as u64 - at % PART as u64).min(end - at);
+            let len = (READ_PART as u64 - at % READ_PART as u64).min(end - at);
             let part = DataPart { at, len: len as usize };
             let mut replies = Replies::new(room);
             let read = executor.read_part(&request, part, &mut replies);

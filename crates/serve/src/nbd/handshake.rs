@@ -5,8 +5,8 @@
 //!                                  '----> ABORT, or a fault: the connection ends
 //! ```
 
+use super::disconnect::{End, Fault};
 use super::export::{Export, Exports, ReplyStyle};
-use super::fault::{End, Fault};
 use super::meta_context::Context;
 use super::option_reply::OptionReply;
 use super::wire::*;

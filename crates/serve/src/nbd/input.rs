@@ -1,7 +1,7 @@
 //! What a client sent, as far as it was received: many requests at once, or a part of one.
 
 use super::buffer::Buffer;
-use super::fault::{End, Fault};
+use super::disconnect::{End, Fault};
 use super::request::Request;
 use super::stream::Stream;
 use super::wire::*;
@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where they are needed.
-pub const BUFFER: usize = 128 << 10;
-const _: () = assert!(BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
+pub const INPUT_BUFFER: usize = 128 << 10;
+const _: () = assert!(INPUT_BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
 
 /// The rest of a request has to come within this time, and longer ones at this rate.
 const REST_WITHIN: Duration = Duration::from_secs(30);
@@ -24,18 +24,18 @@ pub(crate) struct Input {
 }
 
 /// How long the rest of something is waited for.
-pub(crate) struct Patience<'p> {
+pub(crate) struct Deadline<'p> {
     since: Option<Instant>,
     limit: Duration,
     /// Whether someone else must not be kept waiting so long.
     hurry: &'p dyn Fn() -> bool,
 }
 
-impl<'p> Patience<'p> {
+impl<'p> Deadline<'p> {
     /// For a request's `len` bytes.
     pub(crate) fn for_rest(len: usize, hurry: &'p dyn Fn() -> bool) -> Self {
         let limit = REST_WITHIN + Duration::from_secs(len as u64 / REST_BYTES_PER_SECOND);
-        Patience { since: None, limit, hurry }
+        Deadline { since: None, limit, hurry }
     }
 
     /// Called whenever more has to be waited for.
@@ -47,7 +47,7 @@ impl<'p> Patience<'p> {
 
 impl Input {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Input { buf: Buffer::new(BUFFER)?, start: 0, end: 0 })
+        Ok(Input { buf: Buffer::new(INPUT_BUFFER)?, start: 0, end: 0 })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -78,13 +78,13 @@ impl Input {
 
     /// The next request's header, once it is here. Before its first byte a client may take as long as it likes.
     pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {
-        let mut patience = Patience::for_rest(REQUEST_HEADER, &|| false);
+        let mut deadline = Deadline::for_rest(REQUEST_HEADER, &|| false);
         loop {
             if let Some(request) = self.header() {
                 return Ok(request?);
             }
             if self.start < self.end {
-                patience.check()?;
+                deadline.check()?;
             }
             self.receive(stream)?;
         }
@@ -96,12 +96,12 @@ impl Input {
     }
 
     /// Whether the next request is here with its payload.
-    pub(crate) fn holds(&self, request: &Request) -> bool {
+    pub(crate) fn has_whole(&self, request: &Request) -> bool {
         self.bytes().len() >= REQUEST_HEADER + request.payload() as usize
     }
 
     /// How many requests are here whole, if less than `most`.
-    pub(crate) fn requests(&self, most: usize) -> usize {
+    pub(crate) fn whole_requests(&self, most: usize) -> usize {
         let mut rest = self.bytes();
         let mut count = 0;
         while let Some(Ok(request)) = rest.first_chunk().map(Request::decode)
@@ -119,7 +119,7 @@ impl Input {
         &mut self,
         stream: &impl Stream,
         payload: &mut [u8],
-        mut patience: Patience<'_>,
+        mut deadline: Deadline<'_>,
     ) -> Result<(), End> {
         let here = payload.len().min(self.end - self.start);
         payload[..here].copy_from_slice(&self.bytes()[..here]);
@@ -132,7 +132,7 @@ impl Input {
             }
             rest = &mut rest[received.unwrap_or(0)..];
             if !rest.is_empty() {
-                patience.check()?;
+                deadline.check()?;
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Input {
 
     /// Leaves out a payload that comes next.
     pub(crate) fn skip(&mut self, stream: &impl Stream, len: usize) -> Result<(), End> {
-        let mut patience = Patience::for_rest(len, &|| false);
+        let mut deadline = Deadline::for_rest(len, &|| false);
         let mut left = len;
         loop {
             let here = left.min(self.end - self.start);
@@ -149,7 +149,7 @@ impl Input {
             if left == 0 {
                 return Ok(());
             }
-            patience.check()?;
+            deadline.check()?;
             self.receive(stream)?;
         }
     }

@@ -57,13 +57,13 @@ impl Context {
 }
 
 /// What a client asks of contexts.
-struct Asked<'d> {
+struct ContextQuery<'d> {
     name: &'d [u8],
     /// As they came, each with its length before it: to list them would take memory that there may not be.
     queries: &'d [u8],
 }
 
-impl<'d> Asked<'d> {
+impl<'d> ContextQuery<'d> {
     fn queries(&self) -> impl Iterator<Item = &'d [u8]> + use<'d> {
         let mut fields = Fields(self.queries);
         std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ fn check<'d>(
     style: ReplyStyle,
     exports: &Exports,
     reply: &mut OptionReply<'_>,
-) -> Option<Asked<'d>> {
+) -> Option<ContextQuery<'d>> {
     let asked = parse(data);
     let (kind, message) = match &asked {
         _ if style == ReplyStyle::Simple => (REP_ERR_INVALID, "STRUCTURED_REPLY has to come first"),
@@ -99,7 +99,7 @@ fn check<'d>(
     None
 }
 
-fn parse(data: &[u8]) -> Option<Asked<'_>> {
+fn parse(data: &[u8]) -> Option<ContextQuery<'_>> {
     let mut fields = Fields(data);
     let len = fields.u32()?;
     let name = fields.bytes(len as usize)?;
@@ -110,5 +110,5 @@ fn parse(data: &[u8]) -> Option<Asked<'_>> {
         let len = fields.u32()?;
         fields.bytes(len as usize)?;
     }
-    fields.0.is_empty().then_some(Asked { name, queries })
+    fields.0.is_empty().then_some(ContextQuery { name, queries })
 }

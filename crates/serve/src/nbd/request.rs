@@ -1,8 +1,8 @@
 //! Requests: what a header says, and what it is answered with before anything is done.
 
-use super::batch::PART;
+use super::batch::READ_PART;
+use super::disconnect::Fault;
 use super::export::{Mode, ReplyStyle};
-use super::fault::Fault;
 use super::handshake::Terms;
 use super::wire::*;
 
@@ -83,7 +83,7 @@ impl Request {
         let structured = terms.replies == ReplyStyle::Structured;
         match self.kind {
             CMD_READ if self.len > PAYLOAD_MAX => Err(ErrorCode::Inval),
-            CMD_READ if self.flags & CMD_FLAG_DF != 0 && self.len as usize > PART => {
+            CMD_READ if self.flags & CMD_FLAG_DF != 0 && self.len as usize > READ_PART => {
                 Err(ErrorCode::Overflow)
             }
             CMD_READ => Ok(Command::Read),

@@ -2,7 +2,7 @@
 
 use super::connection::{Service, serve};
 use super::export::Exports;
-use super::large::Large;
+use super::large_writes::LargeWrites;
 use super::stream::Stream;
 use rustix_futex_sync::Mutex;
 use std::io;
@@ -38,7 +38,7 @@ impl Stream for Script<'_> {
 pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     let service = Service {
         exports: exports.clone(),
-        large: Large::default(),
+        large: LargeWrites::default(),
         stop: AtomicBool::new(false),
         workers: 1,
     };

@@ -1,12 +1,12 @@
 //! Who listens, and all connections there are.
 
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
+use super::disconnect::End;
 use super::export::Exports;
-use super::fault::End;
-use super::input::BUFFER as INPUT_BYTES;
-use super::large::Large;
+use super::input::INPUT_BUFFER;
+use super::large_writes::LargeWrites;
 use super::stream::Stream;
-use crate::accept::{Acceptor, Crowd, Place};
+use crate::accept::{Acceptor, ClientPermit, ClientSet};
 use crate::address::Listening;
 use crate::log::Log;
 use crate::socket::Socket;
@@ -46,7 +46,7 @@ const FULL: &str =
 impl Options {
     /// Bytes of address space that a connection takes.
     pub fn connection_bytes(&self) -> usize {
-        INPUT_BYTES + self.workers.max(1) * WORKER_BYTES
+        INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
     }
 }
 
@@ -62,8 +62,8 @@ pub struct Server {
     service: Arc<Service>,
     /// Until it is stopped.
     acceptor: Mutex<Option<Acceptor>>,
-    established: Arc<Crowd>,
-    half_open: Arc<Crowd>,
+    established: Arc<ClientSet>,
+    half_open: Arc<ClientSet>,
 }
 
 impl Stream for Socket {
@@ -93,12 +93,12 @@ impl Server {
     ) -> io::Result<Self> {
         let service = Arc::new(Service {
             exports,
-            large: Large::default(),
+            large: LargeWrites::default(),
             stop: AtomicBool::new(false),
             workers: options.workers.max(1),
         });
-        let established = Arc::new(Crowd::new(options.connections));
-        let half_open = Arc::new(Crowd::new(HALF_OPEN_MAX));
+        let established = Arc::new(ClientSet::new(options.connections));
+        let half_open = Arc::new(ClientSet::new(HALF_OPEN_MAX));
         let client = {
             let (service, log) = (service.clone(), log.clone());
             let (half_open, established) = (half_open.clone(), established.clone());
@@ -111,17 +111,18 @@ impl Server {
                 let has_room = |asking: usize| {
                     room::is_left(asking.saturating_mul(options.connection_bytes()))
                 };
-                let Some((place, has_displaced)) = half_open.press_in(&socket, has_room) else {
+                let Some((permit, has_evicted)) = half_open.enter_or_evict(&socket, has_room)
+                else {
                     return log.line(if has_room(1) { TOO_MANY } else { NO_ROOM });
                 };
-                if has_displaced {
+                if has_evicted {
                     log.line("nbd: a client that had chosen no export yet made room for another");
                 }
                 let (service, established, told) =
                     (service.clone(), established.clone(), log.clone());
                 let named = std::thread::Builder::new().name("nbd".to_owned()).stack_size(STACK);
-                let started =
-                    named.spawn(move || attend(&service, &socket, place, &established, &told));
+                let started = named
+                    .spawn(move || serve_client(&service, &socket, permit, &established, &told));
                 if let Err(error) = started {
                     log.line(format_args!("nbd: a client was refused: no thread for it: {error}"));
                 }
@@ -138,7 +139,7 @@ impl Server {
 
     /// Whether a client has or had an export.
     pub fn was_used(&self) -> bool {
-        self.established.was_entered()
+        self.established.had_clients()
     }
 
     /// Does `work` while no client has an export, and lets none have one meanwhile.
@@ -146,7 +147,7 @@ impl Server {
     /// # Errors
     /// So many clients have one.
     pub fn alone<T>(&self, work: impl FnOnce() -> T) -> Result<T, usize> {
-        let _closed = self.established.close()?;
+        let _closed = self.established.pause()?;
         Ok(work())
     }
 
@@ -156,29 +157,29 @@ impl Server {
         if let Some(acceptor) = self.acceptor.lock().take() {
             acceptor.stop();
         }
-        let (until, crowds) = (Instant::now() + within, [&self.half_open, &self.established]);
-        crowds.iter().for_each(|crowd| crowd.hang_up());
-        crowds.iter().all(|crowd| crowd.is_gone_by(until))
+        let (until, sets) = (Instant::now() + within, [&self.half_open, &self.established]);
+        sets.iter().for_each(|set| set.hang_up());
+        sets.iter().all(|set| set.is_empty_by(until))
     }
 }
 
 /// A connection from its first byte to its last.
-fn attend(
+fn serve_client(
     service: &Service,
     socket: &Arc<Socket>,
-    place: Place,
-    established: &Arc<Crowd>,
+    permit: ClientPermit,
+    established: &Arc<ClientSet>,
     log: &Log,
 ) {
-    let mut place = place;
+    let mut permit = permit;
     let end = serve(service, &**socket, |_| {
-        if !place.settle() {
+        if !permit.establish() {
             return false;
         }
         let better = established.enter(socket);
         let is_in = better.is_some();
         match better {
-            Some(better) => place = better,
+            Some(better) => permit = better,
             None => log.line(FULL),
         }
         is_in
@@ -190,5 +191,5 @@ fn attend(
         End::Broken(error) => log.line(format_args!("nbd: a connection broke: {error}")),
         End::Fault(fault) => log.line(format_args!("nbd: a client was disconnected: {fault}")),
     }
-    drop(place);
+    drop(permit);
 }

@@ -1,6 +1,6 @@
 //! What carries a connection's bytes.
 
-use super::fault::{End, Fault};
+use super::disconnect::{End, Fault};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 

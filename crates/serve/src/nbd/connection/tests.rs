@@ -17,7 +17,7 @@ struct Bad;
 
 impl Disk for Bad {
     fn size(&self) -> u64 {
-        4 * PART as u64
+        4 * READ_PART as u64
     }
 
     fn block(&self) -> u32 {
@@ -29,7 +29,7 @@ impl Disk for Bad {
     }
 
     fn read(&self, offset: u64, _: &mut [u8]) -> Result<(), Errno> {
-        if offset != PART as u64 {
+        if offset != READ_PART as u64 {
             return Ok(());
         }
         thread::sleep(WHILE);
@@ -104,8 +104,8 @@ fn nothing_follows_a_reply_that_was_broken_off() {
     sent.extend(IHAVEOPT.to_be_bytes());
     sent.extend(OPT_EXPORT_NAME.to_be_bytes());
     sent.extend([0; 4]);
-    sent.extend(read(0, 3 * PART));
-    sent.extend(read(0, PART));
+    sent.extend(read(0, 3 * READ_PART));
+    sent.extend(read(0, READ_PART));
     let client = Client {
         sent: Mutex::new(sent),
         got: Mutex::new(Vec::new()),
@@ -119,14 +119,14 @@ fn nothing_follows_a_reply_that_was_broken_off() {
     };
     let service = Service {
         exports: Exports::new([export]),
-        large: Large::default(),
+        large: LargeWrites::default(),
         stop: AtomicBool::new(false),
         workers: 2,
     };
     let end = serve(&service, &client, |_| true);
     assert!(matches!(end, End::Fault(Fault::Unreadable)), "{end:?}");
     let greeting = 18 + 10;
-    let short = SIMPLE_HEADER + PART;
+    let short = SIMPLE_HEADER + READ_PART;
     let got = client.got.into_inner().len() - greeting;
     assert_eq!(got, short, "bytes of the first part, or of the reply that was waiting, too");
 }

@@ -1,10 +1,10 @@
 //! Places that a server is given and that can't be together.
 
-use super::room::STACK;
-use super::target::resolved;
+use super::headroom::STACK;
+use super::save_file::resolved;
 use crate::args::ServeArgs;
 use crate::error::Error;
-use crate::runtime;
+use crate::socket_dir;
 use serve::Address;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
 /// Checks that nothing the server needs is to be in its own mount, which hides it, and that its sockets are two.
 pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
-    let usual = |name| runtime::directory().join(name);
+    let usual = |name| socket_dir::directory().join(name);
     let nbd = match &args.nbd {
         Some(Address::Unix(path)) => Some(path.clone()),
         Some(Address::Tcp { .. }) => None,
-        None => Some(usual(runtime::NBD)),
+        None => Some(usual(socket_dir::NBD)),
     };
-    let control = args.control.clone().or_else(|| Some(usual(runtime::CONTROL)));
+    let control = args.control.clone().or_else(|| Some(usual(socket_dir::CONTROL)));
     if let (Some(nbd), Some(control)) = (&nbd, &control)
         && place(nbd).is_some_and(|nbd| place(control) == Some(nbd))
     {

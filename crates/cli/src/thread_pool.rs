@@ -4,65 +4,65 @@
 //! more afterwards is the device's.
 
 use crate::error::Error;
-use crate::job::{Job, Order};
-use crate::tally::Tally;
+use crate::job::{FillJob, Phase};
+use crate::totals::Totals;
 use crate::worker::Worker;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// The threads of a job. They end when this is dropped.
-pub(crate) struct Crew<'scope>(Vec<Member<'scope>>);
+pub(crate) struct ThreadPool<'scope>(Vec<PoolThread<'scope>>);
 
-struct Member<'scope> {
-    orders: Sender<Order>,
+struct PoolThread<'scope> {
+    phases: Sender<Phase>,
     done: Receiver<()>,
-    thread: ScopedJoinHandle<'scope, Tally>,
+    handle: ScopedJoinHandle<'scope, Totals>,
 }
 
-impl<'scope> Crew<'scope> {
+impl<'scope> ThreadPool<'scope> {
     /// Starts a thread for each worker.
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         workers: Vec<Worker>,
-        job: &'env Job<'env>,
+        job: &'env FillJob<'env>,
     ) -> Result<Self, Error> {
-        let members = workers.into_iter().enumerate().map(|(nth, mut worker)| {
-            let (orders, inbox) = channel();
+        let threads = workers.into_iter().enumerate().map(|(nth, mut worker)| {
+            let (phases, inbox) = channel();
             let (outbox, done) = channel();
             let work = move || {
-                for order in inbox {
-                    worker.obey(job, order);
+                for phase in inbox {
+                    worker.work_phase(job, phase);
                     if outbox.send(()).is_err() {
                         break;
                     }
                 }
-                worker.into_tally()
+                worker.into_totals()
             };
             let name = format!("uzram-{nth}");
             let thread = Builder::new().name(name).spawn_scoped(scope, work);
             let thread = thread.map_err(|source| Error::Thread { nth: nth + 1, source })?;
-            Ok(Member { orders, done, thread })
+            Ok(PoolThread { phases, done, handle: thread })
         });
-        Ok(Crew(members.collect::<Result<_, Error>>()?))
+        Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
     }
 
     /// Has all threads do one phase, and waits for them.
-    pub(crate) fn run(&self, order: &Order) -> Result<(), Error> {
+    pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
         // Who does not answer has panicked.
         let sent: Vec<bool> =
-            self.0.iter().map(|member| member.orders.send(order.clone()).is_ok()).collect();
-        let answered: Vec<bool> = self.0.iter().map(|member| member.done.recv().is_ok()).collect();
+            self.0.iter().map(|pooled| pooled.phases.send(phase.clone()).is_ok()).collect();
+        let answered: Vec<bool> = self.0.iter().map(|pooled| pooled.done.recv().is_ok()).collect();
         let all = sent.iter().chain(&answered).all(|&ok| ok);
         if all { Ok(()) } else { Err(Error::Worker) }
     }
 
     /// Ends the threads; their figures come back.
-    pub(crate) fn finish(self) -> Result<Vec<Tally>, Error> {
+    pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
         self.0
             .into_iter()
-            .map(|member| {
-                drop(member.orders);
-                member.thread.join().map_err(|_| Error::Worker)
+            .map(|pooled| {
+                drop(pooled.phases);
+                pooled.handle.join().map_err(|_| Error::Worker)
             })
             .collect()
     }

@@ -35,9 +35,9 @@ fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
     !is_stuck
 }
 
-/// Says a line, as `eprintln` would, which panics where standard error is gone.
-macro_rules! say {
-    ($($line:tt)*) => { $crate::say::line(format_args!($($line)*)) };
+/// Logs a line, as `eprintln` would, which panics where standard error is gone.
+macro_rules! log {
+    ($($line:tt)*) => { $crate::log::line(format_args!($($line)*)) };
 }
 
-pub(crate) use say;
+pub(crate) use log;

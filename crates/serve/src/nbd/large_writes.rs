@@ -16,7 +16,7 @@ const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// The memory for all long writes.
 #[derive(Debug, Default)]
-pub(crate) struct Large {
+pub(crate) struct LargeWrites {
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -31,22 +31,22 @@ struct State {
 
 /// A long write's memory.
 #[derive(Debug)]
-pub(crate) struct LargeBuffer<'l> {
+pub(crate) struct LargeWrite<'l> {
     bytes: Buffer,
-    share: Share<'l>,
+    grant: LargeGrant<'l>,
 }
 
 /// What it takes of what all connections share.
 #[derive(Debug)]
-struct Share<'l> {
-    large: &'l Large,
+struct LargeGrant<'l> {
+    writes: &'l LargeWrites,
     since: Instant,
     len: usize,
 }
 
-impl Large {
+impl LargeWrites {
     /// Waits until there is room for `len` bytes.
-    pub(crate) fn get(&self, len: usize) -> io::Result<LargeBuffer<'_>> {
+    pub(crate) fn get(&self, len: usize) -> io::Result<LargeWrite<'_>> {
         let mut state = self.state.lock();
         let turn = state.next;
         state.next += 1;
@@ -58,15 +58,15 @@ impl Large {
         drop(state);
         // The next in turn may fit beside this one.
         self.freed.notify_all();
-        let share = Share { large: self, since: Instant::now(), len };
+        let grant = LargeGrant { writes: self, since: Instant::now(), len };
         if !room::is_left(len) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        Ok(LargeBuffer { bytes: Buffer::new(len)?, share })
+        Ok(LargeWrite { bytes: Buffer::new(len)?, grant })
     }
 }
 
-impl LargeBuffer<'_> {
+impl LargeWrite<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -76,26 +76,26 @@ impl LargeBuffer<'_> {
         &mut self,
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let LargeBuffer { bytes, share } = self;
-        fill(bytes, &|| share.is_late())
+        let LargeWrite { bytes, grant } = self;
+        fill(bytes, &|| grant.is_late())
     }
 }
 
-impl Share<'_> {
+impl LargeGrant<'_> {
     /// Whether it was had for too long, seeing that others wait.
     fn is_late(&self) -> bool {
         let grace = GRACE + Duration::from_secs(self.len as u64 / BYTES_PER_SECOND);
         let is_waited_for = || {
-            let state = self.large.state.lock();
+            let state = self.writes.state.lock();
             state.next > state.served
         };
         self.since.elapsed() > grace && is_waited_for()
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for LargeGrant<'_> {
     fn drop(&mut self) {
-        self.large.state.lock().used -= self.len;
-        self.large.freed.notify_all();
+        self.writes.state.lock().used -= self.len;
+        self.writes.freed.notify_all();
     }
 }

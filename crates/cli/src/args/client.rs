@@ -2,7 +2,7 @@
 
 use super::Form;
 use crate::error::Error;
-use crate::runtime;
+use crate::socket_dir;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use zram::JobKind;
@@ -129,14 +129,14 @@ pub(super) struct CancelLine {
 
 /// What is to be asked of a server.
 #[derive(Debug)]
-pub(crate) struct AskArgs {
+pub(crate) struct ClientArgs {
     pub(crate) control: PathBuf,
-    pub(crate) ask: Ask,
+    pub(crate) request: ClientRequest,
 }
 
 /// What there is to ask.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub(crate) enum ClientRequest {
     /// All attributes.
     All(Form),
     Show(String, Form),
@@ -148,53 +148,59 @@ pub(crate) enum Ask {
 
 impl ControlLine {
     pub(super) fn path(self) -> PathBuf {
-        self.control.unwrap_or_else(|| runtime::directory().join(runtime::CONTROL))
+        self.control.unwrap_or_else(|| socket_dir::directory().join(socket_dir::CONTROL))
     }
 }
 
-impl From<AttrLine> for AskArgs {
+impl From<AttrLine> for ClientArgs {
     fn from(line: AttrLine) -> Self {
         let form = Form::new(line.json);
-        let ask = match (line.name, line.value) {
-            (None, _) => Ask::All(form),
-            (Some(name), None) => Ask::Show(name, form),
+        let request = match (line.name, line.value) {
+            (None, _) => ClientRequest::All(form),
+            (Some(name), None) => ClientRequest::Show(name, form),
             (Some(name), Some(value)) => {
                 let value = if PATHS.contains(&name.as_str()) { absolute(value) } else { value };
-                Ask::Store(name, value)
+                ClientRequest::Store(name, value)
             }
         };
-        AskArgs { control: line.server.path(), ask }
+        ClientArgs { control: line.server.path(), request }
     }
 }
 
-impl From<StatLine> for AskArgs {
+impl From<StatLine> for ClientArgs {
     fn from(line: StatLine) -> Self {
-        AskArgs { control: line.server.path(), ask: Ask::Stat(Form::new(line.json)) }
+        ClientArgs {
+            control: line.server.path(),
+            request: ClientRequest::Stat(Form::new(line.json)),
+        }
     }
 }
 
-impl From<CompactLine> for AskArgs {
+impl From<CompactLine> for ClientArgs {
     fn from(line: CompactLine) -> Self {
-        let ask = Ask::Store("compact".to_owned(), "1".to_owned());
-        AskArgs { control: line.server.path(), ask }
+        let request = ClientRequest::Store("compact".to_owned(), "1".to_owned());
+        ClientArgs { control: line.server.path(), request }
     }
 }
 
-impl From<CancelLine> for AskArgs {
+impl From<CancelLine> for ClientArgs {
     fn from(line: CancelLine) -> Self {
-        let ask = Ask::Store("cancel_job".to_owned(), "1".to_owned());
-        AskArgs { control: line.server.path(), ask }
+        let request = ClientRequest::Store("cancel_job".to_owned(), "1".to_owned());
+        ClientArgs { control: line.server.path(), request }
     }
 }
 
-impl From<IdleLine> for AskArgs {
+impl From<IdleLine> for ClientArgs {
     fn from(line: IdleLine) -> Self {
         let age = line.older.map_or_else(|| "all".to_owned(), |seconds| seconds.to_string());
-        AskArgs { control: line.server.path(), ask: Ask::Store("idle".to_owned(), age) }
+        ClientArgs {
+            control: line.server.path(),
+            request: ClientRequest::Store("idle".to_owned(), age),
+        }
     }
 }
 
-impl AskArgs {
+impl ClientArgs {
     /// A job on a file, which the server finds from wherever it runs.
     pub(super) fn on_file(
         server: ControlLine,
@@ -205,31 +211,36 @@ impl AskArgs {
         let unknown = |source| Error::OutPath { path: file.to_owned(), source };
         let path = std::path::absolute(file).map_err(unknown)?;
         let text = path.to_str().map(str::to_owned).ok_or(Error::NotText { path })?;
-        Ok(AskArgs { control: server.path(), ask: Ask::Job(kind, text, Form::new(json)) })
+        Ok(ClientArgs {
+            control: server.path(),
+            request: ClientRequest::Job(kind, text, Form::new(json)),
+        })
     }
 }
 
-impl TryFrom<SaveLine> for AskArgs {
+impl TryFrom<SaveLine> for ClientArgs {
     type Error = Error;
 
     fn try_from(line: SaveLine) -> Result<Self, Error> {
-        AskArgs::on_file(line.server, JobKind::Save, &line.file, line.json)
+        ClientArgs::on_file(line.server, JobKind::Save, &line.file, line.json)
     }
 }
 
-impl From<RecompressLine> for AskArgs {
+impl From<RecompressLine> for ClientArgs {
     fn from(line: RecompressLine) -> Self {
         // Only of the kind the name may be left out.
         let typed = |word: String| if word.contains('=') { word } else { format!("type={word}") };
         let words: Vec<_> = line.words.into_iter().map(typed).collect();
-        let ask = Ask::Job(JobKind::Recompress, words.join(" "), Form::new(line.json));
-        AskArgs { control: line.server.path(), ask }
+        let request =
+            ClientRequest::Job(JobKind::Recompress, words.join(" "), Form::new(line.json));
+        ClientArgs { control: line.server.path(), request }
     }
 }
 
-impl From<WritebackLine> for AskArgs {
+impl From<WritebackLine> for ClientArgs {
     fn from(line: WritebackLine) -> Self {
-        let ask = Ask::Job(JobKind::WriteBack, line.words.join(" "), Form::new(line.json));
-        AskArgs { control: line.server.path(), ask }
+        let request =
+            ClientRequest::Job(JobKind::WriteBack, line.words.join(" "), Form::new(line.json));
+        ClientArgs { control: line.server.path(), request }
     }
 }

@@ -5,7 +5,7 @@ use crate::args::Form;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::restore::lost_lines;
-use crate::served::Stat;
+use crate::status::Stat;
 use crate::units::{counted, human};
 use serde_json::{Map, Value};
 use serve::control::Request;
@@ -45,7 +45,7 @@ pub(super) fn run(
             let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
             Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
         }
-        Form::Table => told(kind, &counts) + &lost_lines(&lost),
+        Form::Table => summary(kind, &counts) + &lost_lines(&lost),
     };
     Ok((text, failure))
 }
@@ -99,7 +99,7 @@ fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Er
 }
 
 /// What came of it, in words.
-fn told(kind: JobKind, counts: &Map<String, Value>) -> String {
+fn summary(kind: JobKind, counts: &Map<String, Value>) -> String {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     let size = |what: &str| human(i64::try_from(of(what)).unwrap_or(i64::MAX));
     let touched = || match of("touched") {

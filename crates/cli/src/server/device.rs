@@ -1,11 +1,11 @@
 //! The device that is served: made as the arguments say, or as it was saved.
 
 use crate::args::{MemLimit, ServeArgs};
-use crate::cold::backing_store;
+use crate::cold_options::backing_store;
 use crate::error::{Error, escaped};
+use crate::log::log;
 use crate::memory;
 use crate::restore::{lost_lines, not_restored};
-use crate::say::say;
 use crate::units::counted;
 use zram::{Config, SavedHeader, Zram};
 
@@ -34,8 +34,8 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
         // One of all memory that was asked for names itself.
         let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
         let restored = restored.map_err(|error| not_restored(error, path, args.damage, limit))?;
-        lost_lines(&restored.lost).lines().for_each(|line| say!("{line}; it reads as zeros"));
-        say!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
+        lost_lines(&restored.lost).lines().for_each(|line| log!("{line}; it reads as zeros"));
+        log!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }
     Ok(zram)
 }

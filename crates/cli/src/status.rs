@@ -12,7 +12,7 @@ use zram::{Device, Zram};
 
 /// What stays the same while it serves.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServerStatus {
     name: String,
     size: u64,
     algorithm: &'static str,
@@ -39,19 +39,19 @@ pub(crate) struct Stat {
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
     /// The job that is under way.
-    pub(crate) job: Option<Job>,
+    pub(crate) job: Option<RunningJob>,
     pub(crate) nbd: String,
 }
 
 /// A job, and how far it is: slots that are done, of so many if that is known, and 0 if not.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct RunningJob {
     pub(crate) kind: String,
     pub(crate) done: u64,
     pub(crate) of: u64,
 }
 
-impl Served {
+impl ServerStatus {
     pub(crate) fn new(
         args: &ServeArgs,
         device: &Device,
@@ -59,7 +59,7 @@ impl Served {
         nbd: &Listening,
         control: &Listening,
     ) -> Self {
-        Served {
+        ServerStatus {
             name: args.export.clone(),
             size: device.disksize(),
             algorithm: algorithm.name(),
@@ -71,7 +71,7 @@ impl Served {
     }
 
     /// Whether any user of this machine reaches it.
-    pub(crate) fn is_everyones(&self) -> bool {
+    pub(crate) fn is_open_to_all(&self) -> bool {
         matches!(self.nbd, Address::Tcp { .. })
     }
 
@@ -97,7 +97,7 @@ impl Served {
             huge_pages: stat.huge_pages,
             read_only: self.mode == Mode::ReadOnly,
             connections,
-            job: device.job().map(|job| Job {
+            job: device.job().map(|job| RunningJob {
                 kind: job.kind.to_string(),
                 done: job.done,
                 of: job.of,
@@ -202,8 +202,8 @@ fn encoded(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn served(nbd: Address, name: &str) -> Served {
-        Served {
+    fn status(nbd: Address, name: &str) -> ServerStatus {
+        ServerStatus {
             name: name.to_owned(),
             size: 4 << 30,
             algorithm: "lz4",
@@ -216,14 +216,14 @@ mod tests {
 
     #[test]
     fn uris_name_the_export() {
-        let served_unix = served(Address::Unix("/a b/s".into()), "d\u{e4}");
-        assert_eq!(served_unix.uri(), "nbd+unix:///d%C3%A4?socket=/a%20b/s");
-        let tcp = |host: &str| served(Address::Tcp { host: host.into(), port: 7 }, "").uri();
+        let unix = status(Address::Unix("/a b/s".into()), "d\u{e4}");
+        assert_eq!(unix.uri(), "nbd+unix:///d%C3%A4?socket=/a%20b/s");
+        let tcp = |host: &str| status(Address::Tcp { host: host.into(), port: 7 }, "").uri();
         assert_eq!(
             (tcp("127.0.0.1"), tcp("::1")),
             ("nbd://127.0.0.1:7/".into(), "nbd://[::1]:7/".into())
         );
-        let text = served_unix.announcement();
+        let text = unix.announcement();
         assert!(text.starts_with("serving 4.0 GiB, lz4, read-only: nbd+unix:///"), "{text}");
         for part in ["uzram stat --control /c\n", "losetup --find --show /m/disk"] {
             assert!(text.contains(part), "{text}");
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn who_can_reach_it_is_told() {
-        let open = served(Address::Tcp { host: "0.0.0.0".into(), port: 7 }, "x").announcement();
+        let open = status(Address::Tcp { host: "0.0.0.0".into(), port: 7 }, "x").announcement();
         assert!(open.contains("Whoever reaches tcp:0.0.0.0:7 has the disk"), "{open}");
-        let closed = served(Address::Tcp { host: "127.0.0.1".into(), port: 7 }, "x").announcement();
+        let closed = status(Address::Tcp { host: "127.0.0.1".into(), port: 7 }, "x").announcement();
         assert!(!closed.contains("Whoever"), "{closed}");
     }
 }

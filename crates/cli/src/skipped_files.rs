@@ -10,16 +10,16 @@ const NAMED_MAX: usize = 100;
 
 /// Why a file is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum SkipReason {
     /// It, or a directory, can't be read.
-    Skipped,
+    Unreadable,
     /// It changed while it was stored and read back.
     Changed,
 }
 
 /// All that was left out. Shared by all threads.
 #[derive(Debug, Default)]
-pub(crate) struct Notices(Mutex<[Kind; 2]>);
+pub(crate) struct SkippedFiles(Mutex<[Kind; 2]>);
 
 /// What was left out for one reason.
 #[derive(Clone, Debug, Default)]
@@ -28,27 +28,27 @@ struct Kind {
     lines: Vec<String>,
 }
 
-impl Notices {
+impl SkippedFiles {
     fn kinds(&self) -> MutexGuard<'_, [Kind; 2]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more; the caller says each file once.
-    pub(crate) fn add(&self, notice: Notice, path: &Path, reason: &dyn Display) {
-        let kind = &mut self.kinds()[notice as usize];
+    pub(crate) fn add(&self, why: SkipReason, path: &Path, reason: &dyn Display) {
+        let kind = &mut self.kinds()[why as usize];
         kind.count += 1;
         if kind.lines.len() < NAMED_MAX {
-            let what = match notice {
-                Notice::Skipped => "skipped",
-                Notice::Changed => "not compared",
+            let what = match why {
+                SkipReason::Unreadable => "skipped",
+                SkipReason::Changed => "not compared",
             };
             kind.lines.push(format!("{what} '{}': {reason}", escaped(path)));
         }
     }
 
     /// How many there are of a kind.
-    pub(crate) fn count(&self, notice: Notice) -> u64 {
-        self.kinds()[notice as usize].count
+    pub(crate) fn count(&self, why: SkipReason) -> u64 {
+        self.kinds()[why as usize].count
     }
 
     /// A line for each, in order; one for all that are not named.
@@ -72,13 +72,16 @@ mod tests {
 
     #[test]
     fn files_are_counted_and_the_first_named() {
-        let notices = Notices::default();
+        let skipped = SkippedFiles::default();
         for nth in (0..103).rev() {
-            notices.add(Notice::Skipped, Path::new(&format!("f{nth:03}")), &"why");
+            skipped.add(SkipReason::Unreadable, Path::new(&format!("f{nth:03}")), &"why");
         }
-        notices.add(Notice::Changed, Path::new("a\n\u{1b}b"), &"it changed");
-        assert_eq!((notices.count(Notice::Skipped), notices.count(Notice::Changed)), (103, 1));
-        let lines = notices.lines();
+        skipped.add(SkipReason::Changed, Path::new("a\n\u{1b}b"), &"it changed");
+        assert_eq!(
+            (skipped.count(SkipReason::Unreadable), skipped.count(SkipReason::Changed)),
+            (103, 1)
+        );
+        let lines = skipped.lines();
         assert_eq!(lines.len(), 102);
         assert_eq!(lines[0], "skipped 'f003': why");
         assert_eq!(lines[100], "and 3 files more");

@@ -14,7 +14,7 @@ const PASSES: usize = 3;
 
 /// A codec at its default level, with the dictionary and without.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Trial {
+pub(crate) struct Evaluation {
     pub(crate) algorithm: &'static str,
     pub(crate) level: i32,
     pub(crate) without: Figures,
@@ -33,7 +33,7 @@ pub(crate) struct Figures {
     pub(crate) decompress_mb_s: f64,
 }
 
-impl Trial {
+impl Evaluation {
     /// How much less is stored with the dictionary, of what is stored without it; below zero it is more.
     pub(crate) fn saved(&self) -> f64 {
         1.0 - self.with.stored as f64 / self.without.stored as f64
@@ -45,7 +45,7 @@ pub(crate) fn run(
     dictionary: &Dictionary,
     samples: &Samples,
     interrupt: &Interrupt,
-) -> Result<Vec<Trial>, Error> {
+) -> Result<Vec<Evaluation>, Error> {
     let bytes = samples.held_out.len() * 2 * PASSES * zcomp::codecs().len();
     let progress = Progress::new("trying", bytes as u64);
     let mut tried = Vec::new();
@@ -53,7 +53,8 @@ pub(crate) fn run(
         let plain = codec.prepare(&Params::default(), samples.block)?;
         let params = Params { dictionary: Some(dictionary.clone()), ..Params::default() };
         let with = codec.prepare(&params, samples.block)?;
-        let mut runs = [Run::new(*codec, &*plain, samples)?, Run::new(*codec, &*with, samples)?];
+        let mut runs =
+            [CodecRun::new(*codec, &*plain, samples)?, CodecRun::new(*codec, &*with, samples)?];
         for _ in 0..PASSES {
             for run in &mut runs {
                 interrupt.check()?;
@@ -61,8 +62,8 @@ pub(crate) fn run(
                 progress.advance(samples.held_out.len() as u64);
             }
         }
-        let [without, dictionary] = runs.map(Run::figures);
-        tried.push(Trial {
+        let [without, dictionary] = runs.map(CodecRun::figures);
+        tried.push(Evaluation {
             algorithm: codec.name(),
             level: codec.default_level(),
             without,
@@ -81,7 +82,7 @@ fn processor_time() -> Duration {
 }
 
 /// A codec going over the blocks that are held out.
-struct Run<'a> {
+struct CodecRun<'a> {
     codec: &'static str,
     stream: Box<dyn Stream>,
     samples: &'a Samples,
@@ -93,7 +94,7 @@ struct Run<'a> {
     decompressing: Vec<Duration>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> CodecRun<'a> {
     /// All memory it needs is made here, and touched.
     fn new(
         codec: &dyn Codec,
@@ -102,7 +103,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, zcomp::Error> {
         // Two blocks are more than any codec makes of one, and hardly any gets longer at all.
         let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
-        Ok(Run {
+        Ok(CodecRun {
             codec: codec.name(),
             stream: prepared.stream_owned()?,
             samples,

@@ -2,9 +2,9 @@
 
 use super::lock::{Lock, NoLock};
 use crate::error::{Error, escaped};
+use crate::log::log;
 use crate::outfile::OutFile;
-use crate::runtime;
-use crate::say::say;
+use crate::socket_dir;
 use rustix::io::Errno;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,29 +19,29 @@ const LINKS: usize = 40;
 
 /// It is this process's alone, and known as it was found.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct SaveFile {
     path: PathBuf,
-    found: Mutex<Option<Stamp>>,
+    found: Mutex<Option<FileStamp>>,
     is_left: AtomicBool,
     _lock: Option<Lock>,
 }
 
 /// What tells that a file is another, or another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     file: (u64, u64),
     size: u64,
     modified: (i64, i64),
 }
 
-impl From<Metadata> for Stamp {
+impl From<Metadata> for FileStamp {
     fn from(of: Metadata) -> Self {
         let modified = (of.mtime(), of.mtime_nsec());
-        Stamp { file: (of.dev(), of.ino()), size: of.size(), modified }
+        FileStamp { file: (of.dev(), of.ino()), size: of.size(), modified }
     }
 }
 
-impl Target {
+impl SaveFile {
     /// Takes it, when it can be made there.
     pub(super) fn new(given: &Path) -> Result<Self, Error> {
         let refused = |source| Error::OutPath { path: given.to_owned(), source };
@@ -51,19 +51,19 @@ impl Target {
             Err(NoLock::Failed(error)) if is_too_long(&error) => {
                 return Err(Error::LongName { path });
             }
-            Err(NoLock::Failed(_)) => of_this_user(&path),
+            Err(NoLock::Failed(_)) => lock_in_socket_dir(&path),
             locked => locked,
         };
         let lock = match lock {
             Ok(lock) => Some(lock),
             Err(NoLock::Taken) => return Err(Error::SavedByAnother { path }),
             Err(NoLock::Failed(why)) => {
-                say!("no other server can be kept from saving to '{}': {why}", escaped(&path));
+                log!("no other server can be kept from saving to '{}': {why}", escaped(&path));
                 None
             }
         };
         let found = Mutex::new(there(&path));
-        Ok(Target { path, found, is_left: AtomicBool::new(false), _lock: lock })
+        Ok(SaveFile { path, found, is_left: AtomicBool::new(false), _lock: lock })
     }
 
     /// Where links led at the start.
@@ -84,19 +84,19 @@ impl Target {
 
     /// Takes note that this process saved to a path, which may be this.
     pub(super) fn note_saved(&self, path: &Path) {
-        let saved = fs::metadata(path).ok().map(Stamp::from);
+        let saved = fs::metadata(path).ok().map(FileStamp::from);
         if saved == there(&self.path) {
             *self.found() = saved;
         }
     }
 
-    fn found(&self) -> MutexGuard<'_, Option<Stamp>> {
+    fn found(&self) -> MutexGuard<'_, Option<FileStamp>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn there(path: &Path) -> Option<Stamp> {
-    fs::symlink_metadata(path).ok().map(Stamp::from)
+fn there(path: &Path) -> Option<FileStamp> {
+    fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
 fn is_too_long(error: &io::Error) -> bool {
@@ -117,13 +117,13 @@ pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
 }
 
 /// Where no lock can lie beside the file: one that those with the same directory of sockets find.
-fn of_this_user(file: &Path) -> Result<Lock, NoLock> {
-    let dir = runtime::made_directory().map_err(|error| io::Error::other(error.to_string()))?;
-    Lock::at(dir.join(name(file)?))
+fn lock_in_socket_dir(file: &Path) -> Result<Lock, NoLock> {
+    let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
+    Lock::at(dir.join(lock_name(file)?))
 }
 
 /// What it is called, whatever leads to the file.
-fn name(file: &Path) -> io::Result<String> {
+fn lock_name(file: &Path) -> io::Result<String> {
     let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = fs::metadata(parent.unwrap_or(Path::new(".")))?;

@@ -1,7 +1,7 @@
 //! The signals of a server: what ends it, what gives a save up, and what it passes over. None that can be handled ends
 //! it without saving.
 
-use super::room::STACK;
+use super::headroom::STACK;
 use crate::error::Error;
 use libc::{SIGRTMAX, SIGRTMIN};
 use rustix::process::Signal;
@@ -20,15 +20,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Who sends one of these, and then one more, means it.
-const ASKED: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
+const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
 /// What else ends it. Some come more than once of themselves: to those of a session SIGHUP comes from its shell, from
 /// the terminal, and from systemd behind SIGTERM; SIGXCPU every second.
-const CAME: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
+const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
 /// What would end a process, and means nothing here, as all real-time signals. To write past the longest file there may
 /// be is an error then.
-const PASSED_OVER: [c_int; 8] =
+const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
 /// What comes within so many looks after the first signal is of the same end, whichever it is: a
@@ -49,7 +49,7 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new() -> Result<Self, Error> {
         let nobody_looks = Arc::new(AtomicBool::new(false));
-        for signal in PASSED_OVER.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
+        for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
             flag::register(signal, nobody_looks.clone()).map_err(Error::Signal)?;
         }
         let ignored = ignored();
@@ -57,7 +57,7 @@ impl Signals {
             let may_be_ignored = [SIGHUP, SIGQUIT].contains(signal);
             !(may_be_ignored && ignored & (1 << (signal - 1)) != 0)
         };
-        let mut signals = Handled::new(ASKED.into_iter().chain(CAME).filter(is_handled))
+        let mut signals = Handled::new(EXPLICIT.into_iter().chain(IMPLICIT).filter(is_handled))
             .map_err(Error::Signal)?;
         let (tell, told) = mpsc::channel();
         let forward = move || {
@@ -105,7 +105,7 @@ impl Signals {
     pub(super) fn end_at_once(self) {
         let ends = move || {
             while let Ok(came) = self.came.recv() {
-                if ASKED.contains(&came) {
+                if EXPLICIT.contains(&came) {
                     low_level::exit(1);
                 }
             }
@@ -115,18 +115,18 @@ impl Signals {
     }
 
     /// Whether one came that gives a save up.
-    pub(super) fn give_up(&self) -> bool {
+    pub(super) fn is_given_up(&self) -> bool {
         self.came.try_iter().any(|came| self.gives_up(came))
     }
 
     /// The first never does, also where the server ends without one: who sent it may not have
     /// known.
     fn gives_up(&self, came: c_int) -> bool {
-        self.first.set(came).is_err() && ASKED.contains(&came)
+        self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
 
     /// Waits for so long, unless one gives a save up.
-    pub(super) fn give_up_within(&self, time: Duration) -> bool {
+    pub(super) fn is_given_up_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -169,12 +169,12 @@ mod tests {
         // As of a server that could not start.
         signals.forget();
         sends(SIGTERM);
-        assert!(!signals.give_up() && !signals.give_up_within(now));
+        assert!(!signals.is_given_up() && !signals.is_given_up_within(now));
         sends(SIGHUP);
-        assert!(!signals.give_up() && !signals.give_up_within(now));
+        assert!(!signals.is_given_up() && !signals.is_given_up_within(now));
         sends(SIGINT);
-        assert!(signals.give_up());
+        assert!(signals.is_given_up());
         sends(SIGTERM);
-        assert!(signals.give_up_within(now));
+        assert!(signals.is_given_up_within(now));
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Meters {
 
 /// One worker's figures.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Totals {
     /// Over all pages; the codec's leave same-filled ones out.
     pub(crate) all: Meters,
     /// Over requests without a same-filled page, where device and codec do the same.
@@ -50,7 +50,7 @@ pub(crate) struct Tally {
     pub(crate) mismatch: Option<FileIndex>,
 }
 
-impl Tally {
+impl Totals {
     /// A request of `bytes` that is stored, and the raw codec's work on the same pages.
     pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
         let is_alike = !figures.has_same;
@@ -74,8 +74,8 @@ impl Tally {
 }
 
 /// What all workers together did per second: the sum of what each did in its own time.
-pub(crate) fn mb_s(tallies: &[Tally], meter: impl Fn(&Tally) -> Meter) -> f64 {
-    tallies.iter().map(|tally| meter(tally).mb_s()).sum()
+pub(crate) fn mb_s(totals: &[Totals], meter: impl Fn(&Totals) -> Meter) -> f64 {
+    totals.iter().map(|thread| meter(thread).mb_s()).sum()
 }
 
 /// One rate as a part of another, if both are known.
@@ -89,17 +89,17 @@ mod tests {
 
     #[test]
     fn rates_of_threads_add_up() {
-        let mut tallies = vec![Tally::default(); 3];
-        for (tally, millis) in tallies.iter_mut().zip([1, 2]) {
-            tally.all.write.add(1000, Duration::from_micros(10));
-            tally
+        let mut totals = vec![Totals::default(); 3];
+        for (thread, millis) in totals.iter_mut().zip([1, 2]) {
+            thread.all.write.add(1000, Duration::from_micros(10));
+            thread
                 .all
                 .write
                 .add(1_000_000 - 1000, Duration::from_millis(millis) - Duration::from_micros(10));
         }
-        let rate = mb_s(&tallies, |tally| tally.all.write);
+        let rate = mb_s(&totals, |thread| thread.all.write);
         assert!((rate - 1500.0).abs() < 1e-6, "{rate}");
-        assert_eq!(mb_s(&tallies, |tally| tally.all.read), 0.0);
+        assert_eq!(mb_s(&totals, |thread| thread.all.read), 0.0);
         assert_eq!(quotient(1.0, 2.0), Some(0.5));
         assert_eq!(quotient(1.0, 0.0), None);
     }

@@ -1,13 +1,13 @@
-//! Saving the device when its server ends, to one place or another, until it is done or another signal gives it up.
+//! Saving the device when its server ends, to one location or another, until it is done or another signal gives it up.
 
-use super::places::Place;
-use super::room::STACK;
+use super::headroom::STACK;
+use super::locations::SaveLocation;
+use super::save_file::SaveFile;
 use super::signals::Signals;
-use super::target::Target;
 use super::turn::Turn;
 use crate::error::{Error, escaped};
+use crate::log::log;
 use crate::restore::lost_lines;
-use crate::say::say;
 use crate::units::{counted, human};
 use rustix::io::Errno;
 use std::fs;
@@ -21,7 +21,7 @@ use zram::{JobKind, JobStat, Open, Saved};
 
 /// How often it is looked for signals, and told how far it is.
 const TICK: Duration = Duration::from_millis(20);
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// How long it is waited for a save that is given up.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
@@ -32,11 +32,11 @@ const JOB_WITHIN: Duration = Duration::from_secs(5);
 /// A save that comes no further in this time is stuck; so long may it take to bring a file to a slow disk.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// How long it is waited before all places are tried again: so long at first, twice as long each time, up to this.
+/// How long it is waited before all locations are tried again: so long at first, twice as long each time, up to this.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Why it is not at a place.
+/// Why it is not at a location.
 enum NotSaved {
     GivenUp,
     /// In words, and whether what comes to the same file system would fail as well.
@@ -47,50 +47,50 @@ enum NotSaved {
 }
 
 /// Saves, when no client can be told any more that something is stored, and it is the server's
-/// turn: to `target`, the first of `places`, if that can be. One of `signals` gives it up; until
-/// then it is tried.
+/// turn: to `save_file`, the first of `locations`, if that can be. One of `signals` gives
+/// it up; until then it is tried.
 pub(super) fn save(
     device: &Arc<Open>,
-    target: &Target,
-    places: &[Place],
+    save_file: &SaveFile,
+    locations: &[SaveLocation],
     (signals, turn): (&Signals, &Turn),
 ) -> Result<(), Error> {
-    let file = target.path();
-    say!("saving to '{}'; SIGTERM, SIGINT or SIGQUIT gives it up", escaped(file));
+    let file = save_file.path();
+    log!("saving to '{}'; SIGTERM, SIGINT or SIGQUIT gives it up", escaped(file));
     if !end_others(device, signals, turn) {
         return Err(Error::SaveGivenUp { path: file.to_owned() });
     }
     if turn.cuts_a_restore_off() {
-        target.leave();
-        say!("a restore was cut off, and the disk lacks it; '{}' is left as it is", escaped(file));
+        save_file.leave();
+        log!("a restore was cut off, and the disk lacks it; '{}' is left as it is", escaped(file));
     }
     let mut pause = AGAIN_AFTER;
     loop {
         let (mut failures, mut full) = (Vec::new(), Vec::new());
-        for place in places.iter() {
-            if full.contains(&&place.directory) {
+        for location in locations.iter() {
+            if full.contains(&&location.directory) {
                 continue;
             }
-            let saved = place.file().map_err(|why| NotSaved::Failed { why, is_of_all: false });
+            let saved = location.file().map_err(|why| NotSaved::Failed { why, is_of_all: false });
             match saved.and_then(|(to, _lock)| {
-                Ok((save_to(device, &to, place.is_free(&to), signals)?, to))
+                Ok((save_to(device, &to, location.is_free(&to), signals)?, to))
             }) {
                 Ok((saved, to)) => return end(file, &saved, to, &failures),
                 Err(NotSaved::GivenUp) => return Err(Error::SaveGivenUp { path: file.to_owned() }),
                 Err(NotSaved::Failed { why, is_of_all }) => {
-                    full.extend(is_of_all.then_some(&place.directory));
+                    full.extend(is_of_all.then_some(&location.directory));
                     failures.push(why);
                 }
             }
         }
-        say!(
+        log!(
             "the disk could not be saved to '{}', nor elsewhere: {}; it is kept in memory, and it is tried again in {} s, \
              until another signal gives it up; make room, see to the directory, or have it saved elsewhere by 'uzram save'",
             escaped(file),
             failures.join("; "),
             pause.as_secs()
         );
-        extend_timeout(pause + TOLD_EVERY);
+        extend_timeout(pause + LOGGED_EVERY);
         match wait(device, signals, turn, pause) {
             Wait::Over => {}
             Wait::Saved(to, saved) => return end(file, &saved, to, &failures),
@@ -106,7 +106,7 @@ fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     let begun = Instant::now();
     while turn.has_others() {
         device.cancel_job();
-        if signals.give_up_within(TICK) {
+        if signals.is_given_up_within(TICK) {
             return false;
         }
         if begun.elapsed() > JOB_WITHIN {
@@ -119,7 +119,7 @@ fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
 
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
-        say!("a job that was under way hangs, and is given up");
+        log!("a job that was under way hangs, and is given up");
     }
 }
 
@@ -136,7 +136,7 @@ fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait 
     let (begun, mut told, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
     turn.leave();
     loop {
-        let gives_up = signals.give_up_within(TICK);
+        let gives_up = signals.is_given_up_within(TICK);
         if let Some((to, saved)) = turn.saved() {
             return Wait::Saved(to, saved);
         }
@@ -148,7 +148,7 @@ fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait 
             return Wait::Over;
         }
         if device.job().is_some() {
-            tell_progress(device, &mut told);
+            log_progress(device, &mut told);
         }
     }
 }
@@ -177,17 +177,17 @@ impl Watch {
 /// What is told of a disk that is saved: that something is missing, or that it is not where it was to be, is no success.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
     let bytes = human(i64::try_from(saved.bytes).unwrap_or(i64::MAX));
-    say!("saved {} in {bytes}", counted(saved.slots, "page"));
-    lost_lines(&saved.lost).lines().for_each(|line| say!("{line}"));
+    log!("saved {} in {bytes}", counted(saved.slots, "page"));
+    lost_lines(&saved.lost).lines().for_each(|line| log!("{line}"));
     if let Some(before) = &saved.before {
-        say!("what was there before is left as '{}'", escaped(before));
+        log!("what was there before is left as '{}'", escaped(before));
     }
     let lacks = (!saved.is_whole())
         .then(|| Error::SavedInPart { pages: saved.lost_slots, file: escaped(&to) });
     if to == file || is_same(&to, file) {
         return lacks.map_or(Ok(()), Err);
     }
-    lacks.inspect(|lacks| say!("{lacks}"));
+    lacks.inspect(|lacks| log!("{lacks}"));
     Err(Error::SavedElsewhere { path: file.to_owned(), to, why: failures.join("; ") })
 }
 
@@ -222,7 +222,7 @@ fn save_to(
         match ended.recv_timeout(TICK) {
             Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => break,
             Ok(saved) => return done(saved),
-            Err(RecvTimeoutError::Timeout) => tell_progress(device, &mut told),
+            Err(RecvTimeoutError::Timeout) => log_progress(device, &mut told),
             Err(RecvTimeoutError::Disconnected) => {
                 let why = format!("'{}': {}", escaped(path), Error::Worker);
                 return Err(NotSaved::Failed { why, is_of_all: false });
@@ -233,7 +233,7 @@ fn save_to(
             let why = format!("'{}': nothing more is taken there", escaped(path));
             return Err(NotSaved::Failed { why, is_of_all: true });
         }
-        if signals.give_up() {
+        if signals.is_given_up() {
             given_up.get_or_insert_with(Instant::now);
         }
         if let Some(since) = given_up {
@@ -271,18 +271,18 @@ fn save_alone(
 }
 
 /// Tells people now and then, and systemd that it must wait.
-fn tell_progress(device: &Open, told: &mut Instant) {
-    if told.elapsed() < TOLD_EVERY {
+fn log_progress(device: &Open, told: &mut Instant) {
+    if told.elapsed() < LOGGED_EVERY {
         return;
     }
     *told = Instant::now();
-    extend_timeout(3 * TOLD_EVERY);
+    extend_timeout(3 * LOGGED_EVERY);
     match device.job() {
         Some(job) if job.kind == JobKind::Save && job.done < job.of => {
-            say!("{}% of the disk is saved", job.done * 100 / job.of.max(1));
+            log!("{}% of the disk is saved", job.done * 100 / job.of.max(1));
         }
-        Some(job) if job.kind == JobKind::Save => say!("the saved file is brought to disk"),
-        _ => say!("it is waited for another job to end"),
+        Some(job) if job.kind == JobKind::Save => log!("the saved file is brought to disk"),
+        _ => log!("it is waited for another job to end"),
     }
 }
 

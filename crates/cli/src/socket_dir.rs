@@ -21,7 +21,7 @@ pub(crate) fn directory() -> PathBuf {
 }
 
 /// The same, made if it is not there. Where anyone may make directories, someone else's is not used.
-pub(crate) fn made_directory() -> Result<PathBuf, Error> {
+pub(crate) fn create() -> Result<PathBuf, Error> {
     let dir = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     made.map_err(|source| Error::RuntimeDir { path: dir.clone(), source })?;
@@ -31,7 +31,7 @@ pub(crate) fn made_directory() -> Result<PathBuf, Error> {
 
 /// Checks that the directory a path is in is this user's alone, if it is the usual one: another could have put a socket
 /// there.
-pub(crate) fn check_usual(path: &Path) -> Result<(), Error> {
+pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     let dir = directory();
     if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {
         check(&dir)?;

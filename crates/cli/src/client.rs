@@ -2,10 +2,10 @@
 
 mod job;
 
-use crate::args::{Ask, AskArgs, Form};
+use crate::args::{ClientArgs, ClientRequest, Form};
 use crate::error::Error;
-use crate::runtime;
-use crate::served::Stat;
+use crate::socket_dir;
+use crate::status::Stat;
 use crate::units::human;
 use serve::control::Request;
 use std::fmt::Write as _;
@@ -17,29 +17,31 @@ use zram::{Access, Attribute, attributes};
 const LONG: [&str; 2] = ["block_state", "classes"];
 
 /// Asks, and prints the answer.
-pub(crate) fn run(args: &AskArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &ClientArgs) -> Result<(), Error> {
     let control = &args.control;
-    runtime::check_usual(control)?;
-    match &args.ask {
-        Ask::Show(name, Form::Table) => {
+    socket_dir::check_default(control)?;
+    match &args.request {
+        ClientRequest::Show(name, Form::Table) => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };
             let asked = Request::Show(name.clone()).ask(control, &mut out).map_err(Error::Ask);
             match out.fault {
-                Some(fault) => crate::printed(Err(fault)),
-                None => asked.and_then(|_| crate::printed(out.out.flush())),
+                Some(fault) => crate::print_result(Err(fault)),
+                None => asked.and_then(|_| crate::print_result(out.out.flush())),
             }
         }
-        Ask::Show(name, Form::Json) => crate::print(&json([(name.as_str(), show(control, name)?)])),
-        Ask::Store(name, value) => {
+        ClientRequest::Show(name, Form::Json) => {
+            crate::print(&json([(name.as_str(), show(control, name)?)]))
+        }
+        ClientRequest::Store(name, value) => {
             text(control, &Request::Store(name.clone(), value.clone())).map(|_| ())
         }
-        Ask::All(form) => crate::print(&all(control, *form)?),
-        Ask::Job(kind, text, form) => {
+        ClientRequest::All(form) => crate::print(&all(control, *form)?),
+        ClientRequest::Job(kind, text, form) => {
             let (text, failure) = job::run(control, *kind, text, *form)?;
             crate::print(&text)?;
             failure.map_or(Ok(()), Err)
         }
-        Ask::Stat(form) => {
+        ClientRequest::Stat(form) => {
             let stat = text(control, &Request::Stat)?;
             match form {
                 Form::Json => crate::print(&stat),

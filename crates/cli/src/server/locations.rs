@@ -2,9 +2,9 @@
 //! that is there is replaced but the first.
 
 use super::lock::{Lock, NoLock};
-use super::target::Target;
+use super::save_file::SaveFile;
 use crate::error::escaped;
-use crate::runtime;
+use crate::socket_dir;
 use serve::own::{self, Clients};
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// Names beside a file that are tried.
 const NAMES: u32 = 99;
 
-/// A place, and why the disk can't go there if that is known before.
-pub(super) struct Place {
+/// A location, and why the disk can't go there if that is known before.
+pub(super) struct SaveLocation {
     /// The file, or a directory for one that is not there yet.
     path: PathBuf,
     pub(super) directory: PathBuf,
@@ -25,26 +25,26 @@ pub(super) struct Place {
 }
 
 enum Kind {
-    File(Arc<Target>),
+    File(Arc<SaveFile>),
     Beside,
     State,
 }
 
 /// All there are, for a disk that is still where it can be found.
-pub(super) fn all(target: &Arc<Target>) -> Vec<Place> {
-    let file = target.path();
+pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
+    let file = save_file.path();
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = parent.unwrap_or(Path::new(".")).to_owned();
     let name = file.file_name().unwrap_or("disk".as_ref());
-    let place = |path: PathBuf, kind| {
+    let location = |path: PathBuf, kind| {
         let directory = path.parent().map(Path::to_owned).unwrap_or_default();
         let refusal = own::lies_on_disk(&path, Clients::Some);
-        Place { path, directory, kind, refusal }
+        SaveLocation { path, directory, kind, refusal }
     };
-    let itself = place(file.to_owned(), Kind::File(target.clone()));
-    let mut places = vec![itself, place(beside.join(name), Kind::Beside)];
-    places.extend(state().map(|state| place(state.join(name), Kind::State)));
-    places
+    let itself = location(file.to_owned(), Kind::File(save_file.clone()));
+    let mut locations = vec![itself, location(beside.join(name), Kind::Beside)];
+    locations.extend(state().map(|state| location(state.join(name), Kind::State)));
+    locations
 }
 
 /// Where a user's state is kept.
@@ -54,8 +54,8 @@ fn state() -> Option<PathBuf> {
     state.map(|state| state.join("uzram"))
 }
 
-impl Place {
-    /// The file to save to, and the lock by which it is no other server's until it is there. The target has its own.
+impl SaveLocation {
+    /// The file to save to, and the lock by which it is no other server's until it is there. The save file has its own.
     ///
     /// # Errors
     /// There can be none, in words.
@@ -63,8 +63,8 @@ impl Place {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        if let Kind::File(target) = &self.kind {
-            if target.is_left() {
+        if let Kind::File(save_file) = &self.kind {
+            if save_file.is_left() {
                 let why = "what is there came or was changed since this server began, or a restore was cut off, and it is left";
                 return Err(format!("'{}': {why}", escaped(&self.path)));
             }
@@ -73,7 +73,7 @@ impl Place {
         if matches!(self.kind, Kind::State) {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
             made.map_err(|error| format!("'{}': {error}", escaped(&self.directory)))?;
-            runtime::check(&self.directory).map_err(|error| error.to_string())?;
+            socket_dir::check(&self.directory).map_err(|error| error.to_string())?;
         }
         let name = |nth: u32| {
             let mut name = self.path.clone().into_os_string();
@@ -95,13 +95,13 @@ impl Place {
     /// Whether a file that [`file`](Self::file) named may still be put there: to be asked right before.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
-        // A save that hangs does not hold the target's lock.
-        let target = match &self.kind {
-            Kind::File(target) => Some(Arc::downgrade(target)),
+        // A save that hangs does not hold the save file's lock.
+        let save_file = match &self.kind {
+            Kind::File(save_file) => Some(Arc::downgrade(save_file)),
             Kind::Beside | Kind::State => None,
         };
-        move || match &target {
-            Some(target) => target.upgrade().is_some_and(|target| !target.is_left()),
+        move || match &save_file {
+            Some(save_file) => save_file.upgrade().is_some_and(|save_file| !save_file.is_left()),
             None => is_free(&path),
         }
     }

@@ -1,7 +1,7 @@
 //! What clap has to say: help as it is, errors on one line.
 
 use crate::error::USAGE;
-use crate::say::say;
+use crate::log::log;
 use clap::Command;
 use clap::error::ErrorKind;
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ pub(crate) fn refuse(error: &clap::Error, cli: &Command, first: Option<&OsStr>) 
         }
         _ => {
             let line = one_line(&error.render().to_string());
-            say!("{line}; see '{}'", help_of(cli, first));
+            log!("{line}; see '{}'", help_of(cli, first));
             ExitCode::from(USAGE)
         }
     }

@@ -10,35 +10,35 @@ use crate::plan::PAGE;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Bytes for each page.
-pub(crate) const SUM_BYTES: usize = size_of::<AtomicU32>();
+pub(crate) const CHECKSUM_BYTES: usize = size_of::<AtomicU32>();
 
 /// The checksums of all pages.
 #[derive(Debug)]
-pub(crate) struct Sums(Box<[AtomicU32]>);
+pub(crate) struct PageChecksums(Box<[AtomicU32]>);
 
-impl Sums {
+impl PageChecksums {
     /// Memory for so many pages, touched.
     pub(crate) fn new(pages: u32) -> Result<Self, Error> {
-        Ok(Sums(many(pages as usize, || AtomicU32::new(1))?))
+        Ok(PageChecksums(many(pages as usize, || AtomicU32::new(1))?))
     }
 
     /// Takes note of whole pages, the first of which is page `first`.
     pub(crate) fn set(&self, first: u32, data: &[u8]) {
         let (pages, _) = data.as_chunks();
         for (sum, page) in self.0[first as usize..].iter().zip(pages) {
-            sum.store(sum_of(page), Relaxed);
+            sum.store(checksum(page), Relaxed);
         }
     }
 
     /// Whether this is what was stored as this page.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
         let (pages, _) = data.as_chunks();
-        pages.iter().any(|data| self.0[page as usize].load(Relaxed) == sum_of(data))
+        pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))
     }
 }
 
 /// A checksum in four lanes, which do not wait for each other.
-fn sum_of(page: &[u8; PAGE]) -> u32 {
+fn checksum(page: &[u8; PAGE]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, _) = page.as_chunks::<8>();
     let (groups, _) = words.as_chunks::<4>();
@@ -59,15 +59,15 @@ mod tests {
 
     #[test]
     fn a_changed_bit_is_seen() {
-        let sums = Sums::new(3).unwrap();
+        let checksums = PageChecksums::new(3).unwrap();
         let data: Vec<u8> = (0..2 * PAGE).map(|at| (at / 7) as u8).collect();
-        sums.set(1, &data);
-        assert!(sums.is_stored(1, &data[..PAGE]) && sums.is_stored(2, &data[PAGE..]));
-        assert!(!sums.is_stored(2, &data[..PAGE]) && !sums.is_stored(0, &data[..PAGE]));
+        checksums.set(1, &data);
+        assert!(checksums.is_stored(1, &data[..PAGE]) && checksums.is_stored(2, &data[PAGE..]));
+        assert!(!checksums.is_stored(2, &data[..PAGE]) && !checksums.is_stored(0, &data[..PAGE]));
         for bit in 0..PAGE * 8 {
             let mut page = data[..PAGE].to_vec();
             page[bit / 8] ^= 1 << (bit % 8);
-            assert!(!sums.is_stored(1, &page), "bit {bit}");
+            assert!(!checksums.is_stored(1, &page), "bit {bit}");
         }
     }
 }

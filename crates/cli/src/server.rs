@@ -1,22 +1,23 @@
 //! `uzram serve`: a device as a disk for others, until a signal ends it.
 
-mod apart;
+mod conflicts;
 mod device;
+mod headroom;
+mod locations;
 mod lock;
-mod places;
-mod room;
+mod save_file;
 mod saving;
 mod signals;
-mod target;
 mod turn;
 
 use crate::args::ServeArgs;
 use crate::error::Error;
-use crate::runtime;
-use crate::say::say;
-use crate::served::Served;
+use crate::log::log;
+use crate::socket_dir;
+use crate::status::ServerStatus;
 use crate::units::counted;
 use rustix::io::Errno;
+use save_file::SaveFile;
 use serve::control::{Control, Refusal, Steered};
 use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
@@ -29,7 +30,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use target::Target;
 use turn::Turn;
 use zram::{Damage, Open, Zram};
 
@@ -40,7 +40,7 @@ const GOODBYE: Duration = Duration::from_secs(3);
 const ANSWERED: Duration = Duration::from_secs(2);
 
 /// Standard output has so long to take what is told; nothing waits for it longer.
-const TOLD_WITHIN: Duration = Duration::from_secs(10);
+const PRINTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often it is looked for signals meanwhile.
 const TICK: Duration = Duration::from_millis(20);
@@ -48,41 +48,41 @@ const TICK: Duration = Duration::from_millis(20);
 /// Serves until a signal ends it.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
-    apart::check(args)?;
-    let target = args.save_on_exit.as_deref().map(Target::new).transpose()?.map(Arc::new);
+    conflicts::check(args)?;
+    let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
     // Threads have it of who starts them.
     if !is_io_flusher() && args.mount.is_some() {
-        say!(
+        log!(
             "without CAP_SYS_RESOURCE the kernel may have this server wait for its own disk when memory is \
              short; give it a memory cgroup apart from those who write to the disk"
         );
     }
-    room::keep(args)?;
+    headroom::keep(args)?;
     // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
-    let mut serving = Serving::start(args, &zram, (target.clone(), turn.clone()))?;
-    let started = serving.mount(args, zram).and_then(|()| room::check());
-    let started = started.and_then(|()| told(serving.announcement.clone(), &signals));
+    let mut serving = Serving::start(args, &zram, (save_file.clone(), turn.clone()))?;
+    let started = serving.mount(args, zram).and_then(|()| headroom::check());
+    let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
         // Nobody may be waiting for it.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let signal = signals.end();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-        say!("ending, as {signal} came");
+        log!("ending, as {signal} came");
     } else {
         // Who sent them wanted it to end, and not that nothing is saved.
         signals.forget();
     }
-    let ended = match &target {
-        Some(target) => {
+    let ended = match &save_file {
+        Some(save_file) => {
             // While it can be seen what lies on the disk.
-            let places = places::all(target);
+            let places = locations::all(save_file);
             turn.take(false);
             let Stopped { disk, control, was_used } = serving.stop(Instant::now() + GOODBYE);
             let saved = if started.is_ok() || was_used {
-                saving::save(&disk, target, &places, (&signals, &turn))
+                saving::save(&disk, save_file, &places, (&signals, &turn))
             } else {
                 Ok(())
             };
@@ -98,21 +98,21 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         }
     };
     if let (Err(_), Err(ended)) = (&started, &ended) {
-        say!("{ended}");
+        log!("{ended}");
     }
     started.and(ended)
 }
 
 /// Prints, and waits for who does not read only for a while, and not for him when a signal has come.
-fn told(text: String, signals: &Signals) -> Result<(), Error> {
+fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
     let prints = move || tell.send(crate::print(&text));
     thread::Builder::new()
         .name("print".to_owned())
-        .stack_size(room::STACK)
+        .stack_size(headroom::STACK)
         .spawn(prints)
         .map_err(Error::Serving)?;
-    let until = Instant::now() + TOLD_WITHIN;
+    let until = Instant::now() + PRINTED_WITHIN;
     while Instant::now() < until && !signals.is_end() {
         match is_told.recv_timeout(TICK) {
             Err(RecvTimeoutError::Timeout) => {}
@@ -121,7 +121,7 @@ fn told(text: String, signals: &Signals) -> Result<(), Error> {
         }
     }
     if !signals.is_end() {
-        say!("standard output does not take what is served; it is served all the same");
+        log!("standard output does not take what is served; it is served all the same");
     }
     Ok(())
 }
@@ -150,24 +150,24 @@ impl Serving {
     fn start(
         args: &ServeArgs,
         zram: &Arc<Zram>,
-        (target, turn): (Option<Arc<Target>>, Arc<Turn>),
+        (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
     ) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
-        if target.is_some() {
+        if save_file.is_some() {
             disk.prepare_save().map_err(|_| Error::Room)?;
         }
-        let nbd = listening(args.nbd.clone(), runtime::NBD)?;
-        let control = listening(args.control.clone().map(Address::Unix), runtime::CONTROL)?;
-        let served = Served::new(args, &disk, zram.settings().algorithm, &nbd, &control);
-        let announcement = served.announcement();
-        if served.is_everyones() {
-            say!(
+        let nbd = listening(args.nbd.clone(), socket_dir::NBD)?;
+        let control = listening(args.control.clone().map(Address::Unix), socket_dir::CONTROL)?;
+        let status = ServerStatus::new(args, &disk, zram.settings().algorithm, &nbd, &control);
+        let announcement = status.announcement();
+        if status.is_open_to_all() {
+            log!(
                 "every user of this machine can read and write the disk at that port; serve it at --nbd unix:PATH to keep it \
                  to this one"
             );
         }
 
-        let log = Log::new(|line| say!("{line}"));
+        let log = Log::new(|line| log!("{line}"));
         let export = Export {
             name: args.export.clone(),
             description: "uzram, compressed memory".to_owned(),
@@ -177,7 +177,7 @@ impl Serving {
         let exports = Exports::new([export]);
         let nbd = Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?;
         let nbd = Arc::new(nbd);
-        let steered = steered(served, zram.clone(), nbd.clone(), disk.clone(), (target, turn));
+        let steered = steered(status, zram.clone(), nbd.clone(), disk.clone(), (save_file, turn));
         let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
 
         Ok(Serving { disk, nbd, control, log, mounted: None, announcement })
@@ -207,7 +207,7 @@ impl Serving {
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // What is left of them ends with the process.
-            say!("some who use it did not leave in time; they get errors from now on");
+            log!("some who use it did not leave in time; they get errors from now on");
         }
         Stopped { disk: self.disk, control: self.control, was_used }
     }
@@ -215,16 +215,16 @@ impl Serving {
 
 /// What the control socket gives.
 fn steered(
-    served: Served,
+    status: ServerStatus,
     zram: Arc<Zram>,
     nbd: Arc<Server>,
     disk: Arc<Open>,
-    (target, turn): (Option<Arc<Target>>, Arc<Turn>),
+    (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
 ) -> Steered {
-    let is_mounted = served.is_mounted();
+    let is_mounted = status.is_mounted();
     let stat = {
         let (zram, nbd) = (zram.clone(), nbd.clone());
-        Box::new(move || served.stat(&zram, nbd.connections()))
+        Box::new(move || status.stat(&zram, nbd.connections()))
     };
     let save = {
         let (nbd, disk, turn) = (nbd.clone(), disk.clone(), turn.clone());
@@ -239,7 +239,7 @@ fn steered(
             }
             turn.save(path, || {
                 let saved = disk.save(path)?;
-                target.iter().for_each(|target| target.note_saved(path));
+                save_file.iter().for_each(|save_file| save_file.note_saved(path));
                 Ok(saved)
             })
         })
@@ -262,7 +262,7 @@ fn steered(
 fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
     let address = match address {
         Some(address) => address,
-        None => Address::Unix(runtime::made_directory()?.join(usual)),
+        None => Address::Unix(socket_dir::create()?.join(usual)),
     };
     address.listen().map_err(Error::Address)
 }

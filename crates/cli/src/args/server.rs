@@ -1,7 +1,7 @@
 //! The command line of `uzram serve`.
 
 use super::{MemLimit, block};
-use crate::attributes::{self, Setting};
+use crate::attributes::{self, AttributeSetting};
 use ::serve::Address;
 use clap::Args;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ pub(super) struct ServeLine {
     /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
     /// what other options say; can be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting_of_served)]
-    set: Vec<Setting>,
+    set: Vec<AttributeSetting>,
     /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, which is loopback, open to every user of this
     /// machine [default: nbd.sock in
     /// $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
@@ -120,7 +120,7 @@ pub(crate) struct ServeArgs {
     pub(crate) save_on_exit: Option<PathBuf>,
     pub(crate) backing: Option<PathBuf>,
     pub(crate) mem_limit: MemLimit,
-    pub(crate) set: Vec<Setting>,
+    pub(crate) set: Vec<AttributeSetting>,
     /// `None` is in the usual directory.
     pub(crate) nbd: Option<Address>,
     pub(crate) export: String,

@@ -37,7 +37,8 @@ pub struct Census {
     pub compressible: u64,
     /// Pages that it does not.
     pub incompressible: u64,
-    /// C in bytes: over all pages but the same-filled, the lesser of the codec's length and the page.
+    /// C in bytes: over all pages but the same-filled, the lesser of the codec's length and the
+    /// page.
     pub stored_bytes: u64,
 }
 

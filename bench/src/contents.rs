@@ -1,4 +1,5 @@
-//! What stores are filled with: rows of byte strings, numbered. Pages as they are, or what the codec makes of them.
+//! What stores are filled with: rows of byte strings, numbered. Pages as they are, or what the
+//! codec makes of them.
 
 use crate::Error;
 use crate::aligned::AlignedBuf;
@@ -40,7 +41,8 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// What a store keeps of each page: nothing of a same-filled one, lz4's output, or the page where that is no shorter.
+    /// What a store keeps of each page: nothing of a same-filled one, lz4's output, or the page
+    /// where that is no shorter.
     pub fn of_pages(pages: &[u8]) -> Result<Blobs, Error> {
         let mut codec = RawCodec::lz4()?;
         let mut blobs = Blobs::default();

@@ -29,21 +29,26 @@ use crate::report::Report;
 pub enum Experiment {
     /// The kernel's zram on every input: overhead over the raw codec, write and read throughput.
     Rivals,
-    /// Every input stored on our device and on the kernel's: overhead, and whether memory agrees with what is counted.
+    /// Every input stored on our device and on the kernel's: overhead, and whether memory agrees
+    /// with what is counted.
     Fill,
     /// The kernel's geometry in our allocator against the kernel's own.
     Parity,
     /// What is left of a source tree after most of it was dropped: overhead, beside the kernel's.
     Removal,
-    /// The whole source tree stored on our device: overhead, beside the kernel's, and the machine's memory.
+    /// The whole source tree stored on our device: overhead, beside the kernel's, and the machine's
+    /// memory.
     Density,
-    /// Random overwriting of a full device and a full pool: memory, bytes moved, throughput, beside the allocators.
+    /// Random overwriting of a full device and a full pool: memory, bytes moved, throughput, beside
+    /// the allocators.
     Churn,
     /// The slowest reads while compaction is at work, over those without it.
     Pause,
-    /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over one.
+    /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over
+    /// one.
     Malloc,
-    /// Our device's writes and reads over the raw codec's and the kernel's, on one thread and on two.
+    /// Our device's writes and reads over the raw codec's and the kernel's, on one thread and on
+    /// two.
     Throughput,
     /// What a slot of our device costs beside its data.
     Table,
@@ -71,7 +76,8 @@ pub enum Experiment {
     Serve,
     /// Cold data recompressed, written back, saved and restored, over raw codecs, dd, pread and cp.
     Cold,
-    /// Costs that must not grow with what is stored: a new zspage, a commit under a limit of all memory, a store at the limit.
+    /// Costs that must not grow with what is stored: a new zspage, a commit under a limit of all
+    /// memory, a store at the limit.
     Grow,
     /// All of them.
     All,

@@ -1,4 +1,5 @@
-//! A device filled with pages: what it counts, what the process and the machine have less, and the kernel's beside it.
+//! A device filled with pages: what it counts, what the process and the machine have less, and the
+//! kernel's beside it.
 
 use zram::{Config, Device};
 
@@ -43,7 +44,8 @@ impl Filled {
         })
     }
 
-    /// Of `fills` fresh devices. The others on the machine take and give memory meanwhile: the one in the middle counts.
+    /// Of `fills` fresh devices. The others on the machine take and give memory meanwhile: the one
+    /// in the middle counts.
     pub fn median(pages: &AlignedBuf, fills: usize) -> Result<Filled, Error> {
         let mut measured =
             (0..fills.max(1)).map(|_| Filled::measure(pages)).collect::<Result<Vec<_>, _>>()?;

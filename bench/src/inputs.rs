@@ -1,6 +1,7 @@
 //! The shared real inputs: pages of a live heap, of a source tree, of an installed system.
 //!
-//! An input is made once and kept in a [`Cache`]; it is used as a [`PageSet`], which is read in batches or loaded whole.
+//! An input is made once and kept in a [`Cache`]; it is used as a [`PageSet`], which is read in
+//! batches or loaded whole.
 
 mod cache;
 mod heap;
@@ -23,7 +24,8 @@ use crate::size::GIB;
 /// A real input that all experiments share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Input {
-    /// Private anonymous memory of a CPython process that holds the syntax trees of its standard library.
+    /// Private anonymous memory of a CPython process that holds the syntax trees of its standard
+    /// library.
     Heap,
     /// Debian's Linux source tree, file by file, each padded to whole pages.
     Source,

@@ -1,4 +1,5 @@
-//! The rival: zram devices of the kernel, made for one measurement and removed after it, whatever happens.
+//! The rival: zram devices of the kernel, made for one measurement and removed after it, whatever
+//! happens.
 
 mod device;
 mod made;

@@ -1,7 +1,8 @@
 //! Measurements of uzram and of its rivals, on real input.
 //!
-//! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`pairing`], looks at memory with
-//! [`memory`], puts the kernel's zram ([`kernel`]) beside ours, and hands every figure to a [`report::Report`].
+//! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`pairing`],
+//! looks at memory with [`memory`], puts the kernel's zram ([`kernel`]) beside ours, and hands
+//! every figure to a [`report::Report`].
 
 pub mod aligned;
 pub mod census;

@@ -17,7 +17,8 @@ const SEED_DEFAULT: &str = "0x757a72616d";
 
 /// Measures uzram and its rivals on real input.
 ///
-/// Ends with 0 if every figure is what it must be, 1 if one is not or could not be measured, 2 on wrong use.
+/// Ends with 0 if every figure is what it must be, 1 if one is not or could not be measured, 2 on
+/// wrong use.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Arguments {
@@ -30,8 +31,8 @@ struct Arguments {
     /// What is drawn by chance is drawn from this number
     #[arg(long, default_value = SEED_DEFAULT, value_parser = seed)]
     seed: u64,
-    /// Most bytes of each input, such as 64M (default: what the experiment takes; mostly the whole heap, 1G of
-    /// the others)
+    /// Most bytes of each input, such as 64M (default: what the experiment takes; mostly the whole
+    /// heap, 1G of the others)
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     limit: Option<u64>,
     /// Operations of churn (default: 10000000), of a turn of malloc (100000) or pause (300000)

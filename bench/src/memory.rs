@@ -39,9 +39,10 @@ impl ProcessMemory {
 /// What the machine has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// Pages in no use at all: MemFree, and those that processors keep in lists of their own for the next who asks.
-    /// MemFree leaves these out though they are free: some hundred MiB after much was given back at once. The two are
-    /// read one after the other, so what moves between them meanwhile is off, by a batch of 63 pages or a few.
+    /// Pages in no use at all: MemFree, and those that processors keep in lists of their own for
+    /// the next who asks. MemFree leaves these out though they are free: some hundred MiB after
+    /// much was given back at once. The two are read one after the other, so what moves between
+    /// them meanwhile is off, by a batch of 63 pages or a few.
     pub free: u64,
     /// What programs could get without swapping (MemAvailable).
     pub available: u64,
@@ -61,8 +62,8 @@ impl MachineMemory {
 
 const ZONEINFO: &str = "/proc/zoneinfo";
 
-/// Free pages in the lists of all processors, from the text of /proc/zoneinfo: there, for every zone and processor, a
-/// line `count: 123`.
+/// Free pages in the lists of all processors, from the text of /proc/zoneinfo: there, for every
+/// zone and processor, a line `count: 123`.
 fn listed_pages(zoneinfo: &str) -> Result<u64, Error> {
     let malformed = |text: &str| Error::Malformed {
         thing: format!("count in {ZONEINFO}"),

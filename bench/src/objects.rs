@@ -1,7 +1,8 @@
 //! Objects of one size, from our cache and from the allocators.
 //!
 //! # Safety
-//! What `alloc` gives is `size` bytes that no one else has until they are freed: the caches and the allocators say so.
+//! What `alloc` gives is `size` bytes that no one else has until they are freed: the caches and the
+//! allocators say so.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -66,7 +67,8 @@ pub struct OurObjects {
 }
 
 impl OurObjects {
-    /// With the layout's slabs, aligned as a C allocator's would be, or, with `tunables`, as the kernel's.
+    /// With the layout's slabs, aligned as a C allocator's would be, or, with `tunables`, as the
+    /// kernel's.
     pub fn new(size: usize, layout: Layout, tunables: Option<Tunables>) -> Result<Self, Error> {
         let arena = Arena::new(page_config())?;
         let align = if tunables.is_some() { slab::line_align(size) } else { 16 };
@@ -149,7 +151,8 @@ impl<A: Allocator> Objects for HeapObjects<A> {
     }
 }
 
-/// What is done with the objects of a kind. (Each is compiled for itself, so that calls are as direct as a user's.)
+/// What is done with the objects of a kind. (Each is compiled for itself, so that calls are as
+/// direct as a user's.)
 pub trait Visit {
     /// What comes out.
     type Out;

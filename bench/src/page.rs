@@ -8,7 +8,8 @@ pub fn page_count(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE_SIZE as u64)
 }
 
-/// The word that fills the whole page, if one does: such a page needs no storage. The kernel's rule: 8-byte words.
+/// The word that fills the whole page, if one does: such a page needs no storage. The kernel's
+/// rule: 8-byte words.
 pub fn same_filled(page: &[u8]) -> Option<u64> {
     let (words, rest) = page.as_chunks::<8>();
     let (first, last) = (words.first()?, words.last()?);

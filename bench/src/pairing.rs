@@ -1,4 +1,5 @@
-//! Two ways of doing the same work, timed in turns, so that a disturbance of the machine meets both.
+//! Two ways of doing the same work, timed in turns, so that a disturbance of the machine meets
+//! both.
 
 use std::time::{Duration, Instant};
 
@@ -99,7 +100,8 @@ fn thread_cpu() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Times the whole of both sides, in turns. Each returns its answer: bytes processed, or a checksum.
+/// Times the whole of both sides, in turns. Each returns its answer: bytes processed, or a
+/// checksum.
 pub fn pair(
     plan: Plan,
     mut a: impl FnMut() -> Result<u64, Error>,
@@ -108,7 +110,8 @@ pub fn pair(
     pair_parts(plan, |watch| watch.time(&mut a), |watch| watch.time(&mut b))
 }
 
-/// Times what each side gives to its watch; what it prepares before and verifies after is not counted.
+/// Times what each side gives to its watch; what it prepares before and verifies after is not
+/// counted.
 pub fn pair_parts(
     plan: Plan,
     mut a: impl FnMut(&mut Stopwatch) -> Result<u64, Error>,

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-/// Returns the processor's name, its model and how many of it this machine has: `AMD EPYC 9B14, family 25 model 17, 2 of them`.
-/// Where the system does not say, the architecture stands for it.
+/// Returns the processor's name, its model and how many of it this machine has:
+/// `AMD EPYC 9B14, family 25 model 17, 2 of them`. Where the system does not say, the architecture
+/// stands for it.
 pub fn name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     described(&text).unwrap_or_else(|| format!("unknown, {}", std::env::consts::ARCH))

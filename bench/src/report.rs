@@ -39,7 +39,8 @@ pub struct Report<'out> {
 }
 
 impl<'out> Report<'out> {
-    /// An empty report onto `out`; `seed` and the processor are printed with every figure, or above the table.
+    /// An empty report onto `out`; `seed` and the processor are printed with every figure, or above
+    /// the table.
     pub fn new(form: Form, seed: u64, out: &'out mut dyn Write) -> Report<'out> {
         Report { form, seed, processor: processor::name(), out, figures: Vec::new() }
     }

@@ -1,4 +1,5 @@
-//! Sizes as people write them: `4096`, `64K`, `1G`, `0x1000`; K, M, G and T are binary, as in the kernel.
+//! Sizes as people write them: `4096`, `64K`, `1G`, `0x1000`; K, M, G and T are binary, as in the
+//! kernel.
 
 use crate::Error;
 

@@ -1,4 +1,5 @@
-//! Stores of byte strings by slot, ours and the rivals, behind one trait: so that all of them do the same work.
+//! Stores of byte strings by slot, ours and the rivals, behind one trait: so that all of them do
+//! the same work.
 
 mod device;
 mod glibc;

@@ -55,8 +55,9 @@ pub fn rounds_by(
     Ok(seconds)
 }
 
-/// How many times as much two threads do as one, for every side and round. `make` makes a thread's `count` sides; both
-/// threads live through all rounds, so that what an allocator keeps per thread stays.
+/// How many times as much two threads do as one, for every side and round. `make` makes a thread's
+/// `count` sides; both threads live through all rounds, so that what an allocator keeps per thread
+/// stays.
 pub fn scaling<'a>(
     count: usize,
     rounds: usize,
@@ -65,7 +66,8 @@ pub fn scaling<'a>(
 ) -> Result<Vec<Vec<f64>>, Error> {
     let (barrier, scales) = (Barrier::new(2), Mutex::new(vec![Vec::new(); count]));
     together(2, |index| {
-        // A thread that failed still meets the other at every step, or that one would wait for ever.
+        // A thread that failed still meets the other at every step, or that one would wait for
+        // ever.
         let mut sides = make(index);
         for round in 0..=rounds {
             for place in 0..count {

@@ -1,8 +1,8 @@
-//! What a run has made on this machine and must not leave there, devices and mounts: undone by its owner, or by a signal
-//! that ends the run, the last first.
+//! What a run has made on this machine and must not leave there, devices and mounts: undone by its
+//! owner, or by a signal that ends the run, the last first.
 //!
-//! Lock order: the list, then a device's file. The list is held while something is made, so none is missed; a signal
-//! takes it for good, so none is made after.
+//! Lock order: the list, then a device's file. The list is held while something is made, so none is
+//! missed; a signal takes it for good, so none is made after.
 
 use std::process;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,4 +1,5 @@
-//! Each experiment on a little of the system: figures come out, whatever the machine is busy with meanwhile.
+//! Each experiment on a little of the system: figures come out, whatever the machine is busy with
+//! meanwhile.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;

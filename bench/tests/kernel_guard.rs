@@ -1,4 +1,5 @@
-//! The kernel's device is removed whatever happens. Where no device may be made, each test says so and passes.
+//! The kernel's device is removed whatever happens. Where no device may be made, each test says so
+//! and passes.
 #![allow(clippy::unwrap_used)]
 
 use std::env;

@@ -1,5 +1,5 @@
-//! Hostile bytes to every codec: an error, or output that the input alone decides; and what a codec made
-//! itself comes back.
+//! Hostile bytes to every codec: an error, or output that the input alone decides; and what a codec
+//! made itself comes back.
 #![no_main]
 
 mod edges;
@@ -45,7 +45,8 @@ fn fenced<R>(len: usize, fill: u8, work: impl FnOnce(&mut [u8]) -> R) -> (R, Vec
     (result, memory[FENCE..FENCE + len].to_vec())
 }
 
-/// What `compressed` becomes: the same whatever the output held before, and from an exact allocation.
+/// What `compressed` becomes: the same whatever the output held before, and from an exact
+/// allocation.
 fn decompress(stream: &mut dyn Stream, compressed: &[u8], len: usize) -> Option<Vec<u8>> {
     let exact = compressed.to_vec().into_boxed_slice();
     let (first, zeros) = fenced(len, 0, |output| stream.decompress(&exact, output));

@@ -75,8 +75,8 @@ impl Shadow {
         assert_eq!(differs, None, "{len} bytes at {at}");
     }
 
-    /// Takes note of a request that was to put `new` at `at`. After an error the slots before the one it
-    /// names are new, the others old.
+    /// Takes note of a request that was to put `new` at `at`. After an error the slots before the
+    /// one it names are new, the others old.
     fn settle(&mut self, at: usize, new: &[u8], done: std::result::Result<(), Error>) {
         let done = match done {
             Ok(()) => new.len(),
@@ -137,8 +137,8 @@ impl Shadow {
                 let page = page::page_size() as u64;
                 let freed = self.device.compact() as u64 * page;
                 let used = self.device.mm_stat().mem_used_total;
-                // Where classes with hardly an object are closed, a few pages more may be taken than freed. Blocks that
-                // are stored anew free what is not counted.
+                // Where classes with hardly an object are closed, a few pages more may be taken
+                // than freed. Blocks that are stored anew free what is not counted.
                 let is_taken = freed == 0 && (before..before + 8 * page).contains(&used);
                 let is_stored_anew = self.device.block() > SLOT_BYTES && used < before + 8 * page;
                 let is_right = used == before - freed || is_taken || is_stored_anew;

@@ -1,6 +1,6 @@
-//! Bytes as a client of the NBD server, whatever they are: first as they come, then as requests behind a handshake that is
-//! good, so that most of them are read as such. How they are cut on their way changes nothing of what is answered, and each
-//! that is whole is answered once.
+//! Bytes as a client of the NBD server, whatever they are: first as they come, then as requests
+//! behind a handshake that is good, so that most of them are read as such. How they are cut on
+//! their way changes nothing of what is answered, and each that is whole is answered once.
 #![no_main]
 
 mod edges;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use zram::{Config, Device};
 
 const SIZE: u64 = 1 << 20;
-/// What bounds something in the server: a heavy request, its buffers, a part, the answers to a batch, the disk, a payload.
+/// What bounds something in the server: a heavy request, its buffers, a part, the answers to a
+/// batch, the disk, a payload.
 const EDGES: [usize; 9] =
     [512, 32 << 10, 128 << 10, 256 << 10, 264 << 10, 272 << 10, 278_576, SIZE as usize, 32 << 20];
 /// Of a write whose bytes come along.
@@ -114,7 +115,8 @@ fn handshake(input: &mut Unstructured) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Numbers of the requests that are answered to the end, each with how often; `None`: these are no replies.
+/// Numbers of the requests that are answered to the end, each with how often; `None`: these are no
+/// replies.
 fn answered(mut replies: &[u8], requests: &[Request]) -> Option<HashMap<u64, usize>> {
     let mut answered = HashMap::new();
     while let Some(magic) = replies.first_chunk() {

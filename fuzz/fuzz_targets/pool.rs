@@ -165,7 +165,8 @@ impl<'p> Subject<'p> {
         // A word counts 6 readers; `read` is one more for a moment.
         if sharers < 5 {
             let pool: &'p Pool = self.pool;
-            // A guard borrows its handle: this one lives as long as the process, in reach of leak checks.
+            // A guard borrows its handle: this one lives as long as the process, in reach of leak
+            // checks.
             static HANDLES: std::sync::Mutex<Vec<&Handle>> = std::sync::Mutex::new(Vec::new());
             let handle: &'static Handle = Box::leak(Box::new(handle(raw)));
             HANDLES.lock().expect("one thread fuzzes").push(handle);

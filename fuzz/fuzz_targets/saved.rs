@@ -1,5 +1,6 @@
-//! Saved files that are anything: a good one with bytes changed, or fields set to what is an edge to whoever reads them, and
-//! its sums made right again so that what lies behind them is reached. Whatever they say, a device is restored or stays empty, and nothing else happens.
+//! Saved files that are anything: a good one with bytes changed, or fields set to what is an edge
+//! to whoever reads them, and its sums made right again so that what lies behind them is reached.
+//! Whatever they say, a device is restored or stays empty, and nothing else happens.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +13,8 @@ const ALIGN: usize = 4096;
 const CHUNK_HEAD: usize = 48;
 const ENTRY: usize = 16;
 
-/// Where the header's numbers lie, and their bytes: version, length, disk, order, the first dictionary's length.
+/// Where the header's numbers lie, and their bytes: version, length, disk, order, the first
+/// dictionary's length.
 const OF_HEAD: [(usize, usize); 5] = [(8, 4), (12, 4), (24, 8), (32, 4), (52, 4)];
 /// Of a chunk: its number, entries, bytes, first slot and end.
 const OF_CHUNK: [(usize, usize); 5] = [(16, 4), (20, 4), (24, 4), (32, 4), (36, 4)];

@@ -1,5 +1,6 @@
-//! Blocks of several pages compressed as one (the multi-page series of 2024): what they gain in memory and time, and what it costs to read and write
-//! parts of them, beside blocks of a page and beside the raw codec.
+//! Blocks of several pages compressed as one (the multi-page series of 2024): what they gain in
+//! memory and time, and what it costs to read and write parts of them, beside blocks of a page and
+//! beside the raw codec.
 
 mod bed;
 pub(super) mod cpu;
@@ -83,8 +84,8 @@ fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Result<u64, E
     bytes.chunks(block).map(|block| stored(block, codec)).sum()
 }
 
-/// Bytes of pages, when they have not changed for a moment: on a busy machine compaction, which is nicer than others, takes its
-/// time.
+/// Bytes of pages, when they have not changed for a moment: on a busy machine compaction, which is
+/// nicer than others, takes its time.
 fn settled(device: &Device) -> u64 {
     let used = || device.mm_stat().mem_used_total;
     let mut before = used();

@@ -1,6 +1,7 @@
-//! Every slot is full, and any content is written to any slot, millions of times: what does the memory come to, how much
-//! does compaction move for it, and how much slower does it make the writes? On the device, which compresses, and on the
-//! pool with blobs that are compressed already; the pool's memory beside that of the allocators.
+//! Every slot is full, and any content is written to any slot, millions of times: what does the
+//! memory come to, how much does compaction move for it, and how much slower does it make the
+//! writes? On the device, which compresses, and on the pool with blobs that are compressed already;
+//! the pool's memory beside that of the allocators.
 
 use std::thread::sleep;
 use std::time::Instant;
@@ -21,7 +22,8 @@ use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, SETTLE, Work, draw}
 const NAME: &str = "churn";
 /// Operations, where nothing else is asked for.
 const OPERATIONS: u64 = 10_000_000;
-/// Turns of each side. They are long, so that most of what a turn leaves to compaction is done within it.
+/// Turns of each side. They are long, so that most of what a turn leaves to compaction is done
+/// within it.
 const TURNS: u64 = 50;
 /// Percent over C at the end.
 const OVERHEAD_MAX: f64 = 2.5;

@@ -1,4 +1,5 @@
-//! Cold data: recompressed, written back, saved and restored; beside the raw codecs, `dd`, `pread` and `cp`.
+//! Cold data: recompressed, written back, saved and restored; beside the raw codecs, `dd`, `pread`
+//! and `cp`.
 
 mod files;
 mod recompress;

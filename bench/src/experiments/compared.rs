@@ -1,4 +1,5 @@
-//! The same blobs and the same work in our pool and in blocks of malloc, each in a process of its own: who takes how much?
+//! The same blobs and the same work in our pool and in blocks of malloc, each in a process of its
+//! own: who takes how much?
 
 use crate::Error;
 use crate::contents::Blobs;

@@ -1,5 +1,6 @@
-//! The whole source tree on our device, where the fixed costs of a pool weigh least: what it adds to the compressed
-//! bytes, beside the kernel's zram, and what the machine has less. The heap is told beside it.
+//! The whole source tree on our device, where the fixed costs of a pool weigh least: what it adds
+//! to the compressed bytes, beside the kernel's zram, and what the machine has less. The heap is
+//! told beside it.
 
 use super::Request;
 use crate::Error;

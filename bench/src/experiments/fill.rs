@@ -1,5 +1,5 @@
-//! Real pages stored on our device and on the kernel's zram: what each adds to the compressed bytes, and whether the
-//! memory that ours counts is the memory it takes.
+//! Real pages stored on our device and on the kernel's zram: what each adds to the compressed
+//! bytes, and whether the memory that ours counts is the memory it takes.
 
 use super::Request;
 use crate::Error;

@@ -1,5 +1,6 @@
-//! Costs that must not grow with what is stored, nor with the addresses it lies at: a new zspage, a page that is committed
-//! under a limit of all memory, and a store at the pool's limit; and what compaction takes.
+//! Costs that must not grow with what is stored, nor with the addresses it lies at: a new zspage, a
+//! page that is committed under a limit of all memory, and a store at the pool's limit; and what
+//! compaction takes.
 
 mod addresses;
 mod limit;

@@ -1,5 +1,5 @@
-//! What a store and a free of our pool cost over malloc, a copy and free, and a read over a plain copy; and what two
-//! threads do over one.
+//! What a store and a free of our pool cost over malloc, a copy and free, and a read over a plain
+//! copy; and what two threads do over one.
 
 mod reads;
 mod replace;
@@ -47,8 +47,8 @@ struct Job {
 }
 
 impl Job {
-    /// Nanoseconds of an operation of every side, and of each of ours, which come first, over all others. The first is
-    /// judged, by `judge`.
+    /// Nanoseconds of an operation of every side, and of each of ours, which come first, over all
+    /// others. The first is judged, by `judge`.
     fn report_times(
         &self,
         what: &str,

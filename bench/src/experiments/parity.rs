@@ -1,5 +1,5 @@
-//! The kernel's geometry in our allocator against the kernel's own: the same pages, the same codec, and the same bytes
-//! of pool at the end.
+//! The kernel's geometry in our allocator against the kernel's own: the same pages, the same codec,
+//! and the same bytes of pool at the end.
 
 use zram::{Config, Device, MmStat};
 use zsmalloc::{Geometry, KernelGeometry};

@@ -1,5 +1,6 @@
-//! One thread reads while another frees and stores other objects, so that compaction is always at work: how long do the
-//! slowest reads take, over those beside the same work without compaction? And did any read wait for a mover?
+//! One thread reads while another frees and stores other objects, so that compaction is always at
+//! work: how long do the slowest reads take, over those beside the same work without compaction?
+//! And did any read wait for a mover?
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, sleep};
@@ -161,7 +162,8 @@ impl<'c, S: Compacted + Send + Sync, C: Contents + Sync> Scene<'c, S, C> {
     }
 }
 
-/// Drops every slot and stores any content in it again, both in an order of chance; less once it is `done`.
+/// Drops every slot and stores any content in it again, both in an order of chance; less once it is
+/// `done`.
 fn stir<S: Compacted, C: Contents>(
     moving: &mut Kept<'_, S, C>,
     rng: &mut Rng,

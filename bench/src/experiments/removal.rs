@@ -1,6 +1,6 @@
-//! A source tree is stored, and directory after directory of it dropped, as the patch of 2014 had it: what is left takes
-//! how much more than its compressed bytes? Then the same with pages dropped at random; and both beside the allocators
-//! that one would take instead of a pool.
+//! A source tree is stored, and directory after directory of it dropped, as the patch of 2014 had
+//! it: what is left takes how much more than its compressed bytes? Then the same with pages dropped
+//! at random; and both beside the allocators that one would take instead of a pool.
 
 mod allocators;
 mod stage;

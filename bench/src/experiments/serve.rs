@@ -1,5 +1,5 @@
-//! Our NBD server beside nbdkit's memory plugin: the same clients, one server after the other, in turns. And our mounted
-//! device beside the kernel's.
+//! Our NBD server beside nbdkit's memory plugin: the same clients, one server after the other, in
+//! turns. And our mounted device beside the kernel's.
 
 mod clients;
 mod host;

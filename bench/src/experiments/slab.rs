@@ -1,4 +1,5 @@
-//! Object caches: slabs as SLAB had them before and after its management left them, and ours beside the allocators.
+//! Object caches: slabs as SLAB had them before and after its management left them, and ours beside
+//! the allocators.
 
 mod batches;
 mod live;

@@ -1,5 +1,5 @@
-//! A device of 16 TiB that holds a gibibyte, page by page, anywhere: its memory, over that of one that holds the same in a
-//! row.
+//! A device of 16 TiB that holds a gibibyte, page by page, anywhere: its memory, over that of one
+//! that holds the same in a row.
 
 use fastrand::Rng;
 use zram::{Config, Device};

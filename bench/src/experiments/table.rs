@@ -1,4 +1,5 @@
-//! What a slot costs beside its data: all of a dense device's memory but the pool's pages, per slot that is stored.
+//! What a slot costs beside its data: all of a dense device's memory but the pool's pages, per slot
+//! that is stored.
 
 use zram::{Config, Device};
 
@@ -14,7 +15,8 @@ use crate::size::MIB;
 const NAME: &str = "table";
 const LIMIT: u64 = 512 * MIB;
 const BYTES_MAX: f64 = 20.0;
-/// The kernel's table entry, and its allocator's cell and header for each object: 16, 8 and 8 bytes.
+/// The kernel's table entry, and its allocator's cell and header for each object: 16, 8 and 8
+/// bytes.
 const KERNEL: f64 = 32.0;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {

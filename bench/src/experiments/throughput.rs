@@ -1,5 +1,5 @@
-//! Our device's writes and reads, lz4, in process: over the raw codec's, and over those of the kernel's own device by direct
-//! I/O, all in turns.
+//! Our device's writes and reads, lz4, in process: over the raw codec's, and over those of the
+//! kernel's own device by direct I/O, all in turns.
 
 mod bed;
 
@@ -20,7 +20,8 @@ const SCALING_MIN: f64 = 0.95;
 /// A fresh device filled, ours over the raw codec.
 const FILL_MIN: f64 = 0.8;
 
-/// A job, the pages of its requests, and what our throughput must be of the raw codec's and of the kernel's.
+/// A job, the pages of its requests, and what our throughput must be of the raw codec's and of the
+/// kernel's.
 struct Row {
     what: &'static str,
     job: Job,
@@ -29,8 +30,8 @@ struct Row {
     over_kernel: Option<f64>,
 }
 
-/// In this order: the first finds the device just filled, the last overwritten again and again, so that neighbouring
-/// slots lie anywhere.
+/// In this order: the first finds the device just filled, the last overwritten again and again, so
+/// that neighbouring slots lie anywhere.
 const ROWS: [Row; 6] = [
     Row {
         what: "reading by 64 KiB a device just filled",

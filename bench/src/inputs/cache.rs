@@ -34,8 +34,9 @@ impl Cache {
         &self.root
     }
 
-    /// Gives the entry `name`, a file or a directory. If it is not there, `make` makes it at the path it is given,
-    /// and it is kept under its name only once it is whole. Runs side by side wait for each other.
+    /// Gives the entry `name`, a file or a directory. If it is not there, `make` makes it at the
+    /// path it is given, and it is kept under its name only once it is whole. Runs side by side
+    /// wait for each other.
     pub fn ensure(
         &self,
         name: &str,
@@ -78,7 +79,8 @@ fn clear(path: &Path) -> Result<(), Error> {
     removed.map_err(Error::file("remove", path, REMEDY))
 }
 
-// The program lies in the target directory, which cargo marks if it made it; run from elsewhere, as cargo would choose.
+// The program lies in the target directory, which cargo marks if it made it; run from elsewhere, as
+// cargo would choose.
 fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());

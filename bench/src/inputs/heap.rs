@@ -20,7 +20,8 @@ const ROOM: &str = "set UZRAM_BENCH_DIR to a directory with 1 GB free";
 const RIGHTS: &str =
     "allow a parent to trace its child (kernel.yama.ptrace_scope 0 or 1), or run as root";
 
-// Bits of a pagemap entry: the page is in memory, or in swap. Others were never touched, and would read as zeros.
+// Bits of a pagemap entry: the page is in memory, or in swap. Others were never touched, and would
+// read as zeros.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const PAGEMAP_ENTRY: usize = 8;
@@ -42,7 +43,8 @@ struct Python {
 impl Python {
     fn start() -> Result<Python, Error> {
         let mut command = PYTHON.command();
-        // -s: no packages of the user. The same strings are to fall into the same hash slots in every run.
+        // -s: no packages of the user. The same strings are to fall into the same hash slots in
+        // every run.
         command
             .args(["-W", "ignore", "-s", "-c", SCRIPT])
             .arg(RESIDENT_BYTES.to_string())

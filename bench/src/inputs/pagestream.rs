@@ -22,8 +22,9 @@ impl<'set> PageStream<'set> {
         PageStream { set, span: 0, page_in_span: 0, file: None }
     }
 
-    /// Fills the front of `batch` with the next pages, and tells how many; fewer than it has room for only at the
-    /// end. A file that has become shorter since it was listed is padded with zeros.
+    /// Fills the front of `batch` with the next pages, and tells how many; fewer than it has room
+    /// for only at the end. A file that has become shorter since it was listed is padded with
+    /// zeros.
     pub fn read(&mut self, batch: &mut [u8]) -> Result<usize, Error> {
         let room = batch.len() / PAGE_SIZE;
         let mut filled = 0;

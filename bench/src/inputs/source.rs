@@ -54,7 +54,8 @@ fn download(dir: &Path) -> Result<(), Error> {
     if attempt().is_ok() {
         return Ok(());
     }
-    // The list of packages is old or empty: renew it, if we may, and let the second attempt tell what is wrong.
+    // The list of packages is old or empty: renew it, if we may, and let the second attempt tell
+    // what is wrong.
     if let Err(error) = APT.run(APT.command().args(["-q", "update"])) {
         eprintln!("bench: {error}");
     }

@@ -18,8 +18,8 @@ pub(super) struct Found {
     pub(super) bytes: u64,
 }
 
-/// The readable, non-empty regular files under `root`, or under `dirs` of it, in the order of their paths. Symbolic
-/// links are not followed; what may not be read is left out.
+/// The readable, non-empty regular files under `root`, or under `dirs` of it, in the order of their
+/// paths. Symbolic links are not followed; what may not be read is left out.
 pub(super) fn files(root: &Path, dirs: &[&str]) -> Result<Vec<Found>, Error> {
     // A root that is missing is an error; a directory below it may vanish while we look.
     fs::read_dir(root).map_err(Error::file("list", root, REMEDY))?;

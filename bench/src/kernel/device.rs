@@ -17,8 +17,8 @@ use crate::undo::Undo;
 const REQUEST_MIN: usize = 4096;
 const RIGHTS: &str = "run as root on a machine whose kernel has zram";
 
-/// A kernel zram device that lives as long as this value. Closed, reset and removed on drop, and on SIGINT, SIGTERM
-/// and SIGHUP, which end the process with status 130.
+/// A kernel zram device that lives as long as this value. Closed, reset and removed on drop, and on
+/// SIGINT, SIGTERM and SIGHUP, which end the process with status 130.
 #[derive(Debug)]
 pub struct KernelZram {
     made: Arc<Made>,
@@ -27,7 +27,8 @@ pub struct KernelZram {
 }
 
 impl KernelZram {
-    /// A fresh device of `disksize` bytes with the compression `algorithm`, or the reason why there is none.
+    /// A fresh device of `disksize` bytes with the compression `algorithm`, or the reason why there
+    /// is none.
     pub fn acquire(algorithm: &str, disksize: u64) -> Result<Rival<KernelZram>, Error> {
         let (made, undo) = match Made::new() {
             Ok(made) => made,

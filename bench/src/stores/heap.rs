@@ -1,8 +1,10 @@
-//! What one would do without a pool: each blob in a block of malloc, and a table of pointers and lengths.
+//! What one would do without a pool: each blob in a block of malloc, and a table of pointers and
+//! lengths.
 //!
 //! # Safety
-//! A slot's pointer is null or came from the allocator's `malloc` with the slot's length, all of whose bytes were
-//! written, and it was not freed since: `put` is the only function that writes the two tables, and frees what it finds.
+//! A slot's pointer is null or came from the allocator's `malloc` with the slot's length, all of
+//! whose bytes were written, and it was not freed since: `put` is the only function that writes the
+//! two tables, and frees what it finds.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -14,7 +16,8 @@ use crate::Error;
 /// A C allocator.
 ///
 /// # Safety
-/// `malloc` gives null or a block of at least `size` bytes that belongs to nobody else until it is freed.
+/// `malloc` gives null or a block of at least `size` bytes that belongs to nobody else until it is
+/// freed.
 pub unsafe trait Allocator {
     /// Its name in messages.
     const NAME: &str;
@@ -56,7 +59,8 @@ impl<A: Allocator> HeapStore<A> {
         let old = std::mem::replace(&mut self.blocks[slot as usize], block);
         self.lens[slot as usize] = len as u32;
         if !old.is_null() {
-            // SAFETY: the table held it, so it came from A and was not freed; the table no longer holds it.
+            // SAFETY: the table held it, so it came from A and was not freed; the table no longer
+            // holds it.
             unsafe { A::free(old) }
         }
     }
@@ -88,7 +92,8 @@ impl<A: Allocator> Store for HeapStore<A> {
         if block.is_null() {
             return Ok(0);
         }
-        // SAFETY: `store` wrote `len` bytes to the block, which lives as long as the table holds it.
+        // SAFETY: `store` wrote `len` bytes to the block, which lives as long as the table holds
+        // it.
         out[..len].copy_from_slice(unsafe { std::slice::from_raw_parts(block, len) });
         Ok(len)
     }

@@ -1,4 +1,5 @@
-//! A store in a process of its own: allocators do not mix there, and what one leaves behind is not counted for the next.
+//! A store in a process of its own: allocators do not mix there, and what one leaves behind is not
+//! counted for the next.
 
 use std::env;
 use std::io::{self, BufWriter, Write};
@@ -46,7 +47,8 @@ impl Taken {
     }
 }
 
-/// Has a store of `blobs` in a process of its own do one piece of work after the other; what it takes after each.
+/// Has a store of `blobs` in a process of its own do one piece of work after the other; what it
+/// takes after each.
 pub fn measure(kind: StoreKind, blobs: &Blobs, script: &[Work]) -> Result<Vec<Taken>, Error> {
     let failed = |error: io::Error| refused(kind, error.to_string());
     let program = env::current_exe().map_err(failed)?;

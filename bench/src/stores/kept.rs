@@ -24,8 +24,8 @@ pub struct Kept<'c, S, C> {
 }
 
 impl<'c, S: Store, C: Contents> Kept<'c, S, C> {
-    /// As many empty slots as `make` is asked for: one for each content. What is noted here is noted before `make` is
-    /// called, so that memory measured from there on is the store's.
+    /// As many empty slots as `make` is asked for: one for each content. What is noted here is
+    /// noted before `make` is called, so that memory measured from there on is the store's.
     pub fn new(contents: &'c C, make: impl FnOnce(u32) -> Result<S, Error>) -> Result<Self, Error> {
         // Not zeros: those would take memory when they are first written.
         let mut holds = vec![Some(0); contents.len() as usize];

@@ -1,5 +1,5 @@
-//! The process that holds a store: blobs and a script come on standard input; a line of JSON goes out after each piece
-//! of work, and says what memory the store takes.
+//! The process that holds a store: blobs and a script come on standard input; a line of JSON goes
+//! out after each piece of work, and says what memory the store takes.
 
 use std::io::{self, Read, Write};
 use std::thread::sleep;

@@ -32,10 +32,10 @@ use zram::memparse;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
-/// Memory is held compressed, page by page, and packed densely. `uzram fill` shows what that gives on
-/// your own data, `uzram serve` lets others use it as a disk, which `uzram stat`, `attr`, `save` and others steer,
-/// `uzram classes` shows how objects of each size are
-/// packed, `uzram train-dictionary` whether a dictionary helps.
+/// Memory is held compressed, page by page, and packed densely. `uzram fill` shows what that gives
+/// on your own data, `uzram serve` lets others use it as a disk, which `uzram stat`, `attr`, `save`
+/// and others steer, `uzram classes` shows how objects of each size are packed,
+/// `uzram train-dictionary` whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -165,8 +165,8 @@ impl TryFrom<Cli> for Command {
     }
 }
 
-/// The command line of this process. Help, the version and errors are printed here; the code to end with
-/// comes back.
+/// The command line of this process. Help, the version and errors are printed here; the code to end
+/// with comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Cli::try_parse() {
         Ok(cli) => cli.try_into().map_err(|error: Error| error.report()),

@@ -1,4 +1,5 @@
-//! `uzram attributes`: the table of attributes, for people and as JSON; and how `fill` sets and shows them.
+//! `uzram attributes`: the table of attributes, for people and as JSON; and how `fill` sets and
+//! shows them.
 
 use crate::args::Form;
 use crate::error::Error;
@@ -57,7 +58,8 @@ fn named(name: &str) -> Result<&'static Attribute, String> {
     found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
 }
 
-/// `NAME=VALUE`, of an attribute that can be set before there are data. The size follows from the files.
+/// `NAME=VALUE`, of an attribute that can be set before there are data. The size follows from the
+/// files.
 pub(crate) fn setting(text: &str) -> Result<AttributeSetting, String> {
     setting_but_size(text, "follows from the files; bound them with --input-limit")
 }

@@ -1,8 +1,8 @@
 //! The memory limit of this process's cgroup, version 1 or 2.
 //!
-//! A limit binds all groups below, so the least one on the way up to the mount counts. In a container the
-//! mount may show only a part of the tree: its root is then cut off the process's path, and where that
-//! does not fit either, the mount's top is taken.
+//! A limit binds all groups below, so the least one on the way up to the mount counts. In a
+//! container the mount may show only a part of the tree: its root is then cut off the process's
+//! path, and where that does not fit either, the mount's top is taken.
 
 use std::fs;
 use std::path::{Path, PathBuf};

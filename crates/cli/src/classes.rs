@@ -87,7 +87,8 @@ fn above_page(table: &ClassTable) -> usize {
     table.classes().iter().filter(|class| class.size > SLOT_BYTES).count()
 }
 
-/// Sizes from a page up, of which the classes above a page are made. Native ones have no such count.
+/// Sizes from a page up, of which the classes above a page are made. Native ones have no such
+/// count.
 fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     let Geometry::Kernel(kernel) = table.geometry() else { return None };
     let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
@@ -121,7 +122,8 @@ fn write_table(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result 
     closing_line(out, table, order)
 }
 
-/// How many there are, and where blocks are huge: for blocks of a page, then for those of the order.
+/// How many there are, and where blocks are huge: for blocks of a page, then for those of the
+/// order.
 fn closing_line(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
     let above = above_page(table);
     let bounds = |order| {

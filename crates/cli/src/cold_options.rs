@@ -1,4 +1,5 @@
-//! What `uzram fill` does with cold data: some are written back to a file, and all are saved to another.
+//! What `uzram fill` does with cold data: some are written back to a file, and all are saved to
+//! another.
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -23,11 +24,12 @@ const TICK: Duration = Duration::from_millis(20);
 /// The options.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ColdArgs {
-    /// Save the device to FILE when all is read back; a file that is there is replaced when the new one is whole
+    /// Save the device to FILE when all is read back; a file that is there is replaced when the new
+    /// one is whole
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Write idle pages back to FILE when all is stored, so that they leave memory: a file that is not there yet, of which
-    /// nothing stays, or a block device, whose contents are lost
+    /// Write idle pages back to FILE when all is stored, so that they leave memory: a file that is
+    /// not there yet, of which nothing stays, or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
     /// With --backing, only pages that were stored more than SECONDS before that [default: all]
@@ -49,8 +51,8 @@ pub(crate) struct ColdReport {
     pub(crate) saved_bytes: Option<u64>,
 }
 
-/// A backing store for a device of `bytes` bytes: a block device, or a new file. That loses its name at once, so that
-/// its space comes back whatever ends this process.
+/// A backing store for a device of `bytes` bytes: a block device, or a new file. That loses its
+/// name at once, so that its space comes back whatever ends this process.
 pub(crate) fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
     let failed = |source| Error::Backing { path: path.to_owned(), source };
     let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zsmalloc::GeometryError;
 
-/// Stored not everything, it did not come back, or what is there is not as it must be: a file, a place, room.
+/// Stored not everything, it did not come back, or what is there is not as it must be: a file, a
+/// place, room.
 const FAILED: u8 = 1;
 /// Wrong use: no machine and no file could make it right.
 pub(crate) const USAGE: u8 = 2;

@@ -34,7 +34,8 @@ pub(crate) struct Figures {
 }
 
 impl Evaluation {
-    /// How much less is stored with the dictionary, of what is stored without it; below zero it is more.
+    /// How much less is stored with the dictionary, of what is stored without it; below zero it is
+    /// more.
     pub(crate) fn saved(&self) -> f64 {
         1.0 - self.with.stored as f64 / self.without.stored as f64
     }

@@ -9,13 +9,13 @@ use std::fs::{self, FileType, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Plans all regular files at or under `paths`, up to `pages_max` pages. Directories are walked in the
-/// order of their names; symbolic links are followed only where a path given is one. A file that can be
-/// reached in two ways is read twice.
+/// Plans all regular files at or under `paths`, up to `pages_max` pages. Directories are walked in
+/// the order of their names; symbolic links are followed only where a path given is one. A file
+/// that can be reached in two ways is read twice.
 ///
 /// # Errors
-/// A path that does not exist, no regular file at all, more than a device holds, or Ctrl-C. What can't be
-/// read under a path goes to `skipped`.
+/// A path that does not exist, no regular file at all, more than a device holds, or Ctrl-C. What
+/// can't be read under a path goes to `skipped`.
 pub(crate) fn plan(
     paths: &[PathBuf],
     pages_max: Option<u64>,

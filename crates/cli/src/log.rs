@@ -1,5 +1,5 @@
-//! What is said to people, on standard error. Nobody is left to tell that it could not be: so that ends nothing, and
-//! holds up nothing.
+//! What is said to people, on standard error. Nobody is left to tell that it could not be: so that
+//! ends nothing, and holds up nothing.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Arguments;
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Bytes that a pipe takes whole where it takes any.
 const PIECE: usize = 4096;
 
-/// How long it is waited for who reads a pipe or stops a terminal, once: until he reads on, what is said is lost.
+/// How long it is waited for who reads a pipe or stops a terminal, once: until he reads on, what is
+/// said is lost.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 

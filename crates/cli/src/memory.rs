@@ -4,8 +4,8 @@ use crate::cgroup;
 use crate::error::Error;
 use std::fs;
 
-/// Of the memory there is, the part a device takes if nothing else is asked for: a touch of a page never
-/// fails, the kernel ends a process instead, so some has to be left.
+/// Of the memory there is, the part a device takes if nothing else is asked for: a touch of a page
+/// never fails, the kernel ends a process instead, so some has to be left.
 const LIMIT_PERCENT: u64 = 85;
 
 /// What the program itself takes, and some for page tables and the files' cache.

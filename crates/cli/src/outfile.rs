@@ -22,7 +22,8 @@ pub(crate) struct OutFile {
 }
 
 impl OutFile {
-    /// Checks that a file can be made there. One that exists will be replaced, and keeps its permissions.
+    /// Checks that a file can be made there. One that exists will be replaced, and keeps its
+    /// permissions.
     ///
     /// # Errors
     /// There is something else than a regular file, or its directory can't be written to.

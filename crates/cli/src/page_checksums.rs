@@ -1,8 +1,8 @@
-//! A checksum of each page as it was stored, so that a file that changes unseen is not blamed on the
-//! device.
+//! A checksum of each page as it was stored, so that a file that changes unseen is not blamed on
+//! the device.
 //!
-//! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and /sys,
-//! change while their time and size stay; then the checksum tells who is right.
+//! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and
+//! /sys, change while their time and size stay; then the checksum tells who is right.
 
 use crate::error::Error;
 use crate::memory::many;

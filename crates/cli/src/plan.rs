@@ -1,7 +1,7 @@
 //! What is stored, and where: the files in order, one after the other on the device.
 //!
-//! Millions of files are to fit, so a file is 32 bytes and its name; a path is put together from the
-//! directories on the way when it is needed.
+//! Millions of files are to fit, so a file is 32 bytes and its name; a path is put together from
+//! the directories on the way when it is needed.
 //!
 //! ```text
 //!   device pages | file 0 .... | file 1 . | file 3 ........ |      empty files take none

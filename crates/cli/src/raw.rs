@@ -1,4 +1,5 @@
-//! The raw codec over the pages and blocks of a request, beside the device: what can be had without storing.
+//! The raw codec over the pages and blocks of a request, beside the device: what can be had without
+//! storing.
 
 use crate::plan::PAGE;
 use std::ops::Range;
@@ -45,7 +46,8 @@ pub(crate) struct RawCodec {
 /// What a request's pages come to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFigures {
-    /// min(size, compressed length) of each page or block, with its first page; 0 for a same-filled one.
+    /// min(size, compressed length) of each page or block, with its first page; 0 for a same-filled
+    /// one.
     pub(crate) lens: [usize; REQUEST_PAGES],
     /// Bytes that were compressed and decompressed: of all but same-filled ones.
     pub(crate) bytes: usize,
@@ -62,7 +64,8 @@ struct Unit {
     packed: Option<Range<usize>>,
 }
 
-/// Whether a page, or a block, is one word of 8 bytes over and over: the device stores no data for it.
+/// Whether a page, or a block, is one word of 8 bytes over and over: the device stores no data for
+/// it.
 pub(crate) fn is_same_filled(page: &[u8]) -> bool {
     let (words, _) = page.as_chunks::<8>();
     words.iter().all(|word| *word == words[0])
@@ -76,8 +79,8 @@ impl RawCodec {
         Ok(RawCodec { page: codecs.page.stream_owned()?, block, pages: codecs.pages, compressed })
     }
 
-    /// The pages and blocks of a request that begins `first` pages behind the start of a block, same-filled ones left
-    /// out.
+    /// The pages and blocks of a request that begins `first` pages behind the start of a block,
+    /// same-filled ones left out.
     fn units(&self, first: usize, data: &[u8]) -> Vec<Unit> {
         let count = data.len() / PAGE;
         let mut units = Vec::with_capacity(count);
@@ -102,8 +105,8 @@ impl RawCodec {
         (&mut **stream, &mut self.compressed)
     }
 
-    /// Compresses the pages of `data`, as blocks where they are whole, then decompresses them into `back`; both are
-    /// timed. The first is `first` pages behind the start of a block.
+    /// Compresses the pages of `data`, as blocks where they are whole, then decompresses them into
+    /// `back`; both are timed. The first is `first` pages behind the start of a block.
     pub(crate) fn run(
         &mut self,
         first: usize,

@@ -27,7 +27,8 @@ pub(crate) struct Report {
     pub(crate) pages_compared: u64,
     pub(crate) orig_data_size: u64,
     pub(crate) compr_data_size: u64,
-    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec), same-filled ones left out.
+    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec),
+    /// same-filled ones left out.
     pub(crate) codec_size: u64,
     /// Pool pages, as the kernel counts.
     pub(crate) mem_used_total: u64,

@@ -69,7 +69,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     Ok((text, failure))
 }
 
-/// Why a file was not restored, with a remedy for who gave the command; the pool's pages are limited to `limit` bytes.
+/// Why a file was not restored, with a remedy for who gave the command; the pool's pages are
+/// limited to `limit` bytes.
 pub(crate) fn not_restored(
     error: zram::Error,
     file: &Path,
@@ -77,7 +78,8 @@ pub(crate) fn not_restored(
     limit: Option<u64>,
 ) -> Error {
     let path = file.to_owned();
-    // The limit of all memory, which comes with it, also refuses address space, as the system does where that is limited.
+    // The limit of all memory, which comes with it, also refuses address space, as the system does
+    // where that is limited.
     let is_limit = |source: &zsmalloc::Error| {
         source.is_limit() || source.is_refused() || room::left().is_none()
     };
@@ -212,7 +214,8 @@ fn write_stored(
     Ok(())
 }
 
-/// Makes zeros of the first `bytes` bytes of a block device: by one call for many, where it takes that.
+/// Makes zeros of the first `bytes` bytes of a block device: by one call for many, where it takes
+/// that.
 fn zero(
     disk: &File,
     bytes: u64,

@@ -27,8 +27,8 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Reads blocks of `block` bytes, cut as on a device that stores the files. Those of one word are
-    /// left out: a device compresses none of them.
+    /// Reads blocks of `block` bytes, cut as on a device that stores the files. Those of one word
+    /// are left out: a device compresses none of them.
     pub(crate) fn read(
         source: &Source<'_>,
         block: usize,

@@ -103,7 +103,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     started.and(ended)
 }
 
-/// Prints, and waits for who does not read only for a while, and not for him when a signal has come.
+/// Prints, and waits for who does not read only for a while, and not for him when a signal has
+/// come.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
     let prints = move || tell.send(crate::print(&text));
@@ -267,7 +268,8 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
     address.listen().map_err(Error::Address)
 }
 
-/// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right to that.
+/// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right
+/// to that.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

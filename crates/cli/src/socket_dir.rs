@@ -20,7 +20,8 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// The same, made if it is not there. Where anyone may make directories, someone else's is not used.
+/// The same, made if it is not there. Where anyone may make directories, someone else's is not
+/// used.
 pub(crate) fn create() -> Result<PathBuf, Error> {
     let dir = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -29,8 +30,8 @@ pub(crate) fn create() -> Result<PathBuf, Error> {
     Ok(dir)
 }
 
-/// Checks that the directory a path is in is this user's alone, if it is the usual one: another could have put a socket
-/// there.
+/// Checks that the directory a path is in is this user's alone, if it is the usual one: another
+/// could have put a socket there.
 pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     let dir = directory();
     if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {

@@ -26,8 +26,8 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Reads these pages of the plan into `buf`; the rest of a file's last page is zeros. `runs` are the
-    /// pages, counted from the first, that are to be stored or compared.
+    /// Reads these pages of the plan into `buf`; the rest of a file's last page is zeros. `runs`
+    /// are the pages, counted from the first, that are to be stored or compared.
     pub(crate) fn read(
         &self,
         pages: Range<u32>,

@@ -1,7 +1,7 @@
 //! Threads that go through the phases of a job together.
 //!
-//! They are started before memory is measured and wait between the phases, so that what the process holds
-//! more afterwards is the device's.
+//! They are started before memory is measured and wait between the phases, so that what the process
+//! holds more afterwards is the device's.
 
 use crate::error::Error;
 use crate::job::{FillJob, Phase};

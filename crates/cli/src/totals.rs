@@ -41,7 +41,8 @@ pub(crate) struct Totals {
     pub(crate) all: Meters,
     /// Over requests without a same-filled page, where device and codec do the same.
     pub(crate) alike: Meters,
-    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec), same-filled ones left out.
+    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec),
+    /// same-filled ones left out.
     pub(crate) codec_bytes: u64,
     pub(crate) pages_stored: u64,
     pub(crate) pages_compared: u64,

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-/// Prints why a command line leads to nothing; the code to end with comes back. `first` is its first
-/// argument, which names the subcommand whose help may be of use.
+/// Prints why a command line leads to nothing; the code to end with comes back. `first` is its
+/// first argument, which names the subcommand whose help may be of use.
 pub(crate) fn refuse(error: &clap::Error, cli: &Command, first: Option<&OsStr>) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

@@ -1,8 +1,8 @@
 //! One thread's work: batches of pages to the device, and back to be compared.
 //!
-//! A batch is read from the files first; then each request is timed on the device, and in the first phase
-//! on the raw codec too, which of them first taking turns. Only the device's and the codec's own time
-//! counts.
+//! A batch is read from the files first; then each request is timed on the device, and in the first
+//! phase on the raw codec too, which of them first taking turns. Only the device's and the codec's
+//! own time counts.
 
 use crate::error::Error;
 use crate::job::{BATCH_PAGES, Batch, FillJob, Phase};
@@ -95,8 +95,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes a request and has the raw codec do the same pages, in turn. The pages that are stored come
-    /// back, all of them unless there is an error.
+    /// Writes a request and has the raw codec do the same pages, in turn. The pages that are stored
+    /// come back, all of them unless there is an error.
     fn store_request(
         &mut self,
         device: &Device,
@@ -173,7 +173,8 @@ fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE as u64
 }
 
-/// The runs, cut where requests of full length begin, and so blocks of any size: batches begin there, too.
+/// The runs, cut where requests of full length begin, and so blocks of any size: batches begin
+/// there, too.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;

@@ -1,4 +1,5 @@
-//! Real clients of `uzram serve`, each with data that are compared: libnbd's, qemu's, fio, and a file system on it.
+//! Real clients of `uzram serve`, each with data that are compared: libnbd's, qemu's, fio, and a
+//! file system on it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! The end of `uzram serve`: whatever signal comes and whatever is wrong with the place, what was acknowledged is saved.
+//! The end of `uzram serve`: whatever signal comes and whatever is wrong with the place, what was
+//! acknowledged is saved.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -32,7 +33,8 @@ impl Places {
         self.dir.path().join(name)
     }
 
-    /// A server that saves to `to/saved`, else to `state/uzram`, started by a line of shell that ends in `exec "$@"`.
+    /// A server that saves to `to/saved`, else to `state/uzram`, started by a line of shell that
+    /// ends in `exec "$@"`.
     fn server(&self, line: &str) -> Server {
         let state = format!("export XDG_STATE_HOME='{}'; {line}", self.at("state").display());
         let saved = self.at("to/saved");
@@ -138,7 +140,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// As a machine is that has too much to do: what came at once is not further apart because nobody looked.
+/// As a machine is that has too much to do: what came at once is not further apart because nobody
+/// looked.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -610,7 +613,8 @@ fn nothing_waits_for_a_pipe() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// A server whose backing store is another server's disk: what becomes of that becomes of the store.
+/// A server whose backing store is another server's disk: what becomes of that becomes of the
+/// store.
 struct Stored {
     server: Server,
     store: Server,

@@ -1,7 +1,8 @@
-//! A server of a disk on its own machine, where memory is short: what the kernel wants to free has to be stored by it.
+//! A server of a disk on its own machine, where memory is short: what the kernel wants to free has
+//! to be stored by it.
 //!
-//! It has a cgroup of its own: in one with its writers (version 1, without PR_SET_IO_FLUSHER) it gets stuck, as its threads are
-//! then made to wait for what they are to store.
+//! It has a cgroup of its own: in one with its writers (version 1, without PR_SET_IO_FLUSHER) it
+//! gets stuck, as its threads are then made to wait for what they are to store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

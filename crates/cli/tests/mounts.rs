@@ -1,4 +1,5 @@
-//! Where a device is mounted: only its own mount is taken off, and the disk answers whatever is done beside.
+//! Where a device is mounted: only its own mount is taken off, and the disk answers whatever is
+//! done beside.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -36,7 +37,8 @@ fn tmpfs(at: &Path, name: &str) {
     fs::write(at.join(name), name).unwrap();
 }
 
-/// A process that another test begins has copies of what this one has open, until it is another program.
+/// A process that another test begins has copies of what this one has open, until it is another
+/// program.
 fn unmount(at: &Path) {
     until(&format!("{} is in use", at.display()), || {
         end(Command::new("umount").arg(at)).code == Some(0)
@@ -217,7 +219,8 @@ fn a_user_mounts_and_unmounts_too() {
         chown(at, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let binary = dir.path().join("uzram");
-    // By a process of its own: what this one writes may be open in one that another test begins, and is not run then.
+    // By a process of its own: what this one writes may be open in one that another test begins,
+    // and is not run then.
     run(Command::new("cp").arg(support::UZRAM).arg(&binary));
     let started = || {
         let mut command = Command::new("setpriv");

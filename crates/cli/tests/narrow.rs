@@ -1,4 +1,5 @@
-//! Servers whose address space is full (`ulimit -v`): what they acknowledged is saved at their end, whatever clients do.
+//! Servers whose address space is full (`ulimit -v`): what they acknowledged is saved at their end,
+//! whatever clients do.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -65,7 +66,8 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     Err(said)
 }
 
-/// Fills the disk until nothing more is taken; the parts that were acknowledged. A connection may break now and then.
+/// Fills the disk until nothing more is taken; the parts that were acknowledged. A connection may
+/// break now and then.
 fn fill(socket: &Path, seed: u64, mib: usize) -> Vec<u64> {
     let (mut acknowledged, mut broken) = (Vec::new(), 0);
     let mut to = client(socket);
@@ -200,7 +202,8 @@ fn a_mount_that_has_room_has_it_to_the_end() {
     assert!(started >= 2, "{started}");
 }
 
-/// Clients that say nothing take room that there is not: who says what he wants is let in all the same.
+/// Clients that say nothing take room that there is not: who says what he wants is let in all the
+/// same.
 #[test]
 fn the_silent_keep_nobody_out_where_there_is_little_room() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Clients that were not written here, of many sizes and many requests deep, for longer than `make test` has time:
-//! `make clients` runs them. What is missing is left out by name; what was made is undone, also where a test fails.
+//! Clients that were not written here, of many sizes and many requests deep, for longer than
+//! `make test` has time: `make clients` runs them. What is missing is left out by name; what was
+//! made is undone, also where a test fails.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +15,8 @@ use support::{Server, noise, random_seed, serve_unsized, text};
 
 const MIB: usize = 1 << 20;
 
-/// Sizes on both sides of those at which the server goes another way, in what programs take them in: 512 bytes.
+/// Sizes on both sides of those at which the server goes another way, in what programs take them
+/// in: 512 bytes.
 const SIZES: [usize; 14] = [
     512, 4096, 5120, 32_256, 32_768, 33_280, 131_072, 131_584, 261_632, 262_144, 262_656, 278_528,
     279_040, 1_048_576,

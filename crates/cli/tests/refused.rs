@@ -1,5 +1,6 @@
-//! A server, and a save, of which any one allocation is refused, or all from some one on: the process goes on, and what
-//! was acknowledged is there. The allocator is the command's, over one that refuses.
+//! A server, and a save, of which any one allocation is refused, or all from some one on: the
+//! process goes on, and what was acknowledged is there. The allocator is the command's, over one
+//! that refuses.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -35,7 +36,8 @@ const WORKERS: usize = 2;
 /// The system's allocator, which refuses other threads than those of the test.
 struct Faulty;
 
-/// Which allocation is refused, from 1; 0 is none. Whether all behind it are, and how many there were.
+/// Which allocation is refused, from 1; 0 is none. Whether all behind it are, and how many there
+/// were.
 static NTH: AtomicUsize = AtomicUsize::new(0);
 static FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -44,8 +46,8 @@ thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Bytes that those other threads have in use, and the most they had. What is taken anew and copied counts
-/// twice for a while, as it does in the reserve.
+/// Bytes that those other threads have in use, and the most they had. What is taken anew and copied
+/// counts twice for a while, as it does in the reserve.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
@@ -242,7 +244,8 @@ fn assert_in_time(error: &std::io::Error) {
     assert!(error.kind() != std::io::ErrorKind::WouldBlock, "no answer");
 }
 
-/// One after the other: there is one allocator. So it is a program of its own, without a harness and its threads.
+/// One after the other: there is one allocator. So it is a program of its own, without a harness
+/// and its threads.
 fn main() {
     takes_no_more_than_is_kept();
     for_each_nth(serves());

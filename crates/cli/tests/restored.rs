@@ -1,4 +1,5 @@
-//! `uzram restore`: sparse images, the limit of its memory, what a file lacks; and jobs that are cancelled.
+//! `uzram restore`: sparse images, the limit of its memory, what a file lacks; and jobs that are
+//! cancelled.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! A disk that is served outlives its server: saved at its end or meanwhile, restored at its begin or when it is empty.
+//! A disk that is served outlives its server: saved at its end or meanwhile, restored at its begin
+//! or when it is empty.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

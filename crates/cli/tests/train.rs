@@ -69,7 +69,8 @@ fn a_dictionary_is_written_and_tried() {
     // Words of one vocabulary: what lz4 has seen before, it needs not say again.
     assert!(codecs[0]["with"]["stored"].as_u64() < codecs[0]["without"]["stored"].as_u64());
 
-    // The same input gives the same dictionary, in place of the old one; nothing else is left behind.
+    // The same input gives the same dictionary, in place of the old one; nothing else is left
+    // behind.
     fs::write(dir.path().join("out"), "old").unwrap();
     assert_eq!(train(dir.path(), &args).code, Some(0));
     assert!(fs::read(dir.path().join("out")).unwrap() == written);

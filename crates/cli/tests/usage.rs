@@ -57,7 +57,8 @@ fn wrong_use_is_told_in_one_line() {
     }
 }
 
-/// The command line is right, and what it names is not there, or not as it must be: 1, whatever is to be done with it.
+/// The command line is right, and what it names is not there, or not as it must be: 1, whatever is
+/// to be done with it.
 #[test]
 fn what_is_not_there_is_no_wrong_use() {
     let dir = tempfile::tempdir().unwrap();

@@ -26,8 +26,8 @@ impl Drop for Charge<'_> {
 
 /// Counts pages in use against a limit that may change at any time.
 ///
-/// A limit set below what is in use takes nothing away; it refuses more until enough was given back. What
-/// is being charged while the limit changes may still be held against the old one.
+/// A limit set below what is in use takes nothing away; it refuses more until enough was given
+/// back. What is being charged while the limit changes may still be held against the old one.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -83,7 +83,8 @@ impl Budget {
         Some(self.soft.load(Relaxed)).filter(|&soft| soft != usize::MAX)
     }
 
-    /// Sets or lifts the soft limit: it refuses nothing, but whoever waits is told when it is reached.
+    /// Sets or lifts the soft limit: it refuses nothing, but whoever waits is told when it is
+    /// reached.
     pub fn set_soft_limit(&self, soft: Option<usize>) {
         self.soft.store(soft.unwrap_or(usize::MAX), SeqCst);
         self.wake();
@@ -107,7 +108,8 @@ impl Budget {
         true
     }
 
-    /// Makes the count what was found to be in use: after a fork, in a child that lost other threads.
+    /// Makes the count what was found to be in use: after a fork, in a child that lost other
+    /// threads.
     pub(crate) fn recount(&self, used: usize) {
         self.used.store(used, SeqCst);
     }

@@ -28,9 +28,9 @@ impl ExtentId {
     }
 }
 
-/// A descriptor: 12 bytes and the owner's. Its memory keeps its type for the life of the space (`data` is
-/// never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values or zeros, never foreign
-/// memory.
+/// A descriptor: 12 bytes and the owner's. Its memory keeps its type for the life of the space
+/// (`data` is never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values or
+/// zeros, never foreign memory.
 #[derive(Debug)]
 pub struct Extent<D> {
     /// First page, counted in the space's offsets.
@@ -39,8 +39,8 @@ pub struct Extent<D> {
     pages: AtomicU32,
     /// Owner's number, set when the extent is made.
     tag: AtomicU32,
-    /// What the owner keeps about the extent, such as which of its pages are committed. At first zeros,
-    /// or what the last owner left.
+    /// What the owner keeps about the extent, such as which of its pages are committed. At first
+    /// zeros, or what the last owner left.
     pub data: D,
 }
 
@@ -71,8 +71,8 @@ impl<D> Extent<D> {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Number of pages that were asked for. Whoever reads it first, of an extent that may go, reads start and
-    /// tag of the same extent, or of a later one.
+    /// Number of pages that were asked for. Whoever reads it first, of an extent that may go, reads
+    /// start and tag of the same extent, or of a later one.
     pub fn pages(&self) -> u32 {
         self.pages.load(Acquire)
     }

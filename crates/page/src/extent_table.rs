@@ -5,14 +5,14 @@
 //!   used:    | bit per descriptor |      set while it is an extent's
 //!   spare:   a number for each word of `used`, 1 where it has a clear bit; the lowest is found in a few steps
 //! ```
-//! A page of the table in which no descriptor is used is given back; so what is left after most extents
-//! went is few pages of low numbers.
+//! A page of the table in which no descriptor is used is given back; so what is left after most
+//! extents went is few pages of low numbers.
 //!
 //! What changes is changed under the space's lock; looking up takes none.
 //!
 //! # Safety
-//! A page of the table goes only while no descriptor in it is used: then no one expects its bytes, and
-//! zeros are as good.
+//! A page of the table goes only while no descriptor in it is used: then no one expects its bytes,
+//! and zeros are as good.
 #![allow(unsafe_code)]
 
 use crate::max_tree::MaxTree;
@@ -81,7 +81,8 @@ impl<D: Zeroed> ExtentTable<D> {
         spare.set(word, u16::from(self.word(word) != u64::MAX));
     }
 
-    /// Makes `id` a spare descriptor again, and gives back the pages in which none is used any more.
+    /// Makes `id` a spare descriptor again, and gives back the pages in which none is used any
+    /// more.
     pub(crate) fn release(&self, spare: &mut MaxTree, id: ExtentId) {
         self.set_used(id, false);
         spare.set(id.index() / 64, 1);

@@ -1,16 +1,17 @@
 //! Fork: what must be whole in the child is registered here, locked before the fork and unlocked
 //! after it.
 //!
-//! A child has only the thread that forked. A lock that another thread held would never be released there,
-//! and what it guarded would stay half changed; so all locks are taken before the fork, in their order. The handlers
-//! are asked for when the program is loaded, before it has threads: a fork that began before they were there would be
-//! held by none, and a lock that was made and taken since would be lost. (So it may be where a library with this
-//! in it is loaded later, by a program that forks in another thread at that moment.)
+//! A child has only the thread that forked. A lock that another thread held would never be released
+//! there, and what it guarded would stay half changed; so all locks are taken before the fork, in
+//! their order. The handlers are asked for when the program is loaded, before it has threads: a
+//! fork that began before they were there would be held by none, and a lock that was made and taken
+//! since would be lost. (So it may be where a library with this in it is loaded later, by a program
+//! that forks in another thread at that moment.)
 //!
 //! # Safety
-//! The handlers are plain functions; the C library calls them in the thread that forks. A mutex is unlocked
-//! without its guard only when `lock_for_fork` took it and forgot the guard, which the flag beside
-//! it says.
+//! The handlers are plain functions; the C library calls them in the thread that forks. A mutex is
+//! unlocked without its guard only when `lock_for_fork` took it and forgot the guard, which the
+//! flag beside it says.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -99,23 +100,24 @@ impl Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { members: Vec::new(), prepared: Vec::new() });
 
-/// Held from before a fork to after it: one thread forks at a time, or two would wait for what the other holds.
+/// Held from before a fork to after it: one thread forks at a time, or two would wait for what the
+/// other holds.
 static FORKING: Mutex<()> = Mutex::new(());
 
 /// Forks that lie between this process and the first that asked.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// A number that is another one in each child than it was in the process it was forked from. What was made under
-/// another one than that of now came over a fork: locks may be held by threads that are not here, and memory may be
-/// the parent's alone.
+/// A number that is another one in each child than it was in the process it was forked from. What
+/// was made under another one than that of now came over a fork: locks may be held by threads that
+/// are not here, and memory may be the parent's alone.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
 #[used]
-// SAFETY: what lies there are functions of this kind, which are called once each before `main`, or when the library is
-// loaded. This one needs nothing that Rust's runtime sets up before `main`.
+// SAFETY: what lies there are functions of this kind, which are called once each before `main`, or
+// when the library is loaded. This one needs nothing that Rust's runtime sets up before `main`.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
@@ -131,8 +133,8 @@ extern "C" fn at_load() {
 pub fn install() -> Result<(), Error> {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
     install_once(&ARE_INSTALLED, || {
-        // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork wants them,
-        // and stay for the life of the process.
+        // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork wants
+        // them, and stay for the life of the process.
         unsafe {
             libc::pthread_atfork(
                 Some(before_fork),
@@ -143,8 +145,8 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// Before the handlers are there a child may lack any thread, so none is waited for here. Several threads may have come
-/// in between, and have the handlers called several times: see [`DEPTH`].
+/// Before the handlers are there a child may lack any thread, so none is waited for here. Several
+/// threads may have come in between, and have the handlers called several times: see [`DEPTH`].
 fn install_once(
     are_installed: &AtomicBool,
     ask: impl FnOnce() -> libc::c_int,
@@ -182,8 +184,8 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) 
 }
 
 thread_local! {
-    /// Times that the handlers were called for the fork which this thread is in: once for each time that they were
-    /// asked for. The first call before it locks, the last one after it unlocks.
+    /// Times that the handlers were called for the fork which this thread is in: once for each time
+    /// that they were asked for. The first call before it locks, the last one after it unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -234,9 +236,11 @@ mod tests {
         in_parent_after_fork, install_once, register_once,
     };
 
-    /// The child does `work`, and ends with 0 if it returns; it is not waited for longer than half a minute.
+    /// The child does `work`, and ends with 0 if it returns; it is not waited for longer than half
+    /// a minute.
     fn in_child(work: impl FnOnce()) {
-        // SAFETY: the child does nothing but `work`, which allocates nothing, and never returns; `status` is here.
+        // SAFETY: the child does nothing but `work`, which allocates nothing, and never returns;
+        // `status` is here.
         let status = unsafe {
             let child = libc::fork();
             assert!(child >= 0);

@@ -1,9 +1,9 @@
 //! Pages from the operating system, at the grain the layers above need them.
 //!
 //! A [`Space`] hands out [`Extent`]s: runs of consecutive pages of address space with a descriptor.
-//! Address space is cheap and comes in segments; memory is not and is *committed* page by page under
-//! a [`Budget`], and given back page by page. Every byte of a space has an *offset* (below 4 TiB), from
-//! which its extent is found in constant time, as it is from an address.
+//! Address space is cheap and comes in segments; memory is not and is *committed* page by page
+//! under a [`Budget`], and given back page by page. Every byte of a space has an *offset* (below 4
+//! TiB), from which its extent is found in constant time, as it is from an address.
 //!
 //! ```text
 //!   Space -- sections (64 MiB of offsets each) --> base address, map (4 bytes a granule)

@@ -1,7 +1,8 @@
-//! Models of what is looked up without a lock: `RUSTFLAGS="--cfg loom" cargo test --release -p page --lib loom`.
+//! Models of what is looked up without a lock:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p page --lib loom`.
 //!
-//! Atomics are loom's in these tests; memory that is mapped is real, and no atomic that lies in it is looked at. Who
-//! changes something has the space's lock, so one thread does.
+//! Atomics are loom's in these tests; memory that is mapped is real, and no atomic that lies in it
+//! is looked at. Who changes something has the space's lock, so one thread does.
 //!
 //! # Safety
 //! A plain number is valid as zeros.

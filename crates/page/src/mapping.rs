@@ -1,13 +1,13 @@
 //! The only door to the system's memory calls.
 //!
 //! # Safety
-//! A [`Mapping`] owns the address range it made and nothing else; every call below is confined to that
-//! range. Memory of a private anonymous mapping reads as zero until written, so any type for which zero
-//! bytes are valid may lie in it.
+//! A [`Mapping`] owns the address range it made and nothing else; every call below is confined to
+//! that range. Memory of a private anonymous mapping reads as zero until written, so any type for
+//! which zero bytes are valid may lie in it.
 //!
-//! The system refuses to unmap a range amid a larger mapping (neighbours of the same kind are one to it) while the
-//! process has all the mappings it may have. A range is then not forgotten: its memory is given back, and it is
-//! unmapped later ([`leftover`](crate::leftover)).
+//! The system refuses to unmap a range amid a larger mapping (neighbours of the same kind are one
+//! to it) while the process has all the mappings it may have. A range is then not forgotten: its
+//! memory is given back, and it is unmapped later ([`leftover`](crate::leftover)).
 #![allow(unsafe_code)]
 
 use crate::leftover;
@@ -25,10 +25,11 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping is an address range without interior state; what is read or written in it, and by
-// whom, is the business of the types that hand out references into it.
+// SAFETY: a Mapping is an address range without interior state; what is read or written in it, and
+// by whom, is the business of the types that hand out references into it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&Mapping` only gives its base, its length and page-wise release (an unsafe call).
+// SAFETY: as above; `&Mapping` only gives its base, its length and page-wise release (an unsafe
+// call).
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -77,15 +78,16 @@ impl Mapping {
         unsafe { self.advise(Advice::LinuxDontDump) }
     }
 
-    /// Leaves its pages out of children: they have zeros there. The addresses stay the mapping's in a child too, so
-    /// nothing of the child's own comes to lie there.
+    /// Leaves its pages out of children: they have zeros there. The addresses stay the mapping's in
+    /// a child too, so nothing of the child's own comes to lie there.
     pub(crate) fn keep_from_children(&self) -> Result<(), Error> {
         // SAFETY: no byte changes here, and zeros are as good as fresh memory there.
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Advises all of it: parts would be mappings of their own, of which there can be 65,530. So there may be one too many
-    /// even so, where neighbours are one mapping to the system: that is refused as a mapping would be.
+    /// Advises all of it: parts would be mappings of their own, of which there can be 65,530. So
+    /// there may be one too many even so, where neighbours are one mapping to the system: that is
+    /// refused as a mapping would be.
     ///
     /// # Safety
     /// The advice changes no byte.
@@ -211,7 +213,8 @@ pub(crate) unsafe fn unmap_again(start: NonNull<u8>, len: usize) -> bool {
 
 /// Whether the system took the range back.
 fn unmap(start: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: called only with ranges that `map` returned, or parts of them, whose owner is giving them up.
+    // SAFETY: called only with ranges that `map` returned, or parts of them, whose owner is giving
+    // them up.
     len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 

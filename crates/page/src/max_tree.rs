@@ -1,5 +1,5 @@
-//! Numbers in a row, and the largest of each 16, of each 16 of those, and so on: the first that is large enough is
-//! found, and one is changed, in a few steps, however many there are.
+//! Numbers in a row, and the largest of each 16, of each 16 of those, and so on: the first that is
+//! large enough is found, and one is changed, in a few steps, however many there are.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
@@ -22,8 +22,9 @@ type Group = [u16; WIDTH];
 #[derive(Debug, Default)]
 pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
-    /// The number that became smaller last, and its index: the levels have it as it was, until it is found or another
-    /// becomes smaller. So what comes and goes at one place changes none of them.
+    /// The number that became smaller last, and its index: the levels have it as it was, until it
+    /// is found or another becomes smaller. So what comes and goes at one place changes none of
+    /// them.
     deferred: Option<(u32, u16)>,
 }
 

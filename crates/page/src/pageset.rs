@@ -11,8 +11,8 @@ const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
 /// Page numbers 0 to 255 of an extent.
 ///
-/// One thread at a time changes a set, which is for its owner to see to; the words are atomic so that a stale
-/// reader reads an old set, not a data race.
+/// One thread at a time changes a set, which is for its owner to see to; the words are atomic so
+/// that a stale reader reads an old set, not a data race.
 #[derive(Debug, Default)]
 pub struct PageSet([AtomicU64; WORDS]);
 

@@ -1,8 +1,8 @@
-//! Room that is left in the process's address space, where that is limited (`ulimit -v`, `-d`): mappings for pages, which can
-//! be refused without harm, leave some to what can't.
+//! Room that is left in the process's address space, where that is limited (`ulimit -v`, `-d`):
+//! mappings for pages, which can be refused without harm, leave some to what can't.
 //!
-//! Nothing here waits or allocates. What is being mapped at the moment counts as taken, so that of two who ask at once
-//! one is refused rather than both let in.
+//! Nothing here waits or allocates. What is being mapped at the moment counts as taken, so that of
+//! two who ask at once one is refused rather than both let in.
 
 use crate::page_size;
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +10,8 @@ use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Bytes that all leave who can be refused; and those that mappings for pages leave besides. 0 where nobody asked.
+/// Bytes that all leave who can be refused; and those that mappings for pages leave besides. 0
+/// where nobody asked.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 static KEPT_OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
@@ -19,15 +20,16 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Keeps `bytes` of the process's address space, from now on, for what can't be refused: they are left by whoever asks
-/// [`is_left`], and by mappings for pages, which leave `for_work` more, so that it is not they alone who get the rest.
+/// Keeps `bytes` of the process's address space, from now on, for what can't be refused: they are
+/// left by whoever asks [`is_left`], and by mappings for pages, which leave `for_work` more, so
+/// that it is not they alone who get the rest.
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
 }
 
-/// Has `is_short` be asked, too, whether there is room for more work: it knows whether an allocation was refused. The
-/// first one stays.
+/// Has `is_short` be asked, too, whether there is room for more work: it knows whether an
+/// allocation was refused. The first one stays.
 pub fn ask_too(is_short: fn() -> bool) {
     // The first one stays.
     let _ = IS_SHORT.set(is_short);
@@ -39,7 +41,8 @@ pub fn is_left(bytes: usize) -> bool {
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)
 }
 
-/// Bytes of address space that may still be mapped and written to; `None` where there is no limit, or it can't be known.
+/// Bytes of address space that may still be mapped and written to; `None` where there is no limit,
+/// or it can't be known.
 pub fn left() -> Option<usize> {
     let under = |limit, field| {
         let limit = usize::try_from(getrlimit(limit).current?).ok()?;
@@ -48,7 +51,8 @@ pub fn left() -> Option<usize> {
     [under(Resource::As, ALL), under(Resource::Data, DATA)].into_iter().flatten().min()
 }
 
-/// Fields of `statm`: all address space, and what of it can be written and is nobody else's. Each is held against a limit.
+/// Fields of `statm`: all address space, and what of it can be written and is nobody else's. Each
+/// is held against a limit.
 const ALL: usize = 0;
 const DATA: usize = 5;
 

@@ -97,8 +97,8 @@ impl Section {
     /// No one uses the section again, and `attach` made its map with `map_bytes`.
     pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
         if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
-            // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller says that
-            // it is in use no more.
+            // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller says
+            // that it is in use no more.
             drop(unsafe { Mapping::adopt(map.cast(), map_bytes) });
         }
     }
@@ -129,8 +129,9 @@ impl Section {
         if granules == 0 || map.is_null() {
             return &[];
         }
-        // SAFETY: `attach` mapped 4 bytes or more per granule, zeros at first (valid AtomicU32), before it
-        // raised `granules`, which was read with acquire order, and they stay as long as the space.
+        // SAFETY: `attach` mapped 4 bytes or more per granule, zeros at first (valid AtomicU32),
+        // before it raised `granules`, which was read with acquire order, and they stay as long as
+        // the space.
         unsafe { std::slice::from_raw_parts(map, granules) }
     }
 
@@ -153,21 +154,23 @@ impl Section {
         Some((run.start, fresh))
     }
 
-    /// Marks `range` as unused, and gives those pages of the map back in which nothing is used any more.
+    /// Marks `range` as unused, and gives those pages of the map back in which nothing is used any
+    /// more.
     pub(crate) fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> MapPages {
         self.hint.fetch_min(range.start, Relaxed);
         self.free.fetch_add(range.end - range.start, Relaxed);
         self.mark(used, range.clone(), 0);
         let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
         let pages = unused_pages(used, range).map(|page| {
-            // SAFETY: `attach` mapped whole pages for all granules there may be, so also the page of these;
-            // all its entries are zero by now. (Where it is locked they stay so.)
+            // SAFETY: `attach` mapped whole pages for all granules there may be, so also the page
+            // of these; all its entries are zero by now. (Where it is locked they stay so.)
             unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
         });
         pages.count()
     }
 
-    /// The longest run of unused granules, `enough` at most, after the granules `taken` were taken: it was `before`.
+    /// The longest run of unused granules, `enough` at most, after the granules `taken` were taken:
+    /// it was `before`.
     pub(crate) fn longest_after_alloc(
         &self,
         used: &[AtomicU64],
@@ -206,7 +209,8 @@ impl Section {
         longest
     }
 
-    /// The runs of unused granules in `range`, lowest first; of longer ones than `most` parts of that length.
+    /// The runs of unused granules in `range`, lowest first; of longer ones than `most` parts of
+    /// that length.
     fn runs(
         &self,
         used: &[AtomicU64],
@@ -237,8 +241,8 @@ impl Section {
         }
     }
 
-    /// Whether bitmap, free count and map agree, and `room` is the longest run, `enough` at most; pages of the map that
-    /// are used.
+    /// Whether bitmap, free count and map agree, and `room` is the longest run, `enough` at most;
+    /// pages of the map that are used.
     pub(crate) fn check(&self, used: &[AtomicU64], room: u32, enough: u32) -> MapPages {
         let hint = self.hint.load(Relaxed);
         let (mut free, mut run, mut longest) = (0, 0, 0);

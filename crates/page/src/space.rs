@@ -1,13 +1,14 @@
 //! A space: segments of address space, and the extents in them.
 //!
 //! Lock order: the space's lock is the last of all; nothing is called with it held but the system.
-//! `charge`, `release` and look-ups take no lock: whoever owns an extent orders its own calls, and keeps the
-//! set of the extent's pages that are committed. Over all extents its pages are what the budget counts.
+//! `charge`, `release` and look-ups take no lock: whoever owns an extent orders its own calls, and
+//! keeps the set of the extent's pages that are committed. Over all extents its pages are what the
+//! budget counts.
 //!
 //! # Safety
-//! The functions that open memory are unsafe and say what their caller must hold. Offsets are resolved
-//! through sections, whose bases point into mappings that `state.segments` owns to the end of the
-//! space, or until no extent lies in them.
+//! The functions that open memory are unsafe and say what their caller must hold. Offsets are
+//! resolved through sections, whose bases point into mappings that `state.segments` owns to the end
+//! of the space, or until no extent lies in them.
 #![allow(unsafe_code)]
 
 use crate::extent_table::ExtentTable;
@@ -27,8 +28,9 @@ use std::sync::Arc;
 /// Offsets of a space are below 2 to this power: 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
 
-/// The smallest segment that is tried when the system refuses larger ones, where the extent needs no larger one.
-/// (In tests here it is small beside the longest extent, as it is where pages are larger.)
+/// The smallest segment that is tried when the system refuses larger ones, where the extent needs
+/// no larger one. (In tests here it is small beside the longest extent, as it is where pages are
+/// larger.)
 const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 /// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
 const SEGMENT_BYTES_MAX: usize = 1 << 30;
@@ -43,16 +45,16 @@ pub struct Config {
     pub limit: Option<usize>,
     /// Who may refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
-    /// Pages per entry of the map from page to extent: a power of two up to 256. An extent takes whole
-    /// granules of address space; coarse ones make the map small.
+    /// Pages per entry of the map from page to extent: a power of two up to 256. An extent takes
+    /// whole granules of address space; coarse ones make the map small.
     pub granule: u32,
-    /// Whether [`Space::offset_of`] and [`Space::extent_at`] are to find addresses, which costs a table of 8 KiB, and
-    /// more from 1,024 sections on.
+    /// Whether [`Space::offset_of`] and [`Space::extent_at`] are to find addresses, which costs a
+    /// table of 8 KiB, and more from 1,024 sections on.
     pub by_address: bool,
     /// Whether segments are part of core dumps.
     pub in_dumps: bool,
-    /// Whether children have the pages too, after a fork. If not they have zeros there, and whoever needs what was
-    /// stored is to be refused: see [`fork::generation`](crate::fork::generation).
+    /// Whether children have the pages too, after a fork. If not they have zeros there, and whoever
+    /// needs what was stored is to be refused: see [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
 }
 
@@ -180,8 +182,8 @@ impl<D: Zeroed> Space<D> {
         self.supply.as_deref()
     }
 
-    /// Makes an extent of `pages` pages, none of them committed, with the lowest number and at the lowest offset
-    /// there is; `tag` is the owner's to read.
+    /// Makes an extent of `pages` pages, none of them committed, with the lowest number and at the
+    /// lowest offset there is; `tag` is the owner's to read.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
@@ -224,7 +226,8 @@ impl<D: Zeroed> Space<D> {
         self.extents.release(&mut state.spare, id);
     }
 
-    /// Reserves one more segment, in which an extent of `pages` pages has room; smaller ones after a refusal.
+    /// Reserves one more segment, in which an extent of `pages` pages has room; smaller ones after
+    /// a refusal.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -288,32 +291,36 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// The extents there are, lowest number first. Each is what it is said to be when it is come to; where others make
-    /// and free extents, it may be gone, or another one, when it is looked at.
+    /// The extents there are, lowest number first. Each is what it is said to be when it is come
+    /// to; where others make and free extents, it may be gone, or another one, when it is looked
+    /// at.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.extents.live()
     }
 
-    /// The extent whose granules `offset` lies in, if there is one. Its last granule may reach beyond its
-    /// pages: whoever got the offset from elsewhere compares it with [`Extent::start`] and [`Extent::pages`].
+    /// The extent whose granules `offset` lies in, if there is one. Its last granule may reach
+    /// beyond its pages: whoever got the offset from elsewhere compares it with [`Extent::start`]
+    /// and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
 
-    /// The offset of `address`, if it lies in this space, and the space is [`by_address`](Config::by_address).
+    /// The offset of `address`, if it lies in this space, and the space is
+    /// [`by_address`](Config::by_address).
     pub fn offset_of(&self, address: usize) -> Option<u64> {
         self.sections.offset_of(address)
     }
 
-    /// The extent whose granules `address` lies in, if it lies in one. If not, it may be any: whoever did not get the
-    /// address from a live extent compares it with where that lies.
+    /// The extent whose granules `address` lies in, if it lies in one. If not, it may be any:
+    /// whoever did not get the address from a live extent compares it with where that lies.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
         Some((id, self.extents.get(id)?))
     }
 
-    /// The address of `offset`, if it lies in a segment at the moment: it may be gone when this returns.
+    /// The address of `offset`, if it lies in a segment at the moment: it may be gone when this
+    /// returns.
     #[inline]
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         self.sections.try_address(offset)
@@ -333,7 +340,8 @@ impl<D: Zeroed> Space<D> {
     /// The `len` bytes at `offset`.
     ///
     /// # Safety
-    /// They lie in one live extent which stays, and no one writes to or releases them while the slice lives.
+    /// They lie in one live extent which stays, and no one writes to or releases them while the
+    /// slice lives.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
         // SAFETY: `address` checked the start; the caller vouches for the rest, and an extent is
@@ -344,18 +352,18 @@ impl<D: Zeroed> Space<D> {
     /// Copies `bytes` to `offset`.
     ///
     /// # Safety
-    /// The place lies in committed pages of one live extent, and no one else reads, writes or releases
-    /// it meanwhile.
+    /// The place lies in committed pages of one live extent, and no one else reads, writes or
+    /// releases it meanwhile.
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: as the caller vouches; `bytes` is a shared slice, so it can't overlap a place that
-        // no one else reads.
+        // SAFETY: as the caller vouches; `bytes` is a shared slice, so it can't overlap a place
+        // that no one else reads.
         unsafe {
             self.address(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
     }
 
-    /// Counts `pages` more pages as committed, all or none of them. It only counts: the owner notes which
-    /// they are, before anything touches them.
+    /// Counts `pages` more pages as committed, all or none of them. It only counts: the owner notes
+    /// which they are, before anything touches them.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {
@@ -371,8 +379,8 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Gives `pages` of an extent, which are committed, back to the system, and counts them so; those that
-    /// went. The rest (locked memory) stays committed.
+    /// Gives `pages` of an extent, which are committed, back to the system, and counts them so;
+    /// those that went. The rest (locked memory) stays committed.
     ///
     /// # Safety
     /// No one needs what these pages hold, or commits or touches them, until the call returns.
@@ -384,7 +392,8 @@ impl<D: Zeroed> Space<D> {
         going
     }
 
-    /// As [`release`](Self::release), for pages of many extents at once. Each set is left with those that went.
+    /// As [`release`](Self::release), for pages of many extents at once. Each set is left with
+    /// those that went.
     ///
     /// # Safety
     /// As for `release`, of each.
@@ -409,7 +418,8 @@ impl<D: Zeroed> Space<D> {
         self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }
 
-    /// Has memory found for pages of extents, which are committed: who touches them then does not wait for it.
+    /// Has memory found for pages of extents, which are committed: who touches them then does not
+    /// wait for it.
     pub fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
         // SAFETY: as in `release_all`, and it changes nothing of what they hold.
         self.for_each_range(batch, |ranges| unsafe { populate_all_at(ranges) });
@@ -460,8 +470,8 @@ impl<D: Zeroed> Space<D> {
         self.in_children
     }
 
-    /// Makes the count of committed pages what the owners found: in a child, a lost thread may have died
-    /// between its count and the budget's.
+    /// Makes the count of committed pages what the owners found: in a child, a lost thread may have
+    /// died between its count and the budget's.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }
@@ -512,7 +522,8 @@ mod tests {
         }
     }
 
-    /// A segment that is granted though the extent has no room in it would stay, one more for each attempt.
+    /// A segment that is granted though the extent has no room in it would stay, one more for each
+    /// attempt.
     #[test]
     fn no_segment_is_made_that_is_too_small_for_the_extent() {
         for granule in [1, 16] {

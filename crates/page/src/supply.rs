@@ -22,10 +22,11 @@ pub enum Request {
     },
 }
 
-/// Grants or refuses requests before they reach the system. Refusals are answered as the system's own
-/// would be, which is how every failure path is tested.
+/// Grants or refuses requests before they reach the system. Refusals are answered as the system's
+/// own would be, which is how every failure path is tested.
 ///
-/// It is asked with locks held, of the space and of what is built on it: it uses neither, and does not fork.
+/// It is asked with locks held, of the space and of what is built on it: it uses neither, and does
+/// not fork.
 pub trait Supply: Send + Sync {
     /// Whether the request may go ahead.
     fn grant(&self, request: Request) -> bool;

@@ -1,4 +1,5 @@
-//! All synchronisation of this crate comes from here, so that loom can stand in, in this crate's own models.
+//! All synchronisation of this crate comes from here, so that loom can stand in, in this crate's
+//! own models.
 
 pub(crate) use crate::fork::Mutex;
 pub(crate) use rustix_futex_sync::Condvar;

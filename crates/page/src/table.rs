@@ -5,9 +5,10 @@
 //! ```
 //!
 //! # Safety
-//! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release order, and stay
-//! to the end of the table; who looks an element up reads `len` with acquire order first. Zeros are a valid
-//! element ([`Zeroed`]). Elements are never moved, and never dropped one by one.
+//! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release
+//! order, and stay to the end of the table; who looks an element up reads `len` with acquire order
+//! first. Zeros are a valid element ([`Zeroed`]). Elements are never moved, and never dropped one
+//! by one.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
@@ -39,7 +40,8 @@ pub(crate) struct GrowingTable<T> {
     bytes: AtomicUsize,
 }
 
-// SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is needed.
+// SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is
+// needed.
 unsafe impl<T: Send + Sync> Sync for GrowingTable<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for GrowingTable<T> {}
@@ -101,8 +103,9 @@ impl<T: Zeroed> GrowingTable<T> {
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
         let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
-            // SAFETY: `push` mapped `room` elements of zeros, which are valid, before it raised `len`
-            // past the last of these; `len` was read with acquire order. They live as long as `self`.
+            // SAFETY: `push` mapped `room` elements of zeros, which are valid, before it raised
+            // `len` past the last of these; `len` was read with acquire order. They live as long as
+            // `self`.
             Some(base) => unsafe {
                 std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
@@ -124,14 +127,15 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Gives a page back to the system: its elements read as zeros afterwards, or, in locked memory, as before.
+    /// Gives a page back to the system: its elements read as zeros afterwards, or, in locked
+    /// memory, as before.
     ///
     /// # Safety
     /// No one expects the bytes of its elements any more.
     pub(crate) unsafe fn release(&self, page: &TablePage) {
         if let Some(base) = self.chunk(page.chunk) {
-            // SAFETY: `pages_of` counted the page within the chunk, whose length is whole pages; the
-            // caller vouches for the bytes, and zeros are valid elements.
+            // SAFETY: `pages_of` counted the page within the chunk, whose length is whole pages;
+            // the caller vouches for the bytes, and zeros are valid elements.
             unsafe { release_at(base.cast().add(page.page * page_size()), page_size()) };
         }
     }
@@ -179,8 +183,8 @@ impl<T> Drop for GrowingTable<T> {
     fn drop(&mut self) {
         for (chunk, base) in self.chunks.iter().enumerate() {
             if let Some(base) = NonNull::new(base.load(Ordering::Relaxed)) {
-                // SAFETY: `push` forgot exactly this mapping, of this length; `&mut self`: no element is
-                // borrowed any more.
+                // SAFETY: `push` forgot exactly this mapping, of this length; `&mut self`: no
+                // element is borrowed any more.
                 drop(unsafe { Mapping::adopt(base.cast(), chunk_bytes::<T>(chunk)) });
             }
         }

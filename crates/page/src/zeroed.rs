@@ -1,8 +1,9 @@
-//! Types that may lie in fresh memory, or in memory that was given back, without being written first.
+//! Types that may lie in fresh memory, or in memory that was given back, without being written
+//! first.
 //!
 //! # Safety
-//! Memory that the system hands out, or takes back and hands out again, reads as zero. So a value there
-//! must be valid with all its bytes zero, and must need no drop.
+//! Memory that the system hands out, or takes back and hands out again, reads as zero. So a value
+//! there must be valid with all its bytes zero, and must need no drop.
 #![allow(unsafe_code)]
 
 use crate::section::Section;
@@ -12,7 +13,8 @@ use crate::{Extent, PageSet};
 /// What may begin, and begin again, as zero bytes.
 ///
 /// # Safety
-/// All zero bytes are a valid value, at any time and for all who have a reference: what changes is atomic.
+/// All zero bytes are a valid value, at any time and for all who have a reference: what changes is
+/// atomic.
 pub unsafe trait Zeroed: Send + Sync {}
 
 // SAFETY: it has no bytes.

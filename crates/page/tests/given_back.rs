@@ -1,5 +1,5 @@
-//! Released pages are really free memory, and metadata is counted as the system counts it. One test at a
-//! time, so that nothing else moves the figure.
+//! Released pages are really free memory, and metadata is counted as the system counts it. One test
+//! at a time, so that nothing else moves the figure.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, ExtentId, PageSet, Space, Zeroed, page_size};
@@ -81,7 +81,8 @@ fn released_pages_are_really_given_back() {
     space.check();
 }
 
-/// Pages of many extents go by one call; where one of them can't (it is locked), the others go all the same.
+/// Pages of many extents go by one call; where one of them can't (it is locked), the others go all
+/// the same.
 #[test]
 fn pages_of_many_extents_go_at_once() {
     let _alone = ALONE.lock().unwrap();

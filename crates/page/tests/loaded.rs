@@ -1,4 +1,5 @@
-//! Forks are held still from when the program is loaded. One test, in a process of its own, which asks for nothing before.
+//! Forks are held still from when the program is loaded. One test, in a process of its own, which
+//! asks for nothing before.
 #![allow(unsafe_code)]
 
 #[test]

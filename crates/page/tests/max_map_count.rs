@@ -1,4 +1,5 @@
-//! Segments that the system does not take back, as the process has all the mappings it may have. Alone in its process.
+//! Segments that the system does not take back, as the process has all the mappings it may have.
+//! Alone in its process.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, Request, Space, Supply};
@@ -39,7 +40,8 @@ fn join(end: usize) {
     }
 }
 
-/// Pages of different protection in one mapping, so that each is one of its own, until no more can be had.
+/// Pages of different protection in one mapping, so that each is one of its own, until no more can
+/// be had.
 fn exhaust() -> (usize, usize) {
     let (page, count) = (page::page_size(), 70_000);
     // SAFETY: a new mapping, of which no one else knows.

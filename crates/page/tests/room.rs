@@ -1,4 +1,5 @@
-//! What is left of a limited address space. One test, in a process of its own, so that no other maps meanwhile.
+//! What is left of a limited address space. One test, in a process of its own, so that no other
+//! maps meanwhile.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::room;

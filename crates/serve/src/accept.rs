@@ -32,7 +32,8 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Gives each connection to `client`, which must not wait for it. Whoever does is woken after `tick`.
+    /// Gives each connection to `client`, which must not wait for it. Whoever does is woken after
+    /// `tick`.
     pub(crate) fn start(
         listening: Listening,
         tick: Duration,
@@ -224,8 +225,8 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Whether its client stays from now on, whoever else comes: it has said what it wants. If not, it was evicted before,
-    /// or all were, and what it said may not be whole.
+    /// Whether its client stays from now on, whoever else comes: it has said what it wants. If not,
+    /// it was evicted before, or all were, and what it said may not be whole.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

@@ -1,4 +1,5 @@
-//! Where a server is found, and how it comes there: a socket left behind is replaced, that of a live server never.
+//! Where a server is found, and how it comes there: a socket left behind is replaced, that of a
+//! live server never.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, CWD, Mode, OFlags, RenameFlags};
@@ -28,7 +29,8 @@ const TRIES: usize = 100;
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A port of one of this machine's addresses. NBD asks no one who he is: whoever reaches it has the disk.
+    /// A port of one of this machine's addresses. NBD asks no one who he is: whoever reaches it has
+    /// the disk.
     Tcp {
         /// Name or number of the address.
         host: String,
@@ -63,7 +65,8 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Reads `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp`, which is loopback, as it is without a host.
+    /// Reads `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp`, which is loopback, as it is without
+    /// a host.
     ///
     /// # Errors
     /// Anything else, with what was expected.
@@ -177,8 +180,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at a path that only this user can connect to. The socket is made under another name and appears when it is
-/// ready: where there is nothing, or in exchange for one that is stale. So there is no lock that others could hold.
+/// Listens at a path that only this user can connect to. The socket is made under another name and
+/// appears when it is ready: where there is nothing, or in exchange for one that is stale. So there
+/// is no lock that others could hold.
 fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     let name = || path.display().to_string();
     let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };

@@ -13,13 +13,15 @@ pub struct Extent {
     pub is_stored: bool,
 }
 
-/// A disk. Any thread may call any function; what requests that overlap leave behind is either's, block by block.
+/// A disk. Any thread may call any function; what requests that overlap leave behind is either's,
+/// block by block.
 pub trait Disk: Send + Sync {
     /// Bytes of the disk.
     fn size(&self) -> u64;
     /// Bytes of a block: requests of whole blocks cost least.
     fn block(&self) -> u32;
-    /// Whether a request for `len` bytes at `offset` may take long, as what it needs lies elsewhere; a hint, that is cheap.
+    /// Whether a request for `len` bytes at `offset` may take long, as what it needs lies
+    /// elsewhere; a hint, that is cheap.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with what lies at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
@@ -31,8 +33,8 @@ pub trait Disk: Send + Sync {
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Has everything be stored that was written before.
     fn flush(&self) -> Result<(), Errno>;
-    /// Tells `each` the extents of a range that is not empty, one at least, from its start on and without gaps, until it
-    /// takes no more. They end where the range does, or before.
+    /// Tells `each` the extents of a range that is not empty, one at least, from its start on and
+    /// without gaps, until it takes no more. They end where the range does, or before.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 

@@ -1,5 +1,5 @@
-//! A compressed device for others: as a disk over the network block device protocol, as files, and a socket to
-//! steer it by.
+//! A compressed device for others: as a disk over the network block device protocol, as files, and
+//! a socket to steer it by.
 //!
 //! ```text
 //!   accept -> handshake: an export is chosen -> workers: receive -> batch of requests -> disk -> replies

@@ -1,5 +1,6 @@
-//! Lines for people, not more than they can read: a client can have as many written as it likes else. One that was said a
-//! moment ago is not said again, so who floods the log with one kind leaves room for others.
+//! Lines for people, not more than they can read: a client can have as many written as it likes
+//! else. One that was said a moment ago is not said again, so who floods the log with one kind
+//! leaves room for others.
 
 use rustix_futex_sync::Mutex;
 use std::fmt::{self, Display};
@@ -49,7 +50,8 @@ impl Log {
         Log(Arc::new(Inner { write: Box::new(write), period, hashes }))
     }
 
-    /// Writes a line, unless it was written already or too many were; then how many were not is told later.
+    /// Writes a line, unless it was written already or too many were; then how many were not is
+    /// told later.
     pub fn line(&self, line: impl Display) {
         let line = line.to_string();
         let (left_out, is_told) = self.0.count(&line);
@@ -63,7 +65,8 @@ impl Log {
 }
 
 impl Inner {
-    /// How many lines were left out in the period that ended, and whether this one may be written now.
+    /// How many lines were left out in the period that ended, and whether this one may be written
+    /// now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);
         let mut period = self.period.lock();

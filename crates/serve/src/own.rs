@@ -1,8 +1,10 @@
-//! Whether a file would lie on a disk that this process serves. Who saves the disk there waits for himself.
+//! Whether a file would lie on a disk that this process serves. Who saves the disk there waits for
+//! himself.
 //!
-//! What lies below a file system is followed through partitions, mapped devices, loop devices and their files, and the
-//! upper layer of an overlay. Not seen are network file systems, several devices of one file system, and what is in
-//! other mount namespaces. Of a network block device it can't be told whose it is.
+//! What lies below a file system is followed through partitions, mapped devices, loop devices and
+//! their files, and the upper layer of an overlay. Not seen are network file systems, several
+//! devices of one file system, and what is in other mount namespaces. Of a network block device it
+//! can't be told whose it is.
 
 use crate::mountinfo;
 use rustix::fd::OwnedFd;
@@ -45,7 +47,8 @@ pub enum Clients {
     Some,
 }
 
-/// Why a file at `path` would lie on a disk that this process serves, or may; `None` if it can't be seen to.
+/// Why a file at `path` would lie on a disk that this process serves, or may; `None` if it can't be
+/// seen to.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();

@@ -1,5 +1,6 @@
-//! At every constant that bounds something in the server: one below it, at it, and one above, with short and long requests
-//! queued in front and behind. Each request is answered once, with what belongs to it.
+//! At every constant that bounds something in the server: one below it, at it, and one above, with
+//! short and long requests queued in front and behind. Each request is answered once, with what
+//! belongs to it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -139,7 +140,8 @@ fn neighbours() -> Vec<Vec<Ask>> {
     ]
 }
 
-/// Every number, its neighbours, and those of the numbers in which the bytes around data are counted as well.
+/// Every number, its neighbours, and those of the numbers in which the bytes around data are
+/// counted as well.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
     let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT, READ_PART, WORKER_BUFFER].into_iter();

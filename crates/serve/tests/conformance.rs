@@ -29,7 +29,8 @@ fn an_export_is_listed_told_of_and_chosen() {
         (ACK, vec![]),
     ];
     assert_eq!(told, expected);
-    // With structured replies a read may be asked for in one piece, and a fixed export is not written.
+    // With structured replies a read may be asked for in one piece, and a fixed export is not
+    // written.
     assert_eq!(client.option_kind(STRUCTURED_REPLY, &[]), ACK);
     let told = client.option(INFO, &info("fixed", &[]));
     assert_eq!(told[0].1[10..], (1_u16 | 2 | 4 | 8 | 128 | 256 | 1024).to_be_bytes());

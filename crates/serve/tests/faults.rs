@@ -1,4 +1,5 @@
-//! Disks that fail, are slow or full: the client gets an error for that request, and everything else goes on.
+//! Disks that fail, are slow or full: the client gets an error for that request, and everything
+//! else goes on.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

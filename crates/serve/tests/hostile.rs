@@ -1,4 +1,5 @@
-//! Clients that send what they must not, stop in the midst of it, or take nothing: the server goes on for the others.
+//! Clients that send what they must not, stop in the midst of it, or take nothing: the server goes
+//! on for the others.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::*;
 
-/// A client that is served while others misbehave: before those are sent away that stop in the midst of a request.
+/// A client that is served while others misbehave: before those are sent away that stop in the
+/// midst of a request.
 fn is_served(served: &Served) {
     let begun = Instant::now();
     let mut client = served.chosen();
@@ -210,7 +212,8 @@ fn a_thousand_connections_are_withstood() {
     assert_eq!(established.read(0, 9), [132; 9]);
 }
 
-/// Slow ones say something now and then. The newest is let in, and the oldest goes if there are as many as may be.
+/// Slow ones say something now and then. The newest is let in, and the oldest goes if there are as
+/// many as may be.
 #[test]
 fn slow_handshakes_keep_nobody_out() {
     for count in [HALF_OPEN_MAX - 1, HALF_OPEN_MAX, HALF_OPEN_MAX + 1] {

@@ -1,4 +1,5 @@
-//! Requests of chance, many at a time, against an array that holds what must be there. An answer that does not come is noticed.
+//! Requests of chance, many at a time, against an array that holds what must be there. An answer
+//! that does not come is noticed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -75,7 +76,8 @@ impl Shadow {
         }
     }
 
-    /// A request that is answered with an error and changes nothing; its payload comes all the same.
+    /// A request that is answered with an error and changes nothing; its payload comes all the
+    /// same.
     fn bad(&mut self) -> (u16, u16, u64, usize, u32) {
         let len = self.len();
         let structured = self.client.structured;
@@ -241,7 +243,8 @@ fn seconds() -> u64 {
     if std::env::var_os("UZRAM_LONG").is_some() { 180 } else { 8 }
 }
 
-/// Sends until no more is given to it. What it could not send, as its connection has ended, is missed by who receives.
+/// Sends until no more is given to it. What it could not send, as its connection has ended, is
+/// missed by who receives.
 fn send(mut stream: impl Write, bursts: Receiver<Vec<u8>>) {
     let _ = bursts.into_iter().try_for_each(|burst| stream.write_all(&burst));
 }

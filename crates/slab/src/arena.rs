@@ -21,8 +21,9 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects. Blocks take pages beyond the limit. Children have
-    /// the pages too, whatever `config` says: objects are given out as memory, which no one could be refused there.
+    /// An arena without pages; they come with the first objects. Blocks take pages beyond the
+    /// limit. Children have the pages too, whatever `config` says: objects are given out as memory,
+    /// which no one could be refused there.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
         // A slab takes a little more address space then, and the map of pages is a quarter.

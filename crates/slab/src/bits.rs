@@ -1,4 +1,5 @@
-//! Two bits per object: *live* while a user has it, and *remote* when another thread than the slab's has freed it.
+//! Two bits per object: *live* while a user has it, and *remote* when another thread than the
+//! slab's has freed it.
 //!
 //! ```text
 //!   live:   | 1 1 0 1 ... |     changed by the slab's thread alone, or under the lock if it has none
@@ -106,7 +107,8 @@ impl Bits<'_> {
         Some(word)
     }
 
-    /// For the slab's thread: a free object becomes live, the first of those from word `start` on, or of others.
+    /// For the slab's thread: a free object becomes live, the first of those from word `start` on,
+    /// or of others.
     pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;

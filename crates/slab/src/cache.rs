@@ -26,7 +26,8 @@ impl<T> Cache<T> {
         Self::with_options(arena, Options::named(name))
     }
 
-    /// As [`new`](Self::new), with a choice. Constructor and destructor are for [`ConstructedCache`], and left out here.
+    /// As [`new`](Self::new), with a choice. Constructor and destructor are for
+    /// [`ConstructedCache`], and left out here.
     pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let options = Options { constructor: None, destructor: None, ..options };
         let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
@@ -77,8 +78,8 @@ impl<T> Cache<T> {
     }
 }
 
-/// A cache whose `T`s are made when their slab is and dropped when it goes: for what is dear to make. A `T` comes out
-/// as its last user left it.
+/// A cache whose `T`s are made when their slab is and dropped when it goes: for what is dear to
+/// make. A `T` comes out as its last user left it.
 pub struct ConstructedCache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
@@ -94,7 +95,8 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
     /// A cache in `arena`.
     pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let constructor = |object: NonNull<u8>| {
-            // SAFETY: the cache calls it with memory of T's size and alignment that no one else has.
+            // SAFETY: the cache calls it with memory of T's size and alignment that no one else
+            // has.
             unsafe { object.cast::<T>().write(T::construct()) }
         };
         let destructor = |object: NonNull<u8>| {
@@ -149,8 +151,9 @@ impl<T> fmt::Debug for ConstructedCache<T> {
 ///
 /// # Panics
 /// On drop, when the cache can't take the object back: it was written to beyond its end
-/// ([`Debug::On`](crate::Debug::On)), or something is wrong with the cache. The object's memory is lost then, not given out
-/// again, and [`CacheStat::refused`] counts it. (A thread that panics already only counts.)
+/// ([`Debug::On`](crate::Debug::On)), or something is wrong with the cache. The object's memory is
+/// lost then, not given out again, and [`CacheStat::refused`] counts it. (A thread that panics
+/// already only counts.)
 pub struct CacheBox<T> {
     object: NonNull<T>,
     cache: Arc<RawCache>,

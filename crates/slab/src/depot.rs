@@ -5,8 +5,8 @@
 //!                ^-----------nothing left to take, an object of a full one freed-----------|
 //!                                          free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
-//! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and reclaimed, and
-//! constructors called, with no lock held.
+//! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and
+//! reclaimed, and constructors called, with no lock held.
 //!
 //! Invariants. sl-C1: a slab that is no one's is in the list that its count says. sl-C2: a slab's
 //! count is that of its live objects; each of those is a user's, or in quarantine. sl-C3: slabs of
@@ -194,7 +194,8 @@ impl Depot {
         Ok(())
     }
 
-    /// Puts a slab that is no one's, and whose count has changed, into the right list. The lock is held.
+    /// Puts a slab that is no one's, and whose count has changed, into the right list. The lock is
+    /// held.
     pub(crate) fn relist(&self, state: &mut State, id: ExtentId) {
         let slab_ref = self.slab_ref(id);
         let list = List::of(slab_ref, &self.shape);

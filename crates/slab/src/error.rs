@@ -25,7 +25,8 @@ pub enum Error {
     /// There is no layout of that name.
     #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
     UnknownLayout,
-    /// A thread keeps at most 2^20 free objects, and gives at least one and at most all of them back at a time.
+    /// A thread keeps at most 2^20 free objects, and gives at least one and at most all of them
+    /// back at a time.
     #[error(
         "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, or 0 and 0"
     )]

@@ -55,9 +55,11 @@ impl Depot {
         let pad = self.red_zones.as_ref().map_or(0, RedZones::pad);
         // First, so that a child which is forked meanwhile finds it in no list.
         extent.data.list.store(List::Unlisted as u8, Relaxed);
-        // A fork amid a constructor leaves the slab to the thread that makes it, which the child has.
+        // A fork amid a constructor leaves the slab to the thread that makes it, which the child
+        // has.
         extent.data.owner.store(thread::mark(), Relaxed);
-        // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows of either.
+        // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows
+        // of either.
         unsafe {
             let slab_ref = SlabRef::new(&extent.data, &self.shape);
             slab_ref.reset(start, block, first + colour + pad);

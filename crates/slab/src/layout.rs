@@ -21,7 +21,8 @@ pub enum Layout {
     /// No index: what is free is told by the bits that say what is live.
     #[default]
     Native,
-    /// A stack of indexes of the smallest width that fits, on the slab or off it, whichever packs more.
+    /// A stack of indexes of the smallest width that fits, on the slab or off it, whichever packs
+    /// more.
     Stack,
     /// A stack of 4-byte indexes, as SLAB had from 2013 on.
     StackU32,
@@ -59,8 +60,8 @@ impl FromStr for Layout {
     }
 }
 
-/// The alignment that keeps small objects within a line of the processor's cache: 64, halved as long as two
-/// objects fit, 8 at least. SLAB's for its own caches.
+/// The alignment that keeps small objects within a line of the processor's cache: 64, halved as
+/// long as two objects fit, 8 at least. SLAB's for its own caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;
     while align > 8 && size <= align / 2 {

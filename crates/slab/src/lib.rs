@@ -1,8 +1,9 @@
 //! Object caches: many objects of one size, packed into slabs of pages.
 //!
-//! What manages a slab lies in the descriptor of its pages, found from any object's address in constant time, so
-//! nothing but objects need lie in the slab (the change that SLAB made in 2013). Each thread has slabs of its own, in
-//! which it takes and frees without a lock; what it frees of another's slabs that one drains.
+//! What manages a slab lies in the descriptor of its pages, found from any object's address in
+//! constant time, so nothing but objects need lie in the slab (the change that SLAB made in 2013).
+//! Each thread has slabs of its own, in which it takes and frees without a lock; what it frees of
+//! another's slabs that one drains.
 //!
 //! ```text
 //!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own --> slabs of no one: partial, full, free

@@ -92,7 +92,8 @@ impl Lists {
         self.active += slab_ref.active();
     }
 
-    /// Asserts that links, lengths and the count agree, and that each slab is on the list its count says.
+    /// Asserts that links, lengths and the count agree, and that each slab is on the list its count
+    /// says.
     pub(crate) fn check<'s>(&self, shape: &Shape, find: impl Find<'s>) {
         let (mut lens, mut active) = ([0; 3], 0);
         for list in [List::Partial, List::Full, List::Free] {

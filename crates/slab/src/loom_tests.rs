@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const MINE: u32 = 1;
 
-/// A slab of a few objects, all live, with the lock of its cache; it guards the count of what was freed and found.
+/// A slab of a few objects, all live, with the lock of its cache; it guards the count of what was
+/// freed and found.
 struct Slab {
     live: Vec<Word>,
     remote: Vec<Word>,
@@ -38,7 +39,8 @@ impl Slab {
         Bits { live: &self.live, remote: &self.remote, owner: &self.owner }
     }
 
-    /// As its thread does when it has nothing left: looks, and gives the slab up if there is nothing.
+    /// As its thread does when it has nothing left: looks, and gives the slab up if there is
+    /// nothing.
     fn drain_or_orphan(&self) -> usize {
         let mut found = 0;
         self.bits().drain_remote(|_| found += 1);
@@ -208,8 +210,8 @@ fn loom_what_was_written_comes_before() {
     });
 }
 
-/// An extent that is a slab of one cache or the other, with the locks of both. Who works in it does so through the
-/// cell, in which loom finds two at once.
+/// An extent that is a slab of one cache or the other, with the locks of both. Who works in it does
+/// so through the cell, in which loom finds two at once.
 struct Place {
     tag: Owner,
     is_listed: Owner,

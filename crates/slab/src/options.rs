@@ -20,8 +20,8 @@ pub enum Memory {
     /// At any time.
     #[default]
     AnyTime,
-    /// Only once every guard that [`pin`](crate::pin) gave before is dropped: until then it holds an object of the
-    /// cache, that one or a later one.
+    /// Only once every guard that [`pin`](crate::pin) gave before is dropped: until then it holds
+    /// an object of the cache, that one or a later one.
     Stable,
 }
 

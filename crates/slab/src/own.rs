@@ -1,4 +1,5 @@
-//! The slabs that are a thread's own: how it takes and frees in them, comes by them and gives them up.
+//! The slabs that are a thread's own: how it takes and frees in them, comes by them and gives them
+//! up.
 //!
 //! Who is in a function with a thread's slabs is that thread (sl-M1), so he may work in its slabs
 //! (sl-K3). A slab that the lock is held for, and that no thread owns, becomes the thread's in
@@ -131,7 +132,8 @@ impl Depot {
         self.own(state, thread_slabs, number, id);
     }
 
-    /// Makes a slab that is in no list, or was just made, the thread's, the first of them. The lock is held.
+    /// Makes a slab that is in no list, or was just made, the thread's, the first of them. The lock
+    /// is held.
     fn own(&self, state: &mut State, thread_slabs: &ThreadSlabs, number: Number, id: ExtentId) {
         let slab_ref = self.slab_ref(id);
         self.attach(id, number.raw());

@@ -1,8 +1,8 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! What is given out is memory of an object that is in no one else's hands: it was free, and is marked as live by the
-//! only one who may work in its slab (sl-K3).
+//! What is given out is memory of an object that is in no one else's hands: it was free, and is
+//! marked as live by the only one who may work in its slab (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;
@@ -67,18 +67,18 @@ impl RawCache {
         Ok(object)
     }
 
-    /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who must go on so
-    /// that others can free.
+    /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who
+    /// must go on so that others can free.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(self.depot.alloc_reserved().ok_or(error)?))
     }
 
-    /// Gives an object back. A foreign address and a double free are errors and change nothing, but are counted. (As long
-    /// as no one was given the object anew: then it is his that is freed.)
+    /// Gives an object back. A foreign address and a double free are errors and change nothing, but
+    /// are counted. (As long as no one was given the object anew: then it is his that is freed.)
     ///
     /// # Safety
-    /// No one uses the object again. Where it may be free already, no other thread frees or shrinks in the cache meanwhile:
-    /// its slab could go while it is looked at.
+    /// No one uses the object again. Where it may be free already, no other thread frees or shrinks
+    /// in the cache meanwhile: its slab could go while it is looked at.
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
@@ -106,14 +106,15 @@ impl RawCache {
         self.depot.free(object, place)
     }
 
-    /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs went, or wait for a
-    /// grace period.
+    /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs
+    /// went, or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.depot.shrink()
     }
 
-    /// Ends the cache. Objects that users still have are an error, which names them; they stay readable.
+    /// Ends the cache. Objects that users still have are an error, which names them; they stay
+    /// readable.
     #[doc(alias = "kmem_cache_destroy")]
     pub fn destroy(self) -> Result<(), Leak> {
         self.leak()

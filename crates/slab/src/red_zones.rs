@@ -4,7 +4,8 @@
 //!   | left zone (align, 16 or more) | object: size | right zone, 8 or more, up to the next |
 //! ```
 //! # Safety
-//! Zones and object of a slab's object lie within its stride, as `bytes` went into the slab's shape.
+//! Zones and object of a slab's object lie within its stride, as `bytes` went into the slab's
+//! shape.
 #![allow(unsafe_code)]
 
 use crate::Error;

@@ -1,9 +1,10 @@
 //! How a slab is laid out: how many objects, in how many pages, and where its management lies.
 //!
-//! What lies off the slab is its *block*, which begins with two bits per object: whether it is live, and whether another
-//! thread than the slab's has freed it. `linked-bufctl` and `stack-u32` are the layouts that SLAB had before and after 2013,
-//! and count as it did: management goes off the slab for objects of an eighth of a page or more, unless it fits in what
-//! is left over; the order is the smallest, of two, that leaves no more than an eighth. The other two take the pages,
+//! What lies off the slab is its *block*, which begins with two bits per object: whether it is
+//! live, and whether another thread than the slab's has freed it. `linked-bufctl` and `stack-u32`
+//! are the layouts that SLAB had before and after 2013, and count as it did: management goes off
+//! the slab for objects of an eighth of a page or more, unless it fits in what is left over; the
+//! order is the smallest, of two, that leaves no more than an eighth. The other two take the pages,
 //! and the side, that pack most.
 
 use crate::arena::GRANULE;
@@ -15,7 +16,8 @@ use page::page_size;
 pub(crate) const PAGES_MAX: usize = 16;
 /// SLAB tried no order above this one as long as one object fits.
 const ORDER_MAX: u32 = 1;
-/// Bytes of SLAB's header before 2013: two links, colour and address of the first object, two counts.
+/// Bytes of SLAB's header before 2013: two links, colour and address of the first object, two
+/// counts.
 pub(crate) const HEADER: usize = 40;
 /// What a slab costs outside its pages and its block: descriptor and map entries.
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
@@ -38,7 +40,8 @@ pub struct Shape {
     pub on_slab: bool,
     /// Bytes of an index, 0 where there is none.
     pub width: usize,
-    /// Places the first object may be at: slabs take them in turn, to spread over the processor's cache.
+    /// Places the first object may be at: slabs take them in turn, to spread over the processor's
+    /// cache.
     pub colours: usize,
     /// Bytes from one place to the next.
     pub colour_step: usize,
@@ -152,7 +155,8 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// The fewest pages that are worth it, with hardly any overhead, or else those with the least for each byte of objects.
+/// The fewest pages that are worth it, with hardly any overhead, or else those with the least for
+/// each byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     // A block is an object of a cache itself.
     let shapes = shapes.filter(|shape| shape.block_bytes() <= PAGES_MAX * page_size());
@@ -165,7 +169,8 @@ fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     })
 }
 
-/// SLAB's own arithmetic, with a header of `header` bytes and 4-byte indexes in front of the objects.
+/// SLAB's own arithmetic, with a header of `header` bytes and 4-byte indexes in front of the
+/// objects.
 fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Option<Shape> {
     const WIDTH: usize = 4;
     let stride = size.next_multiple_of(8).next_multiple_of(align);

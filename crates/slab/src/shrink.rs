@@ -16,8 +16,8 @@ use crate::thread::number;
 use page::{ExtentId, PageSet};
 
 impl Depot {
-    /// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up theirs when they next
-    /// free. How many slabs went, or wait for a grace period.
+    /// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up
+    /// theirs when they next free. How many slabs went, or wait for a grace period.
     pub(crate) fn shrink(&self) -> usize {
         let before = self.state().slabs();
         self.threads.all().for_each(|thread_slabs| thread_slabs.set_limit(0));
@@ -37,8 +37,8 @@ impl Depot {
         before.saturating_sub(after)
     }
 
-    /// Gives back the pages of partial slabs on which no object lives. They are counted again when the slab is next
-    /// taken from.
+    /// Gives back the pages of partial slabs on which no object lives. They are counted again when
+    /// the slab is next taken from.
     fn release_idle_pages(&self) {
         let mut chain = None;
         while let Some(id) = self.unlist_partial(chain) {

@@ -9,8 +9,9 @@
 //!   | 32  index: address (block, or slab)           |
 //!   | 40  list  42  released  44  owner             |  pages given back; the thread that alone works in it
 //! ```
-//! `linked-bufctl` keeps the first four in a header before its index instead. Everything but the bits and the owner
-//! belongs to the slab's thread, or, where it has none, to who has the cache's lock.
+//! `linked-bufctl` keeps the first four in a header before its index instead. Everything but the
+//! bits and the owner belongs to the slab's thread, or, where it has none, to who has the cache's
+//! lock.
 //!
 //! # Safety
 //! - sl-D1: `live`, `first` and `index` are set by `reset`, before anyone finds the slab, to memory

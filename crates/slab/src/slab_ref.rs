@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 /// The end of a linked list of indexes.
 const END: u32 = u32::MAX;
 
-/// A slab that the calling thread may work in: it is its own, or the cache's lock is held and it is no thread's, or no
-/// one else knows of it.
+/// A slab that the calling thread may work in: it is its own, or the cache's lock is held and it is
+/// no thread's, or no one else knows of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabRef<'s> {
     pub(crate) slab: &'s Slab,
@@ -25,8 +25,8 @@ pub(crate) struct SlabRef<'s> {
 
 impl<'s> SlabRef<'s> {
     /// # Safety
-    /// The slab is of that shape (or is about to be: `reset` comes first), and is held as said above, as long as this
-    /// is used.
+    /// The slab is of that shape (or is about to be: `reset` comes first), and is held as said
+    /// above, as long as this is used.
     #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
         SlabRef { slab, shape }
@@ -35,12 +35,13 @@ impl<'s> SlabRef<'s> {
     /// Makes it a slab without any object in use.
     ///
     /// # Safety
-    /// `start` and `block` are memory of a slab and of a block of the shape, for no one else, until it is destroyed;
-    /// `first` is where the first object goes, counted from `start`.
+    /// `start` and `block` are memory of a slab and of a block of the shape, for no one else, until
+    /// it is destroyed; `first` is where the first object goes, counted from `start`.
     pub(crate) unsafe fn reset(self, start: NonNull<u8>, block: NonNull<u8>, first: usize) {
         let Shape { objects, index_at, on_slab, bits_words, .. } = *self.shape;
         let index_in = if on_slab { start } else { block };
-        // SAFETY: the bits lie at the start of the block, index and first object where the shape has them.
+        // SAFETY: the bits lie at the start of the block, index and first object where the shape
+        // has them.
         unsafe {
             block.write_bytes(0, 2 * 8 * bits_words);
             self.slab.index.store(index_in.add(index_at).as_ptr(), Relaxed);

@@ -7,7 +7,8 @@ use crate::sync::Relaxed;
 /// Counts of a cache. While threads are at work, objects may be off by what they are doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// Objects that users have, those included that another thread than their slab's has freed since it last looked.
+    /// Objects that users have, those included that another thread than their slab's has freed
+    /// since it last looked.
     pub active_objects: usize,
     /// Free objects in slabs that are threads' own.
     pub in_magazines: usize,
@@ -15,7 +16,8 @@ pub struct CacheStat {
     pub reserved: usize,
     /// Objects that were written to when no one may, and are not given out again.
     pub lost: usize,
-    /// Frees that were refused: of what is no object of the cache, or is free, or was written to when no one may.
+    /// Frees that were refused: of what is no object of the cache, or is free, or was written to
+    /// when no one may.
     pub refused: usize,
     /// Objects the slabs there are have room for.
     pub objects: usize,

@@ -1,7 +1,7 @@
 //! Numbers of threads: small, and used again when a thread has ended.
 //!
-//! Locks: `CACHES` is taken before any cache's, `TAKEN` last. Under none of them is anything called that is a user's:
-//! a destructor may end a cache, which takes `CACHES`.
+//! Locks: `CACHES` is taken before any cache's, `TAKEN` last. Under none of them is anything called
+//! that is a user's: a destructor may end a cache, which takes `CACHES`.
 
 use crate::bits::RESERVE;
 use crate::sync::Mutex;
@@ -50,8 +50,8 @@ impl Number {
 
 /// What keeps something for each thread.
 pub(crate) trait ThreadHooks: Send + Sync {
-    /// Makes what was kept for the thread, which ends, no one's. The registry is locked: nothing is called that is not
-    /// ours, as a destructor may be.
+    /// Makes what was kept for the thread, which ends, no one's. The registry is locked: nothing is
+    /// called that is not ours, as a destructor may be.
     fn on_exit(&self, number: Number);
 
     /// Gives back what there is too much of then.
@@ -83,9 +83,10 @@ thread_local! {
     static LEAVES: Leaves = const { Leaves };
 }
 
-/// What the calling thread's slabs have in place of an owner while they are made or given back: every thread has one, those
-/// without a number too. It is no thread's number, and no other's mark: if it ever were, after four billion threads, a
-/// child that is forked meanwhile would leave a lost thread's slab where it is.
+/// What the calling thread's slabs have in place of an owner while they are made or given back:
+/// every thread has one, those without a number too. It is no thread's number, and no other's mark:
+/// if it ever were, after four billion threads, a child that is forked meanwhile would leave a lost
+/// thread's slab where it is.
 pub(crate) fn mark() -> u32 {
     if MARK.get() == 0 {
         let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };

@@ -6,8 +6,8 @@
 //!                | hints: first, live | first, live | ...         |       slabs by the granule of an address
 //!                | current | head --> slab <--> slab <--> ... <-- tail | linked in the descriptors
 //! ```
-//! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one is taken. Slabs of
-//! layouts that have an index have no hints, and have no word.
+//! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one
+//! is taken. Slabs of layouts that have an index have no hints, and have no word.
 //!
 //! # Safety
 //! - sl-M1: a thread's slabs are noted and used by that thread alone: a [`Number`] can't leave its
@@ -28,7 +28,8 @@ use page::ExtentId;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{NonNull, null_mut};
 
-/// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are the smallest.
+/// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are
+/// the smallest.
 const HINTS: usize = 256;
 const HINT_SHIFT: u32 = 14;
 /// Pages are no longer than 64 KiB.
@@ -44,7 +45,8 @@ pub struct Tunables {
 }
 
 impl Tunables {
-    /// What suits a shape: a mebibyte of objects, but no more than 4096, and at least two slabs of them.
+    /// What suits a shape: a mebibyte of objects, but no more than 4096, and at least two slabs of
+    /// them.
     pub(crate) fn suiting(shape: &Shape) -> Self {
         let limit = ((1 << 20) / shape.stride).clamp(16, 4096).max(2 * shape.objects) as u32;
         Tunables { limit, batchcount: limit / 2 }
@@ -80,8 +82,8 @@ struct Hint {
 }
 
 impl Hint {
-    /// In place `place` it is no slab's: `first` is half a table away from all addresses that are looked for there,
-    /// and a slab is shorter.
+    /// In place `place` it is no slab's: `first` is half a table away from all addresses that are
+    /// looked for there, and a slab is shorter.
     fn none(place: usize) -> Cell<Self> {
         let first = ((place + HINTS / 2) % HINTS) << HINT_SHIFT;
         Cell::new(Hint { first, live: std::ptr::null() })
@@ -172,7 +174,8 @@ impl ThreadSlabs {
         if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
     }
 
-    /// Which word of the current slab, whose bits these are, objects are taken from; the first, if from none yet.
+    /// Which word of the current slab, whose bits these are, objects are taken from; the first, if
+    /// from none yet.
     pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
         let is_it =
             |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));

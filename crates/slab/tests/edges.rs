@@ -1,5 +1,6 @@
-//! Operations at the edges, on purpose: sizes at which the layout of a slab changes, slabs that are full or empty but for
-//! an object, as much kept as may be and one more or less, by this thread and by others that end with objects left.
+//! Operations at the edges, on purpose: sizes at which the layout of a slab changes, slabs that are
+//! full or empty but for an object, as much kept as may be and one more or less, by this thread and
+//! by others that end with objects left.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../../page/tests/support/seed.rs"]
@@ -53,7 +54,8 @@ fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     }
 }
 
-/// Goes to an edge: a number of whole slabs, or as much as may be kept beside what lives, give or take one.
+/// Goes to an edge: a number of whole slabs, or as much as may be kept beside what lives, give or
+/// take one.
 fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let (objects, live) = (subject.cache.shape().objects, subject.live.len());
     let edge = match random.u8(..5) {

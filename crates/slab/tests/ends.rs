@@ -36,7 +36,8 @@ fn two_slabs(size: usize) -> (Option<Tunables>, usize) {
     (Some(Tunables { limit, batchcount: limit }), objects + 1)
 }
 
-/// Threads that each keep free objects in slabs of their own end together: more empty slabs than a cache keeps.
+/// Threads that each keep free objects in slabs of their own end together: more empty slabs than a
+/// cache keeps.
 fn end_threads() {
     const THREADS: usize = 8;
     let (tunables, objects) = two_slabs(size_of::<Owner>());

@@ -46,7 +46,8 @@ fn disturb(
     }
 }
 
-/// What a thread has in a cache of its own copy: there is all it had, and room for more, from other threads too.
+/// What a thread has in a cache of its own copy: there is all it had, and room for more, from other
+/// threads too.
 fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     cache.raw().check();
     arena.check();

@@ -1,7 +1,8 @@
-//! A fork amid a constructor or a destructor: the slab is the forking thread's, in a child too (I8).
+//! A fork amid a constructor or a destructor: the slab is the forking thread's, in a child too
+//! (I8).
 //!
-//! These run one after the other, and beside no other test: a thread that is in an epoch when another forks is in it
-//! for ever in the child, where nothing stable would be given back then.
+//! These run one after the other, and beside no other test: a thread that is in an epoch when
+//! another forks is in it for ever in the child, where nothing stable would be given back then.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache, Construct, ConstructedCache, Memory, Options};
@@ -21,8 +22,9 @@ struct Forking([u64; 500]);
 impl Forking {
     fn fork_if_asked() {
         if FORKS.compare_exchange(ASKED, NOT_ASKED, Relaxed, Relaxed).is_ok() {
-            // SAFETY: the child calls nothing that a lost thread could have left locked but caches, which are what is tested,
-            // and the C library's allocator, which takes care of itself; it ends in `end_in_child`.
+            // SAFETY: the child calls nothing that a lost thread could have left locked but caches,
+            // which are what is tested, and the C library's allocator, which takes care of itself;
+            // it ends in `end_in_child`.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
             if child == 0 {
@@ -115,8 +117,8 @@ impl Drop for AtEnd {
     }
 }
 
-/// A thread that has no number, as it is at its end: what is dropped first is what was made last, and its number is
-/// taken after the work.
+/// A thread that has no number, as it is at its end: what is dropped first is what was made last,
+/// and its number is taken after the work.
 #[test]
 fn a_fork_amid_a_constructor_or_destructor_of_a_thread_without_a_number() {
     thread_local! {

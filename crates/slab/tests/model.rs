@@ -1,4 +1,5 @@
-//! Random operations in every layout against a naive model: objects are apart, keep their bytes, and counts agree.
+//! Random operations in every layout against a naive model: objects are apart, keep their bytes,
+//! and counts agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../../page/tests/support/seed.rs"]
@@ -172,7 +173,8 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     assert!(cache.shrink() > 0);
     assert!(cache.stat().slabs == 0 && cache.stat().waiting > 0);
     assert_eq!(arena.budget().used(), used);
-    // SAFETY: the guard was pinned before the objects were freed: their memory is an object's still.
+    // SAFETY: the guard was pinned before the objects were freed: their memory is an object's
+    // still.
     assert!(objects.iter().all(|object| unsafe { object.read() } == 7));
     drop(guard);
     // Threads of other tests may be in an epoch.

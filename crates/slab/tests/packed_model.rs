@@ -1,5 +1,5 @@
-//! Random operations against a naive model, which knows where each object must lie and which pages must be
-//! committed; every object keeps its own bytes.
+//! Random operations against a naive model, which knows where each object must lie and which pages
+//! must be committed; every object keeps its own bytes.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../../page/tests/support/seed.rs"]
@@ -110,8 +110,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Moves an object down, if the model says that it can be: to the lowest place of all in a scattered
-    /// cache, or to the lowest on committed pages.
+    /// Moves an object down, if the model says that it can be: to the lowest place of all in a
+    /// scattered cache, or to the lowest on committed pages.
     fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
         let (object, stamp) = self.live[nth];
         let end = self.offset_of(object);

@@ -1,4 +1,5 @@
-//! Pages on which no object lives are really given back, whoever frees, and moving objects makes a cache dense.
+//! Pages on which no object lives are really given back, whoever frees, and moving objects makes a
+//! cache dense.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../../page/tests/support/seed.rs"]
@@ -17,7 +18,8 @@ fn cache_of(size: usize) -> (Arc<Arena>, RawCache) {
     (arena, cache)
 }
 
-/// Whether there is memory behind an address: bits 63 (present) and 62 (swapped) of its page's entry.
+/// Whether there is memory behind an address: bits 63 (present) and 62 (swapped) of its page's
+/// entry.
 fn is_resident(pagemap: &std::fs::File, address: usize) -> bool {
     let mut entry = [0; 8];
     pagemap.read_exact_at(&mut entry, (address / page_size() * 8) as u64).unwrap();

@@ -1,4 +1,5 @@
-//! The untyped cache as C would use it: addresses, and an errno for every misuse; in release builds too.
+//! The untyped cache as C would use it: addresses, and an errno for every misuse; in release builds
+//! too.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Debug, Error, Layout, Options, RawCache, Tunables};

@@ -159,7 +159,8 @@ fn writes_where_no_one_may_are_named() {
     }
 }
 
-/// Threads take, pass on and free at random, all in one cache: what each wrote is there, and nothing is left.
+/// Threads take, pass on and free at random, all in one cache: what each wrote is there, and
+/// nothing is left.
 #[test]
 fn threads_at_random() {
     let seed = seed::seed(0);

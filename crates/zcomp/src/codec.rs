@@ -29,15 +29,15 @@ pub trait Codec: Send + Sync + Debug {
     /// The kernel's name for it.
     fn name(&self) -> &'static str;
 
-    /// The levels there are. For lz4 that is the acceleration (more is faster), for lz4hc and zstd the
-    /// compression level (more is denser; of zstd's, below zero is faster, 0 is the default).
+    /// The levels there are. For lz4 that is the acceleration (more is faster), for lz4hc and zstd
+    /// the compression level (more is denser; of zstd's, below zero is faster, 0 is the default).
     fn levels(&self) -> RangeInclusive<i32>;
 
     /// The level taken when none is given.
     fn default_level(&self) -> i32;
 
-    /// Whether the level is one of [`levels`](Codec::levels). That the codec can use the dictionary, only
-    /// [`prepare`](Codec::prepare) tells.
+    /// Whether the level is one of [`levels`](Codec::levels). That the codec can use the
+    /// dictionary, only [`prepare`](Codec::prepare) tells.
     ///
     /// # Errors
     /// [`Error::Level`]: it is not.
@@ -49,17 +49,18 @@ pub trait Codec: Send + Sync + Debug {
         Err(Error::Level { codec: self.name(), level, range })
     }
 
-    /// Checks all that streams for blocks of `block` bytes need, and makes what they share: the digest of
-    /// the dictionary.
+    /// Checks all that streams for blocks of `block` bytes need, and makes what they share: the
+    /// digest of the dictionary.
     ///
     /// # Errors
-    /// As [`check`](Codec::check); [`Error::Block`] for a block of 0 bytes or above [`BLOCK_BYTES_MAX`];
-    /// [`Error::Dictionary`] for one that the codec can't use; [`Error::NoMemory`].
+    /// As [`check`](Codec::check); [`Error::Block`] for a block of 0 bytes or above
+    /// [`BLOCK_BYTES_MAX`]; [`Error::Dictionary`] for one that the codec can't use;
+    /// [`Error::NoMemory`].
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error>;
 }
 
-/// A codec with its parameters, from which streams are made. They share its digest, which stays until the
-/// last of them is gone.
+/// A codec with its parameters, from which streams are made. They share its digest, which stays
+/// until the last of them is gone.
 pub trait Prepared: Send + Sync + Debug {
     /// Bytes of memory a stream needs: all its contexts. Always whole words of 8 bytes.
     fn stream_bytes(&self) -> usize;
@@ -67,9 +68,9 @@ pub trait Prepared: Send + Sync + Debug {
     /// Bytes that all streams share: the dictionary and its digest.
     fn bytes(&self) -> usize;
 
-    /// A stream whose contexts lie in `memory`; nothing allocates after this call, but lz4hc from level 10
-    /// on: the library then takes 64 KiB from the heap for each call, and where there is none, what was to be
-    /// compressed does not fit.
+    /// A stream whose contexts lie in `memory`; nothing allocates after this call, but lz4hc from
+    /// level 10 on: the library then takes 64 KiB from the heap for each call, and where there is
+    /// none, what was to be compressed does not fit.
     ///
     /// # Errors
     /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes) says.
@@ -86,19 +87,19 @@ pub trait Prepared: Send + Sync + Debug {
 
 /// A codec at work, for one thread at a time. Calls that fail leave it as good as new.
 pub trait Stream: Send {
-    /// Compresses `src`, at most the block, into `dst` and returns the length; `Ok(None)`: it does not
-    /// fit in `dst`.
+    /// Compresses `src`, at most the block, into `dst` and returns the length; `Ok(None)`: it does
+    /// not fit in `dst`.
     ///
-    /// What a block compresses to depends on nothing but the block, the parameters and the room: lz4 and
-    /// lz4hc fit exactly where they fit, zstd wants about ten bytes beyond what it writes, and with less it
-    /// may give up or come out longer than it need.
+    /// What a block compresses to depends on nothing but the block, the parameters and the room:
+    /// lz4 and lz4hc fit exactly where they fit, zstd wants about ten bytes beyond what it writes,
+    /// and with less it may give up or come out longer than it need.
     ///
     /// # Errors
     /// [`Error::TooLong`]: `src` is longer than the block the stream was made for.
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error>;
 
-    /// Decompresses all of `src` into exactly `dst.len()` bytes. With another dictionary than `src` was
-    /// made with, that may be other bytes than went in.
+    /// Decompresses all of `src` into exactly `dst.len()` bytes. With another dictionary than `src`
+    /// was made with, that may be other bytes than went in.
     ///
     /// # Errors
     /// [`Error::Corrupt`]: anything else came of it. `dst` then holds what came that far.

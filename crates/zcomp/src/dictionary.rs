@@ -1,4 +1,5 @@
-//! What blocks are expected to be like: bytes that streams may refer to as if they came before each block.
+//! What blocks are expected to be like: bytes that streams may refer to as if they came before each
+//! block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use crate::Error;
 
 /// A dictionary; clones share its bytes.
 ///
-/// zstd takes one that [`train`](crate::train) or `zstd --train` made with its tables, and anything else
-/// as content alone. lz4 and lz4hc take the last 64 KiB of any as content.
+/// zstd takes one that [`train`](crate::train) or `zstd --train` made with its tables, and anything
+/// else as content alone. lz4 and lz4hc take the last 64 KiB of any as content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
 

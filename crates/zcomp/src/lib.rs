@@ -4,11 +4,11 @@
 //!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream(Memory) -> Stream
 //! ```
 //!
-//! A [`Codec`] is a constant and says what it can do. [`Prepared`] has its parameters checked, and what
-//! streams share: the digest of a [`Dictionary`]. A [`Stream`] does the work: one per thread, with all its
-//! contexts in one [`Memory`] whose size is known beforehand, so nothing allocates once it is made
-//! (but see [`Prepared::stream`] of lz4hc).
-//! Compressed blocks carry no length and no checksum: whoever stores them knows both ends.
+//! A [`Codec`] is a constant and says what it can do. [`Prepared`] has its parameters checked, and
+//! what streams share: the digest of a [`Dictionary`]. A [`Stream`] does the work: one per thread,
+//! with all its contexts in one [`Memory`] whose size is known beforehand, so nothing allocates
+//! once it is made (but see [`Prepared::stream`] of lz4hc). Compressed blocks carry no length and
+//! no checksum: whoever stores them knows both ends.
 //!
 //! ```
 //! let codec = zcomp::by_name("lz4")?;

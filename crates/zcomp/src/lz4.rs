@@ -1,10 +1,11 @@
-//! lz4 and lz4hc: the fastest there is to decompress. Blocks are raw, without a frame, and the same to
-//! both when they are decompressed; lz4hc takes longer to find more.
+//! lz4 and lz4hc: the fastest there is to decompress. Blocks are raw, without a frame, and the same
+//! to both when they are decompressed; lz4hc takes longer to find more.
 //!
 //! # Safety
 //! The C library reads and writes only the ranges it is told of, whatever the compressed data says
-//! (`LZ4_decompress_safe`, `_usingDict`), and what a state refers to. Each call below gets the start and
-//! length of one slice, or a state, which lies in a [`Region`] of its stream or [`Digest`].
+//! (`LZ4_decompress_safe`, `_usingDict`), and what a state refers to. Each call below gets the
+//! start and length of one slice, or a state, which lies in a [`Region`] of its stream or
+//! [`Digest`].
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -31,9 +32,9 @@ unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
 
-    // Clears the state first. The variant that does not (`_fastReset`) gains nothing here, as it clears
-    // the state too once a block has 4 KiB, and makes what a shorter one compresses to depend on the
-    // blocks before it.
+    // Clears the state first. The variant that does not (`_fastReset`) gains nothing here, as it
+    // clears the state too once a block has 4 KiB, and makes what a shorter one compresses to
+    // depend on the blocks before it.
     fn LZ4_compress_fast_extState(
         state: *mut c_void,
         src: *const c_char,
@@ -54,8 +55,8 @@ unsafe extern "C" {
         acceleration: c_int,
     ) -> c_int;
 
-    // Forgets the blocks before by numbering places from beyond their reach, clears the state after a
-    // failure or a GiB, and so gives the same bytes as a new state, of 256 KiB, in less time.
+    // Forgets the blocks before by numbering places from beyond their reach, clears the state after
+    // a failure or a GiB, and so gives the same bytes as a new state, of 256 KiB, in less time.
     fn LZ4_compress_HC_extStateHC_fastReset(
         state: *mut c_void,
         src: *const c_char,
@@ -91,8 +92,8 @@ unsafe extern "C" {
 pub(crate) enum Lz4 {
     /// lz4: takes the first match it finds. Its level is the acceleration.
     Fast,
-    /// lz4hc: looks for longer ones. From level 10 on each call takes 64 KiB from malloc for as long as it
-    /// lasts: how the library is built leaves no other choice.
+    /// lz4hc: looks for longer ones. From level 10 on each call takes 64 KiB from malloc for as
+    /// long as it lasts: how the library is built leaves no other choice.
     High,
 }
 
@@ -171,8 +172,8 @@ struct Lz4Dictionary {
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to the state once `new` is done: streams attach it, for which the library takes
-// it as const. Dictionary and region may be sent, and `region` is only asked for its size.
+// SAFETY: nothing writes to the state once `new` is done: streams attach it, for which the library
+// takes it as const. Dictionary and region may be sent, and `region` is only asked for its size.
 unsafe impl Send for Lz4Dictionary {}
 // SAFETY: as above.
 unsafe impl Sync for Lz4Dictionary {}
@@ -183,8 +184,8 @@ impl Lz4Dictionary {
         let state = codec.state(&mut region);
         let digest = Lz4Dictionary { dictionary: dictionary.clone(), state, region };
         let (content, bytes) = digest.content();
-        // SAFETY: `state` was made for this codec on a line above; the content is a slice, told with its
-        // length, and stays where it is as long as the digest that shares it.
+        // SAFETY: `state` was made for this codec on a line above; the content is a slice, told
+        // with its length, and stays where it is as long as the digest that shares it.
         unsafe {
             match codec {
                 Lz4::Fast => LZ4_loadDictSlow(state.as_ptr(), content, bytes),
@@ -249,8 +250,8 @@ struct Lz4Stream<'m> {
     _region: Region<'m>,
 }
 
-// SAFETY: the state lies in the region, which may be sent, as may the digest; the library keeps nothing
-// per thread.
+// SAFETY: the state lies in the region, which may be sent, as may the digest; the library keeps
+// nothing per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
 /// BLOCK_BYTES_MAX is a C integer, and so is every length up to it.
@@ -268,10 +269,10 @@ impl Stream for Lz4Stream<'_> {
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
         let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
-        // SAFETY: `src` is a slice and not above BLOCK_BYTES_MAX, so its length is whole; `dst` is a
-        // slice, told with at most its length. The state is this codec's, was made in Lz4::state, and is
-        // nobody else's (`&mut self`); each way begins by making it forget what came before. The digest is
-        // the same codec's, and stays while the stream has its Arc.
+        // SAFETY: `src` is a slice and not above BLOCK_BYTES_MAX, so its length is whole; `dst` is
+        // a slice, told with at most its length. The state is this codec's, was made in Lz4::state,
+        // and is nobody else's (`&mut self`); each way begins by making it forget what came before.
+        // The digest is the same codec's, and stays while the stream has its Arc.
         let written = unsafe {
             match (self.codec, &self.digest) {
                 (Lz4::Fast, None) => {
@@ -292,8 +293,8 @@ impl Stream for Lz4Stream<'_> {
                 }
             }
         };
-        // Never negative, and 0 only for what does not fit; from lz4hc's level 10 on, also if there are no
-        // 64 KiB to be had from malloc.
+        // Never negative, and 0 only for what does not fit; from lz4hc's level 10 on, also if there
+        // are no 64 KiB to be had from malloc.
         Ok((written > 0).then_some(written as usize))
     }
 

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! # Safety
-//! A [`Region`] holds its memory as a raw pointer made once, and makes no reference to it again: the C
-//! contexts inside keep pointers of their own, which a second `&mut` or a moved `Box` would invalidate.
-//! It has the memory to itself: a `Box` is taken apart at the start and put together again in `drop`, a
-//! slice given stays borrowed for `'m`. [`Memory::owned`] makes a `Box` of memory that the heap gives out as zeros.
+//! A [`Region`] holds its memory as a raw pointer made once, and makes no reference to it again:
+//! the C contexts inside keep pointers of their own, which a second `&mut` or a moved `Box` would
+//! invalidate. It has the memory to itself: a `Box` is taken apart at the start and put together
+//! again in `drop`, a slice given stays borrowed for `'m`. [`Memory::owned`] makes a `Box` of
+//! memory that the heap gives out as zeros.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -26,7 +27,8 @@ const LINE_BYTES: usize = 64;
 /// What is lost at most from a word to the next line.
 const SKIP_BYTES: usize = LINE_BYTES - WORD_BYTES;
 
-/// Memory for a stream, in words; [`Prepared::stream_bytes`](crate::Prepared::stream_bytes) says how much.
+/// Memory for a stream, in words; [`Prepared::stream_bytes`](crate::Prepared::stream_bytes) says
+/// how much.
 #[derive(Debug)]
 pub enum Memory<'m> {
     /// The stream's own, freed with it.
@@ -36,7 +38,8 @@ pub enum Memory<'m> {
 }
 
 impl Memory<'static> {
-    /// At least `bytes` bytes from the heap, all zero. Pages that the stream does not come to stay untouched.
+    /// At least `bytes` bytes from the heap, all zero. Pages that the stream does not come to stay
+    /// untouched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the heap has not as much.
@@ -50,7 +53,8 @@ impl Memory<'static> {
         // SAFETY: of one word or more, its size is not 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
         let words = NonNull::slice_from_raw_parts(start.cast(), count);
-        // SAFETY: it was just allocated with the layout of `count` words, which a `Box` of them has; zeros are words.
+        // SAFETY: it was just allocated with the layout of `count` words, which a `Box` of them
+        // has; zeros are words.
         Ok(Memory::Owned(unsafe { Box::from_raw(words.as_ptr()) }))
     }
 }
@@ -119,8 +123,8 @@ impl<'m> Region<'m> {
         let skip = start.addr().get().next_multiple_of(LINE_BYTES) - start.addr().get();
         debug_assert!(skip <= SKIP_BYTES && SKIP_BYTES <= needed);
         Ok(Region {
-            // SAFETY: the words start on a word, so `skip` is at most SKIP_BYTES; `bytes_for` counted
-            // that into `needed`, and `given >= needed` was checked above.
+            // SAFETY: the words start on a word, so `skip` is at most SKIP_BYTES; `bytes_for`
+            // counted that into `needed`, and `given >= needed` was checked above.
             next: unsafe { start.add(skip) },
             left: given - skip,
             owned: is_owned.then_some(words),
@@ -152,7 +156,8 @@ impl<'m> Region<'m> {
 impl Drop for Region<'_> {
     fn drop(&mut self) {
         if let Some(words) = self.owned {
-            // SAFETY: the pointer came from a leaked `Box` in `new` and goes back into one only here.
+            // SAFETY: the pointer came from a leaked `Box` in `new` and goes back into one only
+            // here.
             drop(unsafe { Box::from_raw(words.as_ptr()) });
         }
     }

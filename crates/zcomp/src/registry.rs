@@ -18,8 +18,8 @@ pub fn codecs() -> &'static [&'static dyn Codec] {
 /// Finds a codec by the kernel's name for it.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for an algorithm that only the kernel has, [`Error::UnknownAlgorithm`] for any
-/// other name; both list those there are.
+/// [`Error::Unsupported`] for an algorithm that only the kernel has, [`Error::UnknownAlgorithm`]
+/// for any other name; both list those there are.
 pub fn by_name(name: &str) -> Result<&'static dyn Codec, Error> {
     if let Some(codec) = CODECS.iter().find(|codec| codec.name() == name) {
         return Ok(*codec);

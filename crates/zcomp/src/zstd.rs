@@ -1,10 +1,11 @@
-//! zstd: the densest that is fast. Blocks are frames without magic number, content size, checksum or
-//! dictionary id: two bytes of header, then zstd's own blocks.
+//! zstd: the densest that is fast. Blocks are frames without magic number, content size, checksum
+//! or dictionary id: two bytes of header, then zstd's own blocks.
 //!
 //! # Safety
-//! All contexts are static: they lie in a [`Region`] that the stream, or the [`Digest`], owns; the library
-//! allocates nothing for them and refuses what does not fit there. Calls on slices read and write only the
-//! ranges they are told of, whatever the compressed data says, and what a digest refers to.
+//! All contexts are static: they lie in a [`Region`] that the stream, or the [`Digest`], owns; the
+//! library allocates nothing for them and refuses what does not fit there. Calls on slices read and
+//! write only the ranges they are told of, whatever the compressed data says, and what a digest
+//! refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -49,7 +50,8 @@ impl Codec for Zstd {
         check_stream(self, params, block)?;
         let level = params.level_of(self.default_level());
         let dictionary_bytes = params.dictionary.as_ref().map_or(0, |held| held.bytes().len());
-        // SAFETY: these compute from their arguments; the estimate gets parameters that the library made.
+        // SAFETY: these compute from their arguments; the estimate gets parameters that the library
+        // made.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
             let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
             (
@@ -88,8 +90,9 @@ struct ZstdDictionary {
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to the digests once `new` is done: the library takes them as const, for any
-// number of threads. Dictionary and region may be sent, and `region` is only asked for its size.
+// SAFETY: nothing writes to the digests once `new` is done: the library takes them as const, for
+// any number of threads. Dictionary and region may be sent, and `region` is only asked for its
+// size.
 unsafe impl Send for ZstdDictionary {}
 // SAFETY: as above.
 unsafe impl Sync for ZstdDictionary {}
@@ -112,8 +115,8 @@ impl ZstdDictionary {
         let mut region = Region::owned(NAME, &[encoding_bytes, decoding_bytes])?;
         let encoding_room = region.take(encoding_bytes).as_ptr().cast();
         let decoding_room = region.take(decoding_bytes).as_ptr().cast();
-        // SAFETY: `take` gives each its bytes alone; the content is a slice, told with its length, and
-        // stays where it is as long as the digest that shares it.
+        // SAFETY: `take` gives each its bytes alone; the content is a slice, told with its length,
+        // and stays where it is as long as the digest that shares it.
         let (encoding, decoding) = unsafe {
             (
                 sys::ZSTD_initStaticCDict(
@@ -265,8 +268,8 @@ struct ZstdStream<'m> {
     _region: Region<'m>,
 }
 
-// SAFETY: the contexts lie in the region, which may be sent, as may the digest; the library keeps nothing
-// per thread.
+// SAFETY: the contexts lie in the region, which may be sent, as may the digest; the library keeps
+// nothing per thread.
 unsafe impl Send for ZstdStream<'_> {}
 
 impl Stream for ZstdStream<'_> {
@@ -275,9 +278,9 @@ impl Stream for ZstdStream<'_> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
-        // SAFETY: both are slices, told with their lengths; the context was made in Plan::encoder, lives
-        // in the region, and is nobody else's (`&mut self`). The call starts a new session, whatever
-        // became of the last.
+        // SAFETY: both are slices, told with their lengths; the context was made in Plan::encoder,
+        // lives in the region, and is nobody else's (`&mut self`). The call starts a new session,
+        // whatever became of the last.
         match check_code(unsafe {
             sys::ZSTD_compress2(
                 self.encoder.as_ptr(),
@@ -295,8 +298,8 @@ impl Stream for ZstdStream<'_> {
 
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let (compressed, expected) = (src.len(), dst.len());
-        // SAFETY: both are slices, told with their lengths; the context was made in Plan::decoder, lives
-        // in the region, and is nobody else's (`&mut self`). The call starts each frame anew.
+        // SAFETY: both are slices, told with their lengths; the context was made in Plan::decoder,
+        // lives in the region, and is nobody else's (`&mut self`). The call starts each frame anew.
         let written = unsafe {
             sys::ZSTD_decompressDCtx(
                 self.decoder.as_ptr(),

@@ -1,4 +1,5 @@
-//! Nothing allocates once a stream is made, the C libraries neither: every malloc of this process is counted.
+//! Nothing allocates once a stream is made, the C libraries neither: every malloc of this process
+//! is counted.
 //!
 //! # Safety
 //! The functions below stand in for the C library's and pass everything on to it as it came.

@@ -274,8 +274,8 @@ fn noise_is_no_block() {
     }
 }
 
-/// Blocks far shorter than the stream's, for long: the library must not come to think that its memory
-/// is wasted and want another.
+/// Blocks far shorter than the stream's, for long: the library must not come to think that its
+/// memory is wasted and want another.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
     for setting in settings() {
@@ -454,8 +454,8 @@ fn a_dictionary_is_used() {
     }
 }
 
-/// What a stream compresses, any other of the same parameters decompresses; and with other dictionaries, or
-/// none, it is an error or other bytes, never a stray access.
+/// What a stream compresses, any other of the same parameters decompresses; and with other
+/// dictionaries, or none, it is an error or other bytes, never a stray access.
 #[test]
 fn only_the_same_dictionary_decompresses() {
     for block in [4096, 65_536] {

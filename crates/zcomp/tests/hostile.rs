@@ -1,6 +1,6 @@
-//! Bytes of chance, and what codecs made with a few changes, to every codec with every dictionary, of every
-//! length: an error or bytes that the input alone decides, nothing touched beside the slices, and a stream
-//! as good as new. The fuzz target `codec` does the same for longer.
+//! Bytes of chance, and what codecs made with a few changes, to every codec with every dictionary,
+//! of every length: an error or bytes that the input alone decides, nothing touched beside the
+//! slices, and a stream as good as new. The fuzz target `codec` does the same for longer.
 
 // Helpers outside the test functions unwrap too.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! The algorithms of a device: its own, and those that cold data are compressed with again. Their number is the
-//! priority that objects are marked with.
+//! The algorithms of a device: its own, and those that cold data are compressed with again. Their
+//! number is the priority that objects are marked with.
 
 use crate::{Config, Error};
 use zcomp::{Codec, Params, Prepared, Stream};

@@ -162,8 +162,8 @@ impl Zram {
     /// Writes an attribute. One newline at the end of `text` is left out, as the kernel does.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's errno, and nothing
-    /// is changed.
+    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's
+    /// errno, and nothing is changed.
     pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
         let attribute = by_name(name)?;
         let denied = Error::Access { name: attribute.name, access: attribute.access() };

@@ -1,4 +1,5 @@
-//! What is known of each slot beside its data: how it is stored, its flags and when it was accessed.
+//! What is known of each slot beside its data: how it is stored, its flags and when it was
+//! accessed.
 
 use crate::blocks::Members;
 use crate::cold::BackingPlace;
@@ -21,7 +22,8 @@ const _: () = assert!(STATES >= 1 << zsmalloc::ORDER_MAX);
 pub struct SlotState {
     /// Number of the slot.
     pub index: u64,
-    /// When it was accessed last, in seconds since the machine was started; `None` where that is not tracked.
+    /// When it was accessed last, in seconds since the machine was started; `None` where that is
+    /// not tracked.
     pub accessed_seconds: Option<u32>,
     /// Whether it is one pattern over and over.
     pub is_same: bool,
@@ -53,8 +55,8 @@ impl SlotState {
 }
 
 impl fmt::Display for SlotState {
-    /// A line of the kernel's `block_state`: index, time of access, and a letter or a dot each for same, written
-    /// back, huge, idle, recompressed, incompressible.
+    /// A line of the kernel's `block_state`: index, time of access, and a letter or a dot each for
+    /// same, written back, huge, idle, recompressed, incompressible.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = |is_so: bool, letter: char| if is_so { letter } else { '.' };
         write!(
@@ -72,7 +74,8 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// The slots that hold something, in their order: [`Device::block_state`](crate::Device::block_state).
+/// The slots that hold something, in their order:
+/// [`Device::block_state`](crate::Device::block_state).
 #[derive(Debug)]
 pub struct BlockState<'d> {
     table: &'d dyn AnyTable,
@@ -104,7 +107,8 @@ impl Iterator for BlockState<'_> {
 }
 
 impl<E: BesideSlot> Table<E> {
-    /// The states of some slots from `from` on, those of some blocks; from where to go on, if there may be more.
+    /// The states of some slots from `from` on, those of some blocks; from where to go on, if there
+    /// may be more.
     pub(crate) fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
         let layout = self.shared.layout;
         let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
@@ -117,7 +121,8 @@ impl<E: BesideSlot> Table<E> {
         blocks.next().map(|block| layout.first_slot(block).into())
     }
 
-    /// The states of a block's slots from `from` on; false if it was made meanwhile, so that what was looked at is not it.
+    /// The states of a block's slots from `from` on; false if it was made meanwhile, so that what
+    /// was looked at is not it.
     fn block_slot_states(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
         let (layout, is_here) = (self.shared.layout, self.shared.check_not_left_behind().is_ok());
         let entry = layout.has_blocks().then(|| layout.block_entry(block));
@@ -236,7 +241,8 @@ impl<E: BesideSlot> Table<E> {
         self.shared.store.iter().for_each(|store| store.check(&places));
     }
 
-    /// Asserts that a block holds something, and that its object, if it is here, has the slots that are in it.
+    /// Asserts that a block holds something, and that its object, if it is here, has the slots that
+    /// are in it.
     fn check_block(&self, block: u32, content: Content<'_>) {
         let live = self.live_members(block);
         assert!(live != Members::default(), "block {block} has an object, but no slot");
@@ -299,7 +305,8 @@ mod tests {
         FIRST.iter().flat_map(|first| *first..first + 4).collect()
     }
 
-    /// What is stored all the time is no hole, though slots become blocks between the looks at the one and the other.
+    /// What is stored all the time is no hole, though slots become blocks between the looks at the
+    /// one and the other.
     #[test]
     fn slots_that_become_a_block_meanwhile_are_no_hole() {
         for place in ["states", "walk"] {

@@ -18,7 +18,8 @@
 //! there was none, asks [`Table::is_unstored`] for empty entries, and begins again if a block was
 //! made meanwhile.
 //!
-//! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew without them.
+//! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew
+//! without them.
 
 mod cache;
 mod object;

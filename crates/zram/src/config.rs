@@ -30,8 +30,8 @@ pub enum Fork {
     /// A copy of its own, as of all memory of the process.
     #[default]
     Copy,
-    /// Nothing: pages of the pool stay with the parent, which spares the child their page tables and the parent the
-    /// copies it would make as it goes on. A child's requests are refused.
+    /// Nothing: pages of the pool stay with the parent, which spares the child their page tables
+    /// and the parent the copies it would make as it goes on. A child's requests are refused.
     Leave,
 }
 
@@ -40,7 +40,8 @@ pub enum Fork {
 pub struct Config {
     /// Bytes of the device; rounded up to whole slots. 0 is none yet.
     pub disksize: u64,
-    /// Bytes that are compressed as one where they are written as one: 4096 (a slot), 8192, 16384, 32768 or 65536.
+    /// Bytes that are compressed as one where they are written as one: 4096 (a slot), 8192, 16384,
+    /// 32768 or 65536.
     pub block: usize,
     /// The codec; lz4 by default.
     pub algorithm: &'static dyn Codec,
@@ -53,13 +54,16 @@ pub struct Config {
     pub backing: Option<Arc<dyn Backing>>,
     /// How much may be written back; shared with whoever is to change it.
     pub writeback: Arc<WritebackLimit>,
-    /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no limit.
+    /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no
+    /// limit.
     pub mem_limit: Option<u64>,
-    /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no limit. The last
-    /// 64 KiB below it are kept for what comes without being asked for, such as page maps.
+    /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no
+    /// limit. The last 64 KiB below it are kept for what comes without being asked for, such as
+    /// page maps.
     pub total_limit: Option<u64>,
-    /// Whether tables and all else are limited with the pool's pages: where there is a `mem_limit` and no `total_limit`,
-    /// that is what the empty device takes and 5/4 of the `mem_limit`, and follows it.
+    /// Whether tables and all else are limited with the pool's pages: where there is a `mem_limit`
+    /// and no `total_limit`, that is what the empty device takes and 5/4 of the `mem_limit`, and
+    /// follows it.
     pub limit_tables: bool,
     /// Whether slots keep when they were accessed last, to the second: 4 bytes a slot.
     pub track_access: bool,
@@ -67,14 +71,15 @@ pub struct Config {
     pub checksums: bool,
     /// Streams, which is how many threads compress at a time; `None` is one per processor.
     pub streams: Option<usize>,
-    /// Size classes and zspages; the native ones by default. Of the order of the blocks, whatever it says itself.
+    /// Size classes and zspages; the native ones by default. Of the order of the blocks, whatever
+    /// it says itself.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,
     /// What children have of it.
     pub fork: Fork,
-    /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they tell little,
-    /// and they may hold anything.
+    /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they
+    /// tell little, and they may hold anything.
     pub dump: bool,
     /// Who may refuse pages before the system does; `None` grants all.
     pub supply: Option<Arc<dyn page::Supply>>,

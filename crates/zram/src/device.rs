@@ -22,8 +22,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
-/// Requests have any offset and length within the device. A write that fails has written the slots before the one
-/// that its error names, and no others.
+/// Requests have any offset and length within the device. A write that fails has written the slots
+/// before the one that its error names, and no others.
 ///
 /// ```
 /// let device = zram::Device::new(zram::Config::new(1 << 30)?)?;
@@ -80,18 +80,18 @@ impl Device {
         self.table.read(offset, buf)
     }
 
-    /// Frees the slots that `len` bytes at `offset` cover whole: they read as zeros. Those they cover in part stay as
-    /// they are.
+    /// Frees the slots that `len` bytes at `offset` cover whole: they read as zeros. Those they
+    /// cover in part stay as they are.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each slot that goes needs 8
-    /// bytes that there are not; it stays, and the rest is freed.
+    /// [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each
+    /// slot that goes needs 8 bytes that there are not; it stays, and the rest is freed.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.table.discard(offset, len)
     }
 
-    /// Makes `len` bytes at `offset` zeros. Slots that they cover whole are freed first, which needs no memory; those
-    /// they cover in part are written, which may fail.
+    /// Makes `len` bytes at `offset` zeros. Slots that they cover whole are freed first, which
+    /// needs no memory; those they cover in part are written, which may fail.
     pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.table.write_zeroes(offset, len)
     }
@@ -104,14 +104,14 @@ impl Device {
         self.table.shared().check_not_left_behind()
     }
 
-    /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that is
-    /// read or written is no longer idle.
+    /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that
+    /// is read or written is no longer idle.
     pub fn mark_idle(&self) -> Result<(), Error> {
         self.table.mark_idle(None)
     }
 
-    /// Marks the slots idle that were not accessed for more than `seconds`, and takes the mark from younger ones. None
-    /// is older than the machine's start.
+    /// Marks the slots idle that were not accessed for more than `seconds`, and takes the mark from
+    /// younger ones. None is older than the machine's start.
     ///
     /// # Errors
     /// [`Error::Untracked`]: slots don't keep when they were accessed.
@@ -119,8 +119,9 @@ impl Device {
         self.table.mark_idle(Some(seconds))
     }
 
-    /// Compresses slots and blocks once more, with an algorithm that makes them smaller; those that it does not are
-    /// left, and marked incompressible after the last one. Requests go on meanwhile, and what they touch is left.
+    /// Compresses slots and blocks once more, with an algorithm that makes them smaller; those that
+    /// it does not are left, and marked incompressible after the last one. Requests go on
+    /// meanwhile, and what they touch is left.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`]; or some data are damaged.
@@ -128,12 +129,14 @@ impl Device {
         self.table.recompress(how)
     }
 
-    /// Writes slots and blocks back to the backing store, which then leave memory, as they lie there. Requests go on
-    /// meanwhile, and what they touch stays. A fault of the store ends what was to be written together, and nothing
-    /// else: data stay in memory, the rest is tried, and the last fault is what is returned.
+    /// Writes slots and blocks back to the backing store, which then leave memory, as they lie
+    /// there. Requests go on meanwhile, and what they touch stays. A fault of the store ends what
+    /// was to be written together, and nothing else: data stay in memory, the rest is tried, and
+    /// the last fault is what is returned.
     ///
     /// # Errors
-    /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`], [`Error::Backing`].
+    /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
+    /// [`Error::Backing`].
     pub fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
         self.table.write_back(selection)
     }
@@ -146,9 +149,10 @@ impl Device {
         self.table.shared().save_buffers.make()
     }
 
-    /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of that time: what is not
-    /// written meanwhile, exactly. What can't be read is left out, and named in the file and in [`Saved::lost`]. A file that
-    /// is there already stays until the new one is durable; and if that lacks something, beside it (`FILE.before`).
+    /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of
+    /// that time: what is not written meanwhile, exactly. What can't be read is left out, and named
+    /// in the file and in [`Saved::lost`]. A file that is there already stays until the new one is
+    /// durable; and if that lacks something, beside it (`FILE.before`).
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`].
@@ -159,13 +163,14 @@ impl Device {
     /// The same, as `options` say.
     ///
     /// # Errors
-    /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what could not be read.
+    /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what
+    /// could not be read.
     pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
         self.table.save(path, options, &|| true)
     }
 
-    /// The same as [`save`](Self::save); but when all is durable, right before the file takes its place, `is_free` says whether
-    /// it may. If not, what is there stays.
+    /// The same as [`save`](Self::save); but when all is durable, right before the file takes its
+    /// place, `is_free` says whether it may. If not, what is there stays.
     ///
     /// # Errors
     /// As [`save`](Self::save); EEXIST where it may not.
@@ -173,7 +178,8 @@ impl Device {
         self.table.save(path, &SaveOptions::default(), is_free)
     }
 
-    /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved device.
+    /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved
+    /// device.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -189,12 +195,13 @@ impl Device {
         self.table.save_to(out, options)
     }
 
-    /// Restores what was saved, on a device that is empty and not smaller; it may have other blocks, algorithms and
-    /// geometry. After an error the device is empty. Nothing else may use it meanwhile.
+    /// Restores what was saved, on a device that is empty and not smaller; it may have other
+    /// blocks, algorithms and geometry. After an error the device is empty. Nothing else may use it
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`]; [`Error::Saved`]: the file is
-    /// damaged, or none; or there is no memory for it.
+    /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`];
+    /// [`Error::Saved`]: the file is damaged, or none; or there is no memory for it.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
         let file =
             open_file::to_read(path).map_err(|error| Error::path("restore from", path, &error))?;
@@ -218,16 +225,17 @@ impl Device {
         self.table.shared().jobs.stat()
     }
 
-    /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it recompressed or wrote back
-    /// by then stays so; of a save nothing is left, and of a restore an empty device.
-    /// Whether there is one.
+    /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
+    /// recompressed or wrote back by then stays so; of a save nothing is left, and of a restore an
+    /// empty device. Whether there is one.
     pub fn cancel_job(&self) -> bool {
         self.table.shared().jobs.cancel()
     }
 
-    /// Cancels the job that is under way and waits for its end, so long at most; whether it has ended. If not, as what it
-    /// reads or writes does not come back, it is given up: it changes nothing of the device any more, and another may begin. (Of a
-    /// restore, what was put there by then stays, and the chunks that are being put there come.)
+    /// Cancels the job that is under way and waits for its end, so long at most; whether it has
+    /// ended. If not, as what it reads or writes does not come back, it is given up: it changes
+    /// nothing of the device any more, and another may begin. (Of a restore, what was put there by
+    /// then stays, and the chunks that are being put there come.)
     pub fn give_up_job(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while self.job().is_some() {
@@ -240,13 +248,14 @@ impl Device {
         true
     }
 
-    /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is only a hint, of this moment.
+    /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is
+    /// only a hint, of this moment.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
         self.table.may_wait(offset, len)
     }
 
-    /// The slots that hold something, in their order, each as it is when it is come to. They print as the kernel's
-    /// `block_state`.
+    /// The slots that hold something, in their order, each as it is when it is come to. They print
+    /// as the kernel's `block_state`.
     pub fn block_state(&self) -> BlockState<'_> {
         self.block_state_from(0)
     }
@@ -256,17 +265,20 @@ impl Device {
         BlockState::new(&*self.table, slot)
     }
 
-    /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs more.
+    /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs
+    /// more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.table.pages().set_limit(bytes.map(pages_for));
     }
 
-    /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs more.
+    /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs
+    /// more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.table.shared().total.set_limit(bytes);
     }
 
-    /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited for.
+    /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited
+    /// for.
     pub fn set_soft_limit(&self, bytes: Option<u64>) {
         self.table.pages().set_soft_limit(bytes.map(pages_for));
     }
@@ -281,8 +293,8 @@ impl Device {
         self.table.pages().reset_peak();
     }
 
-    /// Moves objects together so that pages become free; how many did. Readers never wait for it. Does
-    /// nothing where compaction is off, or is under way already.
+    /// Moves objects together so that pages become free; how many did. Readers never wait for it.
+    /// Does nothing where compaction is off, or is under way already.
     pub fn compact(&self) -> usize {
         if self.is_compacted() { self.table.compact() } else { 0 }
     }
@@ -367,8 +379,9 @@ impl Device {
         self.table.classes()
     }
 
-    /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4). Nothing
-    /// else may use the device meanwhile. In a child that the pool's pages did not come to there is nothing to assert.
+    /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4).
+    /// Nothing else may use the device meanwhile. In a child that the pool's pages did not come to
+    /// there is nothing to assert.
     pub fn check(&self) {
         if self.table.shared().check_not_left_behind().is_ok() {
             self.table.check();

@@ -25,8 +25,8 @@ pub(crate) const BACKED: u64 = 7 << (KIND_SHIFT - 1);
 pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<8>();
     let (&first, last) = (words.first()?, words.last());
-    // Most blocks differ in their first line of memory, which spares the wait for the last one; most others there, which
-    // spares the walk.
+    // Most blocks differ in their first line of memory, which spares the wait for the last one;
+    // most others there, which spares the walk.
     if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;
     }

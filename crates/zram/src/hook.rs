@@ -1,4 +1,5 @@
-//! Moments of others' that tests put into our own: what can come in between anywhere comes there for sure.
+//! Moments of others' that tests put into our own: what can come in between anywhere comes there
+//! for sure.
 
 /// Where a test may have something come in between; nothing elsewhere.
 #[cfg(not(test))]

@@ -1,4 +1,5 @@
-//! zram: a device of 4 KiB slots whose data lies compressed in memory, one by one or several as one block.
+//! zram: a device of 4 KiB slots whose data lies compressed in memory, one by one or several as one
+//! block.
 //!
 //! ```text
 //!   write(offset, bytes): split into blocks and slots -> same-filled? -> zcomp compresses -> worth it?

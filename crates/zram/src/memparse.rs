@@ -1,8 +1,8 @@
 //! Sizes as people and the kernel's `memparse` write them: `4096`, `64K`, `1GiB`, `0x1000`, `010`.
 //!
-//! K, M, G and T are binary in either case; `KB`, `KiB` and so on say the same. As in the kernel, `0x`
-//! starts a hexadecimal number and another leading `0` an octal one. Unlike the kernel, what is left over
-//! or does not fit 64 bits is an error.
+//! K, M, G and T are binary in either case; `KB`, `KiB` and so on say the same. As in the kernel,
+//! `0x` starts a hexadecimal number and another leading `0` an octal one. Unlike the kernel, what
+//! is left over or does not fit 64 bits is an error.
 
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";

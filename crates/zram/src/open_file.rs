@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file or a block device; anything else, as a pipe that has no writer, is refused (EINVAL) and not waited for.
+/// Opens a file or a block device; anything else, as a pipe that has no writer, is refused (EINVAL)
+/// and not waited for.
 pub(crate) fn open(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io::Result<File> {
     open_if(options, flags, path, |kind| kind.is_file() || kind.is_block_device())
 }

@@ -28,8 +28,8 @@ impl SlotRange {
     }
 }
 
-/// The units of so many bytes that `len` bytes at `offset` touch: the number of each, the bytes within it, and those
-/// within the request.
+/// The units of so many bytes that `len` bytes at `offset` touch: the number of each, the bytes
+/// within it, and those within the request.
 #[inline]
 pub(crate) fn split_range(
     offset: u64,

@@ -224,7 +224,8 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         Ok(true)
     }
 
-    /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked throughout.
+    /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked
+    /// throughout.
     fn rewrite_slot(
         &mut self,
         entry: EntryWriteGuard<'_, E>,

@@ -33,8 +33,8 @@ pub(crate) enum Encoded<'a> {
     Object(&'a [u8]),
 }
 
-/// What a block is stored as: raw if it compresses to `huge_size` bytes or more. `scratch` holds the bytes
-/// of a compressed object.
+/// What a block is stored as: raw if it compresses to `huge_size` bytes or more. `scratch` holds
+/// the bytes of a compressed object.
 pub(crate) fn encode<'a>(
     block: &'a [u8],
     codec: &mut dyn zcomp::Stream,

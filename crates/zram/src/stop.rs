@@ -1,5 +1,6 @@
-//! Why a request stops before its end: it failed, or what it needs lies in the backing store. Then it gives up its
-//! locks and its stream, which it may have to wait long without, and goes on where it was with the object in hand.
+//! Why a request stops before its end: it failed, or what it needs lies in the backing store. Then
+//! it gives up its locks and its stream, which it may have to wait long without, and goes on where
+//! it was with the object in hand.
 
 use crate::Error;
 use crate::cold::{BackingPlace, PlaceGuard, ReadBack};

@@ -15,7 +15,8 @@ pub(crate) struct Workspace {
     pub(crate) codecs: Codecs,
     /// Compressed bytes on their way to the pool; larger than any codec's output for a block.
     pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
-    /// Whether the last block that was overwritten had about the length of the new one, which then goes to its place.
+    /// Whether the last block that was overwritten had about the length of the new one, which then
+    /// goes to its place.
     pub(crate) expects_same_place: bool,
     /// A block that is read to be changed in part.
     pub(crate) block: Box<[u8; SLOT_BYTES]>,

@@ -190,8 +190,8 @@ impl<E: BesideSlot> AtFork for Table<E> {
     }
 }
 
-/// A table of slots whatever lies beside them, so that only what works on slots need know: a request is one
-/// call, and so is each of the others.
+/// A table of slots whatever lies beside them, so that only what works on slots need know: a
+/// request is one call, and so is each of the others.
 pub(crate) trait AnyTable: Debug + Send + Sync {
     fn shared(&self) -> &Shared;
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error>;

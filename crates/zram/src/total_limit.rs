@@ -1,8 +1,9 @@
 //! The limit of all memory of a device.
 //!
-//! It is asked before each commit of pages, and compares what is counted: as no memory knows of it otherwise,
-//! counting stays where it is, and a device without the limit pays nothing. Maps and descriptors that come
-//! with an extent are not asked for one by one; there is always room left for some.
+//! It is asked before each commit of pages, and compares what is counted: as no memory knows of it
+//! otherwise, counting stays where it is, and a device without the limit pays nothing. Maps and
+//! descriptors that come with an extent are not asked for one by one; there is always room left for
+//! some.
 
 use crate::table::AnyTable;
 use page::{Request, Supply, page_size};
@@ -13,8 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Bytes below the limit that are kept for what comes without asking.
 pub(crate) const MARGIN: u64 = 64 << 10;
 
-/// Of the pool's limit, what tables may take beside it where they are limited with it: one in so many bytes. 16 bytes for
-/// each object of 64.
+/// Of the pool's limit, what tables may take beside it where they are limited with it: one in so
+/// many bytes. 16 bytes for each object of 64.
 const TABLES_SHARE: u64 = 4;
 
 /// Grants memory as long as the total stays below a limit, and another supply does too.
@@ -41,14 +42,14 @@ impl TotalLimit {
         let _ = self.table.set(table);
     }
 
-    /// Has all memory be limited with the pool's pages from now on, where nothing else is asked for; the device is empty
-    /// and takes `bytes`.
+    /// Has all memory be limited with the pool's pages from now on, where nothing else is asked
+    /// for; the device is empty and takes `bytes`.
     pub(crate) fn limit_with_pages(&self, bytes: u64) {
         let _ = self.empty.set(bytes);
     }
 
-    /// The limit that was asked for, or that comes with the pool's pages. It is kept nowhere: whoever sets one of the two
-    /// has it follow at once.
+    /// The limit that was asked for, or that comes with the pool's pages. It is kept nowhere:
+    /// whoever sets one of the two has it follow at once.
     pub(crate) fn limit(&self) -> Option<u64> {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {

@@ -1,4 +1,5 @@
-//! Buffers that may be refused: what is as long as a request, a chunk or a job wants it is never a reason to end.
+//! Buffers that may be refused: what is as long as a request, a chunk or a job wants it is never a
+//! reason to end.
 
 use crate::Error;
 

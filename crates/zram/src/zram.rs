@@ -1,7 +1,8 @@
-//! A device as the kernel knows one: settings first, then a disksize makes it, a reset makes it nothing again.
+//! A device as the kernel knows one: settings first, then a disksize makes it, a reset makes it
+//! nothing again.
 //!
-//! Lock order: a life's lock comes before all of its device's, and is held over none of their doings: devices
-//! are made and dropped outside it, which takes the registry of forks.
+//! Lock order: a life's lock comes before all of its device's, and is held over none of their
+//! doings: devices are made and dropped outside it, which takes the registry of forks.
 
 use crate::{Config, Device, Error};
 use page::fork::{AtFork, Mutex};
@@ -114,7 +115,8 @@ impl Zram {
         self.locked.lifecycle.lock().settings.clone()
     }
 
-    /// Changes settings, which a device that is made can't. `name` is the attribute to name in an error.
+    /// Changes settings, which a device that is made can't. `name` is the attribute to name in an
+    /// error.
     ///
     /// # Errors
     /// [`Error::Initialised`], or what `change` says; then nothing is changed.
@@ -134,8 +136,9 @@ impl Zram {
     /// Makes the device, of `bytes` bytes rounded up to slots, with the settings there are.
     ///
     /// # Errors
-    /// [`Error::Initialised`]; or the settings can't be, or there is no memory: then there is nothing, as before.
-    /// After an error of a codec, algorithms and parameters are the default ones again.
+    /// [`Error::Initialised`]; or the settings can't be, or there is no memory: then there is
+    /// nothing, as before. After an error of a codec, algorithms and parameters are the default
+    /// ones again.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
             let mut life = self.locked.lifecycle.lock();
@@ -179,8 +182,9 @@ impl Zram {
         Ok(Open(instance.clone()))
     }
 
-    /// Frees all and makes all settings the default ones. A call of [`show`](Self::show) or [`store`](Self::store)
-    /// that is under way ends first what it does, a job too: until then the device's memory and backing store stay.
+    /// Frees all and makes all settings the default ones. A call of [`show`](Self::show) or
+    /// [`store`](Self::store) that is under way ends first what it does, a job too: until then the
+    /// device's memory and backing store stay.
     ///
     /// # Errors
     /// [`Error::Open`]: the device is open, or being made.

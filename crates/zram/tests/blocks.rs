@@ -1,4 +1,5 @@
-//! Blocks of several slots: parts of them read, written and discarded, from one thread and from eight.
+//! Blocks of several slots: parts of them read, written and discarded, from one thread and from
+//! eight.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -172,9 +173,10 @@ impl Supply for Spent {
     }
 }
 
-/// Has `act` do something to the first block of a device of 4 slots a block, after `before` was done with it and memory has
-/// run out; with so many entries made elsewhere, for each number of them: so for some the last entry that fits is any of
-/// those that `act` needs. Each refusal goes to `refused`, with the device; there are some.
+/// Has `act` do something to the first block of a device of 4 slots a block, after `before` was
+/// done with it and memory has run out; with so many entries made elsewhere, for each number of
+/// them: so for some the last entry that fits is any of those that `act` needs. Each refusal goes
+/// to `refused`, with the device; there are some.
 fn at_the_last_word(
     before: impl Fn(&Device),
     act: impl Fn(&Device) -> Result<(), Error>,
@@ -257,8 +259,8 @@ fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// Of a block that can't be written as one, as there is no room, or no entry for its pattern, those slots are written that come
-/// before the one that the error names, and no others.
+/// Of a block that can't be written as one, as there is no room, or no entry for its pattern, those
+/// slots are written that come before the one that the error names, and no others.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     let mut rng = Rng::with_seed(seed(14));
@@ -300,7 +302,8 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     }
 }
 
-/// A slot's content: which it is, its version, and what follows from both. Half of them compress well.
+/// A slot's content: which it is, its version, and what follows from both. Half of them compress
+/// well.
 fn stamped(slot: usize, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed((slot as u64) << 40 | version);
     let run = if version.is_multiple_of(2) { 400 } else { 20 };
@@ -312,8 +315,8 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writers of slots and of whole blocks, of the same ones: no read finds a mixture, another slot's data, or an older
-/// version than was there before it began.
+/// Writers of slots and of whole blocks, of the same ones: no read finds a mixture, another slot's
+/// data, or an older version than was there before it began.
 #[test]
 fn stress_conversions_under_eight_threads() {
     let seed = seed(20);
@@ -388,7 +391,8 @@ fn stress_conversions_under_eight_threads() {
     }
 }
 
-/// Has `count` threads do what `act` says of the round and who they are, at once; then `settled` looks at it.
+/// Has `count` threads do what `act` says of the round and who they are, at once; then `settled`
+/// looks at it.
 fn meet(rounds: usize, count: usize, act: impl Fn(usize, usize) + Sync, settled: impl Fn(usize)) {
     let (start, end) = (Barrier::new(count + 1), Barrier::new(count + 1));
     let failed = AtomicBool::new(false);
@@ -522,8 +526,9 @@ fn stress_a_block_and_all_its_slots_are_written() {
     );
 }
 
-/// One thread writes a block, the other one of its slots, in whole or in part, or discards it: at every moment of the
-/// first's work, as what must not come in between takes but a microsecond of it.
+/// One thread writes a block, the other one of its slots, in whole or in part, or discards it: at
+/// every moment of the first's work, as what must not come in between takes but a microsecond of
+/// it.
 #[test]
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
     // All is checked after each, which takes the longer the more there were.
@@ -621,7 +626,8 @@ fn what_is_done_with_blocks_is_counted() {
     // A slot of it, eight times: decompressed once, but not read whole.
     (0..8).for_each(|nth| device.read(block as u64 + nth * 512, &mut back[..512]).unwrap());
     assert_eq!(of_blocks(&device).partial_reads, 8);
-    // The third slot of the first: it has one of its own, and one of four is not yet too many. Two are.
+    // The third slot of the first: it has one of its own, and one of four is not yet too many. Two
+    // are.
     let at = |slot: usize| (block + slot * SLOT_BYTES) as u64;
     device.write(at(2), &bytes[..SLOT_BYTES]).unwrap();
     let stat = of_blocks(&device);
@@ -747,7 +753,8 @@ fn blocks_that_are_stored_anew_stay_idle() {
     assert_eq!(device.block_state().filter(|state| !state.is_idle).count(), 15);
 }
 
-/// What is written into its block, as there is no room beside it, is as young as what is written elsewhere.
+/// What is written into its block, as there is no room beside it, is as young as what is written
+/// elsewhere.
 #[test]
 fn a_slot_that_is_written_into_its_block_is_young() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(16)));
@@ -804,7 +811,8 @@ fn slots_in_blocks_cost_no_words() {
     assert_eq!(device.mm_stat().orig_data_size, 0);
 }
 
-/// Entries come and go while slots change between their blocks and entries of their own, in every way there is.
+/// Entries come and go while slots change between their blocks and entries of their own, in every
+/// way there is.
 #[test]
 fn holes_are_kept_as_long_as_the_block() {
     let block = 4 * SLOT_BYTES;

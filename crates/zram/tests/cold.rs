@@ -1,4 +1,5 @@
-//! Recompression, write-back, compaction, saves and random requests at once, from eight threads, against a shadow.
+//! Recompression, write-back, compaction, saves and random requests at once, from eight threads,
+//! against a shadow.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -82,7 +82,8 @@ fn a_shadow_array_agrees() {
     }
 }
 
-/// A block that says which slot, thread and version it is, and is filled with what follows from that.
+/// A block that says which slot, thread and version it is, and is filled with what follows from
+/// that.
 fn stamped(slot: u64, thread: u64, version: u64) -> Vec<u8> {
     let seed = slot << 40 | thread << 32 | version;
     let mut rng = Rng::with_seed(seed);
@@ -243,8 +244,8 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// Zeros that cover their first and last slot in part free those between, also where there is no room for what is
-/// left of the others.
+/// Zeros that cover their first and last slot in part free those between, also where there is no
+/// room for what is left of the others.
 #[test]
 fn ragged_zeros_free_whole_slots_at_the_limit() {
     const SLOTS: usize = 1000;
@@ -263,7 +264,8 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         shadow.bytes[..SLOT_BYTES].copy_from_slice(&PATTERN);
         shadow.bytes[SLOT_BYTES..end].copy_from_slice(&noise[..end - SLOT_BYTES]);
         shadow.check();
-        // With a limit of one page there is no room for half a pattern, however many slots are freed.
+        // With a limit of one page there is no room for half a pattern, however many slots are
+        // freed.
         shadow.device.set_mem_limit(Some(limit_after));
         let (at, len) = (2048usize, 1usize << 20);
         let written = shadow.device.write_zeroes(at as u64, len as u64);

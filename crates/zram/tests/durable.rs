@@ -30,7 +30,8 @@ fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     shadow
 }
 
-/// Each write fails in turn; while syncs of several groups are under way, and while the system writes by itself.
+/// Each write fails in turn; while syncs of several groups are under way, and while the system
+/// writes by itself.
 #[test]
 fn no_group_commits_what_another_was_told_of() {
     for (batch, in_background) in [(1, false), (1, true), (2, false), (2, true)] {

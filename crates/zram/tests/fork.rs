@@ -71,7 +71,8 @@ fn a_child_has_a_whole_copy() {
     device.check();
 }
 
-/// The pool's pages stay with the parent: a child is refused all that needs them, and can drop what it has.
+/// The pool's pages stay with the parent: a child is refused all that needs them, and can drop what
+/// it has.
 #[test]
 fn a_child_is_left_without_pages() {
     let seed = seed(159);

@@ -132,7 +132,8 @@ fn without_times_an_age_is_refused() {
     assert!(states(&device).iter().all(|state| state.accessed_seconds.is_none()));
 }
 
-/// What slots keep beside their entries costs 4 bytes each, and what is left of a line of memory that holds five.
+/// What slots keep beside their entries costs 4 bytes each, and what is left of a line of memory
+/// that holds five.
 #[test]
 fn times_are_counted() {
     const SLOTS: u64 = 100_000;

@@ -190,7 +190,8 @@ fn what_was_recompressed_when_it_is_cancelled_stays() {
 
 #[test]
 fn what_was_written_back_when_it_is_cancelled_stays() {
-    // More than can be on its way at once, by writes of a MiB: so while the store is stuck, the job is.
+    // More than can be on its way at once, by writes of a MiB: so while the store is stuck, the job
+    // is.
     let times = 4;
     let backing = Arc::new(Faulty::new(times * BYTES));
     let writeback = Arc::new(WritebackLimit::default());

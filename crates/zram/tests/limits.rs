@@ -1,4 +1,5 @@
-//! Limits of pool pages and of all memory, and memory that is refused: an error, and nothing is lost.
+//! Limits of pool pages and of all memory, and memory that is refused: an error, and nothing is
+//! lost.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -229,7 +230,8 @@ fn tables_are_limited_with_pages() {
     assert_eq!((device.total_limit(), fill(&device)), (None, None));
 }
 
-/// Whichever of two who set limits at once is the last: all memory is limited with the pool's pages as they are then.
+/// Whichever of two who set limits at once is the last: all memory is limited with the pool's pages
+/// as they are then.
 #[test]
 fn limits_that_are_set_at_once_agree() {
     const ROUNDS: u64 = 20_000;
@@ -271,7 +273,8 @@ fn limits_that_are_set_at_once_agree() {
     assert_eq!(device.total_limit(), Some(1 << 40));
 }
 
-/// As much data as the pool's limit is for are stored, of whatever size, down to 64 bytes for 4 KiB.
+/// As much data as the pool's limit is for are stored, of whatever size, down to 64 bytes for 4
+/// KiB.
 #[test]
 fn what_limits_tables_leaves_the_pool_its_own() {
     let mem_limit = 4 << 20;

@@ -18,7 +18,8 @@ const THREADS: usize = 8;
 const STRETCH: usize = (5 << 19) + 1234;
 const LONGEST: usize = 1 << 20;
 
-/// Lengths whose logarithms are spread evenly, so that there are as many short as long ones, and a range for them.
+/// Lengths whose logarithms are spread evenly, so that there are as many short as long ones, and a
+/// range for them.
 fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     let len = (1usize << rng.u32(..=20)).min(LONGEST);
     let len = rng.usize(len / 2 + 1..=len);

@@ -1,4 +1,5 @@
-//! Devices saved and restored: everywhere, after damage, after a cut, and after the saver was killed.
+//! Devices saved and restored: everywhere, after damage, after a cut, and after the saver was
+//! killed.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -145,7 +146,8 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// Asserts that a file is refused, with a message that says where it is wrong, or has what was saved.
+/// Asserts that a file is refused, with a message that says where it is wrong, or has what was
+/// saved.
 fn expect_refused(device: &Device, file: &[u8], what: &str) {
     match restored(device, file, Damage::Refuse) {
         Err(error) => {
@@ -416,7 +418,8 @@ fn a_killed_saver_leaves_a_whole_file() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// Whoever put it there: all was durable by then, and right before the file would have taken its place it was asked.
+/// Whoever put it there: all was durable by then, and right before the file would have taken its
+/// place it was asked.
 #[test]
 fn what_comes_to_the_place_while_it_is_saved_may_stay() {
     let file = place("free");

@@ -1,5 +1,5 @@
-//! A save takes no memory once it has begun, so none fails for want of it, whatever it meets. A restore may fail so, and no
-//! more than that.
+//! A save takes no memory once it has begun, so none fails for want of it, whatever it meets. A
+//! restore may fail so, and no more than that.
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! A device and a pool under load for hours (`make soak`): every read is compared, and when all is freed again
-//! the process has what it had before: memory, descriptors and threads.
+//! A device and a pool under load for hours (`make soak`): every read is compared, and when all is
+//! freed again the process has what it had before: memory, descriptors and threads.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod support;
@@ -106,7 +106,8 @@ impl Soak {
     }
 }
 
-/// Asserts that what laps leave does not grow. The middle one of some: one lap's figure says little.
+/// Asserts that what laps leave does not grow. The middle one of some: one lap's figure says
+/// little.
 fn expect_flat(laps: &[Figures], time: Duration) {
     let third = laps.len().div_ceil(3);
     let middle = |laps: &[Figures], of: fn(&Figures) -> usize| {

@@ -36,7 +36,8 @@ fn slots_at_random_of_sixteen_tebibytes() {
         }
         let stat = device.mm_stat();
         let beside = device.mem_total() - empty - stat.mem_used_total;
-        // The directory covers all of the device by 8 bytes for 2 MiB; a slot far from others takes a node.
+        // The directory covers all of the device by 8 bytes for 2 MiB; a slot far from others takes
+        // a node.
         let directory = disksize / (512 * SLOT_BYTES as u64) * 8;
         let nodes = slots.len() as u64 * if track_access { 160 } else { 128 };
         assert!(beside < directory + nodes + (2 << 20), "{beside} bytes beside {stat:?}");

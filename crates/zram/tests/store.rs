@@ -1,4 +1,5 @@
-//! Each operation of the store in turn fails after a part of it, or is slow while others go on: no data are lost by it.
+//! Each operation of the store in turn fails after a part of it, or is slow while others go on: no
+//! data are lost by it.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -187,7 +188,8 @@ fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
     after
 }
 
-/// The act during which an operation was stuck while `others` went on, if one was, and what each read.
+/// The act during which an operation was stuck while `others` went on, if one was, and what each
+/// read.
 fn run_beside(
     (device, backing): (&Device, &Faulty),
     acts: &[Act],
@@ -231,7 +233,8 @@ fn others_go_on_while_any_operation_is_slow() {
                 assert!(nth > 40, "{nth} operations only");
                 break;
             };
-            // Of each slot, what others did comes before what the act does that was slow, or behind it.
+            // Of each slot, what others did comes before what the act does that was slow, or behind
+            // it.
             let before = replay(&shadow.bytes, &acts, (stuck, &others));
             let behind = replay(&shadow.bytes, &acts, (stuck + 1, &others));
             let either = |at: usize, len: usize, found: &[u8], nth_act: usize| {

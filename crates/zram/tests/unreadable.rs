@@ -1,4 +1,5 @@
-//! Saves of devices of which some can't be read: the rest is saved, and what is lost is named; and of stores that hang.
+//! Saves of devices of which some can't be read: the rest is saved, and what is lost is named; and
+//! of stores that hang.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -179,7 +180,8 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         assert!(began.elapsed() < WAIT * away.len() as u32 / 2, "it waited for each");
         assert_eq!(slots_of(&saved), away);
         expect_all_but(&file, &shadow, &away);
-        // One that is cancelled does not wait, either. The read that was left behind is the first that is stuck.
+        // One that is cancelled does not wait, either. The read that was left behind is the first
+        // that is stuck.
         thread::scope(|scope| {
             let patient = SaveOptions { patience: Some(2 * PATIENCE), ..IMPATIENT };
             let device = &shadow.device;

@@ -1,4 +1,5 @@
-//! Cold data written back: that they read as before, that their places are free again, and what happens at faults.
+//! Cold data written back: that they read as before, that their places are free again, and what
+//! happens at faults.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_millis(50);
 /// When the thread has worked so long it sleeps ...
 const WORK: Duration = Duration::from_millis(2);
-/// ... this many times as long: it takes at most half a processor. To be woken costs others time too, so that is
-/// not done more often.
+/// ... this many times as long: it takes at most half a processor. To be woken costs others time
+/// too, so that is not done more often.
 const REST: u32 = 1;
 
 /// The shortest and the longest rest after a pass that could move nothing.
@@ -58,8 +58,8 @@ enum Next {
 }
 
 impl<O: Owner + Send + 'static> EntryPool<O> {
-    /// Has the pool work in the background from now on, whenever it is worth it: two threads, one of which compacts,
-    /// while the other prefaults pages and gives back what too much is retained.
+    /// Has the pool work in the background from now on, whenever it is worth it: two threads, one
+    /// of which compacts, while the other prefaults pages and gives back what too much is retained.
     pub fn compact_in_background(self: &Arc<Self>) {
         self.enable(|pool| &pool.inner().compactor, Self::run);
         self.enable(|pool| &pool.inner().prefaulter, Self::run_prefaulter);
@@ -89,7 +89,8 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
             let moved = pool.pass(worker, next);
             drop(pool);
             finished = next == Next::Finish;
-            // What could not be moved now (pinned, or no room to move to) is not tried again at once.
+            // What could not be moved now (pinned, or no room to move to) is not tried again at
+            // once.
             rest = match next {
                 Next::Pass if moved == 0 => (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1),
                 _ => Duration::ZERO,

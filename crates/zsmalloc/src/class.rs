@@ -16,7 +16,8 @@ pub(crate) struct Class {
     pub(crate) position: u32,
     /// Live objects whose own size this class is, whichever class they lie in.
     pub(crate) population: AtomicU32,
-    /// The smallest object that goes here as planned: noted in the class, so that an overwrite need not look at the plan.
+    /// The smallest object that goes here as planned: noted in the class, so that an overwrite need
+    /// not look at the plan.
     min_len: std::sync::atomic::AtomicU32,
     /// Bytes from one slot to the next.
     size: u32,
@@ -100,8 +101,8 @@ impl Class {
         inuse / objects * pages(objects) + pages(inuse % objects)
     }
 
-    /// Pages that moving objects together could free, as it would in the kernel where zspages are whole: as
-    /// many as all free slots make zspages.
+    /// Pages that moving objects together could free, as it would in the kernel where zspages are
+    /// whole: as many as all free slots make zspages.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());

@@ -13,8 +13,8 @@ use crate::sync::{MutexGuard, Ordering::Relaxed, Ordering::SeqCst};
 use crate::zspage::{FixedHeader, Header, Links};
 use page::{ExtentId, page_size};
 
-/// Zspages looked at for a slot on committed pages, at the limit: before pages are given back for it, and where that helps
-/// no more.
+/// Zspages looked at for a slot on committed pages, at the limit: before pages are given back for
+/// it, and where that helps no more.
 pub(crate) const SCAN_FEW: usize = 32;
 pub(crate) const SCAN_MAX: usize = 256;
 
@@ -34,7 +34,8 @@ pub(crate) struct ClassGuard<'p> {
 pub(crate) enum Search {
     /// The lowest of the fullest zspage with room.
     Lowest,
-    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its limit.
+    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its
+    /// limit.
     Committed(usize),
 }
 
@@ -160,8 +161,8 @@ impl<'p> ClassGuard<'p> {
         ask
     }
 
-    /// Has the pages of a zspage on which nothing lives any more given back, soon and with others, if there are more of
-    /// them than the pool retains.
+    /// Has the pages of a zspage on which nothing lives any more given back, soon and with others,
+    /// if there are more of them than the pool retains.
     pub(crate) fn retain_pages(self, id: ExtentId) {
         // The kernel gives an empty zspage back at once.
         if self.class.commits_whole {
@@ -284,7 +285,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// The same, if the first zspage that should have room does: it may be that its free slots are held.
+    /// The same, if the first zspage that should have room does: it may be that its free slots are
+    /// held.
     pub(crate) fn first_with_room(&self) -> Option<(ExtentId, u32, Header<'_>)> {
         let fullest = self.state.groups.checked_ilog2()?;
         self.lowest(ExtentId::from_raw(self.state.heads[fullest as usize])?)
@@ -301,8 +303,9 @@ impl<'p> ClassGuard<'p> {
         bytes >= (self.state.inuse as u64 + 1) * self.class.size() as u64
     }
 
-    /// The lowest free slot of a zspage whose pages are all committed. Free slots without pages, and committed pages without
-    /// free slots, are passed over many at a time: at the limit hundreds of zspages are looked at.
+    /// The lowest free slot of a zspage whose pages are all committed. Free slots without pages,
+    /// and committed pages without free slots, are passed over many at a time: at the limit
+    /// hundreds of zspages are looked at.
     pub(crate) fn lowest_committed(&self, id: ExtentId) -> Option<u32> {
         let (class, header) = (self.class, self.header(id));
         let committed = &header.fixed.committed;
@@ -409,8 +412,8 @@ impl<'p> ClassGuard<'p> {
         self.inner.memory.space.live().filter(|&id| self.contains(id))
     }
 
-    /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may be gone, and
-    /// another's by now. One without a header is being made or destroyed.
+    /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may
+    /// be gone, and another's by now. One without a header is being made or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
         self.inner.memory.space.extent(id).data.header(self.class.position).is_some()
     }

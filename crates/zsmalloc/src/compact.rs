@@ -1,10 +1,10 @@
 //! Compaction: objects move together, so that pages become free.
 //!
-//! Classes that the plan has closed lose their objects to those that are open; in each open one, objects of
-//! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under a coarser
-//! plan move to the finer classes that are open now. A move copies first and then retargets the
-//! entry by compare-and-swap, all under the class's lock: an entry that is locked is left alone, so
-//! no reader waits for a move and none moves under a reader (I3).
+//! Classes that the plan has closed lose their objects to those that are open; in each open one,
+//! objects of the emptiest zspages move to the fullest. After a pool has grown, objects that were
+//! stored under a coarser plan move to the finer classes that are open now. A move copies first and
+//! then retargets the entry by compare-and-swap, all under the class's lock: an entry that is
+//! locked is left alone, so no reader waits for a move and none moves under a reader (I3).
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
@@ -127,11 +127,13 @@ impl Progress {
 pub(crate) struct Aim<'a> {
     /// Whether packing an open class is worth it.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
-    /// Asked after each step, with no lock held: whether to go on, given what was done in the class.
+    /// Asked after each step, with no lock held: whether to go on, given what was done in the
+    /// class.
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-/// Objects of a class moved at most before its lock is dropped: who waits for it waits no longer for large ones.
+/// Objects of a class moved at most before its lock is dropped: who waits for it waits no longer
+/// for large ones.
 fn step_of(class: &Class) -> usize {
     (STEP_BYTES / class.size()).clamp(1, STEP)
 }
@@ -206,8 +208,8 @@ impl<O: Owner> EntryPool<O> {
         total
     }
 
-    /// Empties the class if the plan has closed it, else packs it. Before that, if it is to be refined, those of
-    /// its objects leave it that have a finer class now.
+    /// Empties the class if the plan has closed it, else packs it. Before that, if it is to be
+    /// refined, those of its objects leave it that have a finer class now.
     pub(crate) fn compact_class(
         &self,
         _alone: &CompactionScope<'_>,
@@ -221,8 +223,9 @@ impl<O: Owner> EntryPool<O> {
         if is_open { done.and(self.pack(class, aim)) } else { done }
     }
 
-    /// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
-    /// dropped after each step, for those who wait. A zspage of which nothing can be moved is passed over.
+    /// Moves objects of one class together as long as that is worth it, and can free pages. The
+    /// lock is dropped after each step, for those who wait. A zspage of which nothing can be moved
+    /// is passed over.
     fn pack(&self, class: &Class, aim: &mut Aim<'_>) -> Progress {
         let mut done = Progress::default();
         let mut skipped = Vec::new();
@@ -247,7 +250,8 @@ impl<O: Owner> EntryPool<O> {
         if ClassGuard::new(self.inner(), class).state.inuse == 0 {
             return done;
         }
-        // All there are, of whichever class, are walked without the lock; those found are looked at again under it.
+        // All there are, of whichever class, are walked without the lock; those found are looked at
+        // again under it.
         let space = &self.inner().memory.space;
         let mut backoff = Backoff::default();
         for id in space.live().filter(|&id| space.extent(id).tag() == class.position) {
@@ -292,8 +296,8 @@ impl<O: Owner> EntryPool<O> {
         Ok(())
     }
 
-    /// Counts a step, and sees to the pages of the zspage that objects were moved from: near a limit they are needed at
-    /// once, for what is moved next.
+    /// Counts a step, and sees to the pages of the zspage that objects were moved from: near a
+    /// limit they are needed at once, for what is moved next.
     fn end_step(&self, locked: ClassGuard<'_>, source: ExtentId, moved: &Moved) -> Progress {
         if self.inner().is_near_limit(0) {
             locked.release(source);

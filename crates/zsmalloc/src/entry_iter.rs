@@ -18,8 +18,8 @@ use std::fmt;
 
 /// Entries that are pinned beside the one given out.
 const ENTRIES_AHEAD: usize = 2;
-/// Lines of the next object that are fetched: all of a slot's. (Some processors go on by themselves once they have seen a few
-/// of them read; others do not.)
+/// Lines of the next object that are fetched: all of a slot's. (Some processors go on by themselves
+/// once they have seen a few of them read; others do not.)
 const LINES: usize = 64;
 
 /// Pins of entries with consecutive numbers: see [`EntryPool::read_ahead`].

@@ -325,8 +325,8 @@ impl<E> EntryReadGuard<'_, E> {
     /// What the entry holds.
     ///
     /// # Panics
-    /// In a child of the process that pinned it, as [`beside`](Self::beside). There a pin can only be dropped, which
-    /// does nothing.
+    /// In a child of the process that pinned it, as [`beside`](Self::beside). There a pin can only
+    /// be dropped, which does nothing.
     #[inline]
     pub fn content(&self) -> Content<'_> {
         self.lock.iter().for_each(ReadLock::assert_same_process);

@@ -4,8 +4,9 @@
 //!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a line of memory for the threads
 //!   stripe 1: | ...                                       |     whose number is that of the stripe
 //! ```
-//! A reader counts itself in before it loads a pointer and out when it is done with what is behind it. Who
-//! retires memory first makes the pointer name something else and then waits until each count has been zero.
+//! A reader counts itself in before it loads a pointer and out when it is done with what is behind
+//! it. Who retires memory first makes the pointer name something else and then waits until each
+//! count has been zero.
 //!
 //! Invariants. zs-R1: a reader that the waiting did not see entered after a count was looked at,
 //! both by read-modify-write of that count; so it sees what was done before the waiting. zs-R2: new

@@ -39,7 +39,8 @@ pub enum Error {
         /// Bytes of the object.
         object: usize,
     },
-    /// This is a child, and the pool's pages stayed with the parent, as was asked for (`in_children`).
+    /// This is a child, and the pool's pages stayed with the parent, as was asked for
+    /// (`in_children`).
     #[error(
         "the pool's pages stayed with the process that this one was forked from; a child makes a pool of its own"
     )]

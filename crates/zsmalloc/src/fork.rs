@@ -6,8 +6,8 @@
 //! frees such objects, unlocks all entries, and makes lists and counts anew. (A header that was
 //! taken and not yet given to a zspage stays lost.)
 //!
-//! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it has pinned, locked
-//! or staged holds nothing in the child (`Since`), where it can only be dropped.
+//! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it
+//! has pinned, locked or staged holds nothing in the child (`Since`), where it can only be dropped.
 //!
 //! A pool whose pages are not `in_children` has no object in a child. Nothing is repaired then:
 //! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
@@ -59,7 +59,8 @@ impl<O: Owner> EntryPool<O> {
         self.inner().memory.space.is_in_children()
     }
 
-    /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses everything.
+    /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses
+    /// everything.
     pub fn is_left_behind(&self) -> bool {
         self.is_in_child() && !self.is_in_children()
     }

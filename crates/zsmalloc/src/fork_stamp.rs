@@ -1,6 +1,6 @@
-//! When something was locked or staged. What comes over a fork on the stack of the thread that forked, or wherever the
-//! child finds it, holds nothing there: the child repairs all entries as if no one had them, and
-//! pages may be the parent's.
+//! When something was locked or staged. What comes over a fork on the stack of the thread that
+//! forked, or wherever the child finds it, holds nothing there: the child repairs all entries as if
+//! no one had them, and pages may be the parent's.
 
 use page::fork::generation;
 

@@ -1,12 +1,12 @@
 //! Geometry: which size classes there are, and what a zspage of each looks like.
 //!
-//! Native zspages are long, since only pages that objects touch are committed: what a long one costs is
-//! address space, and what it saves is the tail behind the last object. Waste of a full zspage of k
-//! pages and objects of s bytes: `k * P mod s`; of an object of n bytes: `s - n`. There is a class for every
-//! 8 bytes; which of them are open is the plan's to say.
+//! Native zspages are long, since only pages that objects touch are committed: what a long one
+//! costs is address space, and what it saves is the tail behind the last object. Waste of a full
+//! zspage of k pages and objects of s bytes: `k * P mod s`; of an object of n bytes: `s - n`. There
+//! is a class for every 8 bytes; which of them are open is the plan's to say.
 //!
-//! The kernel's geometry stays selectable, for comparison: every formula is that of its size classes, and
-//! the 8 bytes by which it grows a request are left unused at the end of the slot.
+//! The kernel's geometry stays selectable, for comparison: every formula is that of its size
+//! classes, and the 8 bytes by which it grows a request are left unused at the end of the slot.
 
 use page::{EXTENT_PAGES_MAX, page_size};
 use std::ops::RangeInclusive;
@@ -19,7 +19,8 @@ const SIZE_MIN: usize = 32;
 const BLOCK: usize = 4096;
 /// The largest order: blocks of 64 KiB.
 pub const ORDER_MAX: u32 = 4;
-/// The largest object, and the largest page there may be: the kernel's geometry has a class of a page.
+/// The largest object, and the largest page there may be: the kernel's geometry has a class of a
+/// page.
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 /// What the kernel adds to every request: the handle it keeps in the object.
 const HEADER: usize = 8;
@@ -27,14 +28,15 @@ const HEADER: usize = 8;
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
-/// Most objects of any zspage: a page of the smallest. Where more pages are taken, they hold no more.
+/// Most objects of any zspage: a page of the smallest. Where more pages are taken, they hold no
+/// more.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
 
 /// How class tables are calculated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes 8 bytes apart (8 << order above 4 KiB), of which those are open that pay for what the pool
-    /// holds; zspages of about a hundred objects, committed page by page.
+    /// Classes 8 bytes apart (8 << order above 4 KiB), of which those are open that pay for what
+    /// the pool holds; zspages of about a hundred objects, committed page by page.
     Native {
         /// Objects of up to 4096 << order bytes.
         order: u32,
@@ -46,7 +48,8 @@ pub enum Geometry {
 /// The choices the kernel's geometry leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGeometry {
-    /// Longest zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for classes above a page).
+    /// Longest zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for classes above a
+    /// page).
     pub chain: usize,
     /// Which of the lengths up to that.
     pub rule: ChainRule,
@@ -232,7 +235,8 @@ impl ClassTable {
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
     }
 
-    /// Objects of this length or more, of blocks of `order`, are stored whole: nothing is gained by less.
+    /// Objects of this length or more, of blocks of `order`, are stored whole: nothing is gained by
+    /// less.
     pub fn huge_size(&self, order: u32) -> usize {
         match self.geometry {
             Geometry::Kernel(_) => (self.watermark(order) + 1).saturating_sub(HEADER),
@@ -244,8 +248,8 @@ impl ClassTable {
 
 fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
-        // Models have one class, whose objects straddle pages: 4 in 3 pages. At order 1 there is a smaller
-        // one too, and so a plan.
+        // Models have one class, whose objects straddle pages: 4 in 3 pages. At order 1 there is a
+        // smaller one too, and so a plan.
         let (small, large) = (shape(page, 0, 2048, 2048, 1), shape(page, order, 3072, 3072, 3));
         return if order == 0 { vec![large] } else { vec![small, large] };
     }
@@ -263,8 +267,8 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     merged(shapes.collect())
 }
 
-/// Pages of a native zspage: of the upper third of the lengths there may be, the shortest with the smallest
-/// wasted share of its bytes.
+/// Pages of a native zspage: of the upper third of the lengths there may be, the shortest with the
+/// smallest wasted share of its bytes.
 fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let least = size.div_ceil(page);
@@ -294,7 +298,8 @@ impl KernelGeometry {
         classes
     }
 
-    /// The classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of `unit` bytes.
+    /// The classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of `unit`
+    /// bytes.
     fn run(
         &self,
         page: usize,
@@ -340,8 +345,8 @@ fn shape(page: usize, index: u32, size: usize, capacity: usize, pages: usize) ->
     ClassShape { index, size, size_min: size, capacity, pages, objects }
 }
 
-/// Sizes whose zspages look the same share the largest one's class; walked from the largest down, as each
-/// is held against the class made last.
+/// Sizes whose zspages look the same share the largest one's class; walked from the largest down,
+/// as each is held against the class made last.
 fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
     let mut classes: Vec<ClassShape> = Vec::new();
     for shape in shapes.into_iter().rev() {

@@ -184,7 +184,8 @@ impl HandleSlots {
         &self.shards[thread_number() % SHARDS]
     }
 
-    /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else any.
+    /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else
+    /// any.
     fn leaf_with_room(&self, shard: &Shard) -> Result<(u32, [u64; LEAF.div_ceil(64)]), Error> {
         let opened = self.opened.load(Relaxed);
         let has_room = |leaf: &u32| self.room(*leaf) >= ROOM_MIN;

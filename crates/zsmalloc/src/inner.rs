@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 /// The limit is near when so many pages are left.
 pub(crate) const NEAR_LIMIT: usize = 64;
-/// Pages given back, or a few more, for a store that meets the limit: enough for some stores, and it waits for them.
+/// Pages given back, or a few more, for a store that meets the limit: enough for some stores, and
+/// it waits for them.
 const TRIM: usize = 16;
 /// How often a refused slot is tried for again, after pages were given back.
 const ATTEMPTS: usize = 100;
@@ -57,7 +58,8 @@ pub(crate) struct PoolInner {
     pub(crate) released: AtomicUsize,
     /// Whether a thread sees to what is retained.
     pub(crate) tending: AtomicBool,
-    /// Pages in use when all objects were last in the classes that the plan had for them, or fewer that were since.
+    /// Pages in use when all objects were last in the classes that the plan had for them, or fewer
+    /// that were since.
     refined: AtomicUsize,
     /// What compaction did so far.
     pub(crate) compaction: CompactionCounters,
@@ -198,8 +200,8 @@ impl PoolInner {
         }
     }
 
-    /// Whether the pool has grown so far, since it was settled, that objects lie in coarser classes than the plan has for
-    /// them now. For [`refined`](Self::refined), when they do no longer.
+    /// Whether the pool has grown so far, since it was settled, that objects lie in coarser classes
+    /// than the plan has for them now. For [`refined`](Self::refined), when they do no longer.
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.memory.space.budget().used();
         let settled = self.refined.fetch_min(used, Relaxed).min(used);
@@ -298,7 +300,8 @@ impl PoolInner {
             };
             refusals += 1;
             let trimmed = self.purge(TRIM) > 0;
-            // After the look for pages: whoever had some of them is at it still, or they came since the slot was refused.
+            // After the look for pages: whoever had some of them is at it still, or they came since
+            // the slot was refused.
             let others_release =
                 self.releases.load(SeqCst) > 0 || self.released.load(SeqCst) != released;
             if refusals == ATTEMPTS || !(trimmed || others_release) {
@@ -330,7 +333,8 @@ impl PoolInner {
         }
     }
 
-    /// Has the processor fetch an object that is to be overwritten, and all on the way to its class; it may be gone.
+    /// Has the processor fetch an object that is to be overwritten, and all on the way to its
+    /// class; it may be gone.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object first: the rest is looked up while the page table is walked for it.
         self.memory.prefetch(offset, len);

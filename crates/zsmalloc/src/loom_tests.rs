@@ -1,9 +1,9 @@
 //! Models of the whole core: the code as it is, with loom's class locks and entries, over real
 //! pages.
 //!
-//! The one class there is has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so that slots 1 and 2
-//! straddle pages; where there are two, the other has 2 slots of 2048 bytes in a page. Contents differ per
-//! version, and every model ends with a look at all invariants.
+//! The one class there is has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so that
+//! slots 1 and 2 straddle pages; where there are two, the other has 2 slots of 2048 bytes in a
+//! page. Contents differ per version, and every model ends with a look at all invariants.
 #![allow(clippy::unwrap_used)]
 
 mod alone;

@@ -2,15 +2,15 @@
 //!
 //! # Safety
 //! Everything here rests on three facts, which the rest of the crate establishes:
-//! - zs-M1: a slot is given to one taker at a time (`ClassGuard::alloc_slot`, under the class's lock), and
-//!   its pages are committed before it is given out and until it is given back.
+//! - zs-M1: a slot is given to one taker at a time (`ClassGuard::alloc_slot`, under the class's
+//!   lock), and its pages are committed before it is given out and until it is given back.
 //! - zs-M2: bytes are written only by the taker of a slot before its entry names it
 //!   (`StagedObject`, or a move), or by the holder of that entry's exclusive lock and its class's
 //!   (`EntryWriteGuard`).
-//! - zs-M3: bytes are read only under the entry's shared or exclusive lock, and a slot is given back
-//!   only after the entry was made to say something else, under its exclusive lock or, by a mover,
-//!   in one step from its unlocked state: when no one had it locked, and no one reads the old place
-//!   after.
+//! - zs-M3: bytes are read only under the entry's shared or exclusive lock, and a slot is given
+//!   back only after the entry was made to say something else, under its exclusive lock or, by a
+//!   mover, in one step from its unlocked state: when no one had it locked, and no one reads the
+//!   old place after.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -27,8 +27,8 @@ use std::sync::Arc;
 /// Bytes of a line of the processor's cache.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
-/// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that fills them is short, so
-/// it would be waited for at the next lock.
+/// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that
+/// fills them is short, so it would be waited for at the next lock.
 const OVERWRITTEN_LINES: usize = 64;
 
 // SAFETY: an atomic pointer, of which null is valid.
@@ -83,8 +83,8 @@ fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
         let all = (start.addr().get() % LINE + bytes.len()).div_ceil(LINE);
         for line in 0..all.min(lines) {
             let at = start.as_ptr().wrapping_add(line * LINE);
-            // SAFETY: every processor of this kind has the instruction, which reads nothing for the program, wherever
-            // it points.
+            // SAFETY: every processor of this kind has the instruction, which reads nothing for the
+            // program, wherever it points.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
     }
@@ -237,8 +237,9 @@ impl Memory {
         let (extent, old) = self.header_of(locked, id);
         let objects = class.objects() as usize;
         let Some(new) = self.header_cache(objects).alloc_before(old) else { return };
-        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours alone,
-        // and no `Header` or `FixedHeader` borrows the old, since `locked` is borrowed mutably.
+        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours
+        // alone, and no `Header` or `FixedHeader` borrows the old, since `locked` is borrowed
+        // mutably.
         unsafe { new.copy_from_nonoverlapping(old, Header::bytes(objects)) };
         extent.data.attach(class.position, new);
         self.free_header(class, old);
@@ -252,9 +253,9 @@ impl Memory {
         unsafe { self.space.write(offset, bytes) }
     }
 
-    /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an object
-    /// is written again only under its class's lock (`EntryWriteGuard`), and no entry names the new
-    /// place yet.
+    /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an
+    /// object is written again only under its class's lock (`EntryWriteGuard`), and no entry names
+    /// the new place yet.
     pub(crate) fn copy(&self, _locked: &ClassGuard<'_>, from: u64, to: u64, len: usize) {
         // SAFETY: by zs-M1 both slots are committed and stay so; `from` is whole, since an entry
         // names it (zs-M2), and not written meanwhile, as said above; `to` is read by no one.
@@ -284,8 +285,8 @@ impl Memory {
     /// Gives pages of zspages back; each set is left with those that went. Their slots are held
     /// (`Header::withhold_slots`), all of them.
     pub(crate) fn release<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone) {
-        // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one reads,
-        // writes or commits them until `ClassGuard` frees them again, after this call.
+        // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one
+        // reads, writes or commits them until `ClassGuard` frees them again, after this call.
         unsafe { self.space.release_all(batch) }
     }
 }

@@ -4,15 +4,17 @@
 //!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     population n(a) .. n(h): live objects of each size
 //!   open classes                  |     |        |     an object goes to the smallest open class that holds it
 //! ```
-//! A class costs about half a page, that of its last objects; without it, its objects are rounded up to the
-//! next open class. So a small pool wants few classes and a large one many. The cheapest set of open ones:
+//! A class costs about half a page, that of its last objects; without it, its objects are rounded
+//! up to the next open class. So a small pool wants few classes and a large one many. The cheapest
+//! set of open ones:
 //!
 //! ```text
 //!   cost(j) = min over i < j of cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
 //! ```
-//! With N and B the sums of n(b) and of n(b) * size(b) up to b, what depends on i is a line in size(j):
-//! `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best i is found by walking the
-//! lower hull of the lines, so that the whole takes time linear in the number of sizes.
+//! With N and B the sums of n(b) and of n(b) * size(b) up to b, what depends on i is a line in
+//! size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best i is
+//! found by walking the lower hull of the lines, so that the whole takes time linear in the number
+//! of sizes.
 
 use crate::Error;
 use crate::inner::boxed;
@@ -62,7 +64,8 @@ pub(crate) enum Purpose {
 }
 
 impl Plan {
-    /// A plan for `len` classes of `bytes` bytes, smallest first, of whose objects nothing is known.
+    /// A plan for `len` classes of `bytes` bytes, smallest first, of whose objects nothing is
+    /// known.
     pub(crate) fn new(
         len: usize,
         bytes: impl Fn(usize) -> usize,
@@ -105,8 +108,8 @@ impl Plan {
         used < self.below.load(Relaxed)
     }
 
-    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does. `note` is called when
-    /// the plan is there, before another can be made.
+    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does.
+    /// `note` is called when the plan is there, before another can be made.
     pub(crate) fn make(
         &self,
         used: usize,
@@ -183,7 +186,8 @@ impl Line {
     }
 }
 
-/// The lower hull of the lines so far, in the order in which they fall: those from `first` to `end`.
+/// The lower hull of the lines so far, in the order in which they fall: those from `first` to
+/// `end`.
 struct Hull {
     lines: [Line; CLASSES_MAX + 1],
     first: usize,
@@ -208,7 +212,8 @@ impl Hull {
     /// Adds a line that falls no less than those there are.
     fn add(&mut self, line: Line) {
         let last = self.lines[self.end - 1];
-        // Where only empty sizes lie between, the cheaper of the two is as good for all that follow.
+        // Where only empty sizes lie between, the cheaper of the two is as good for all that
+        // follow.
         if last.count == line.count {
             if last.intercept <= line.intercept {
                 return;
@@ -263,8 +268,8 @@ impl Draft {
         draft
     }
 
-    /// Opens classes for sizes of which there is no object, that none of those there are goes to: they cost
-    /// nothing until they are used.
+    /// Opens classes for sizes of which there is no object, that none of those there are goes to:
+    /// they cost nothing until they are used.
     fn open_for_unknown(&mut self, populated: &[bool], spread: &[bool]) {
         let mut serves = false;
         for (open, (&populated, &spread)) in self.open.iter_mut().zip(populated.iter().zip(spread))
@@ -297,7 +302,8 @@ mod tests {
         *seed >> 33
     }
 
-    /// What a set of open classes costs; the last is always open, and one without objects costs nothing.
+    /// What a set of open classes costs; the last is always open, and one without objects costs
+    /// nothing.
     fn cost(sizes: &[Size], purpose: Purpose, is_open: impl Fn(usize) -> bool) -> i64 {
         let (mut cost, mut class, mut serves) = (0, sizes.len() - 1, true);
         for (position, size) in sizes.iter().enumerate().rev() {
@@ -350,7 +356,8 @@ mod tests {
             let plan = planned(&sizes, Purpose::Compaction);
             (0..sizes.len()).filter(|&position| plan.is_open(position)).count()
         };
-        // 8 n p^2 / 2 of rounding against n_classes * opening: classes sqrt(2 * opening / (8 n)) apart.
+        // 8 n p^2 / 2 of rounding against n_classes * opening: classes sqrt(2 * opening / (8 n))
+        // apart.
         assert_eq!(open(10_000), 509);
         assert!((90..140).contains(&open(30)), "{}", open(30));
         assert_eq!(open(0), 38, "for objects yet unknown");

@@ -25,7 +25,8 @@ impl Handle {
         self.0.get()
     }
 
-    /// A handle from its number. A number that is stale or made up is refused by the pool's functions.
+    /// A handle from its number. A number that is stale or made up is refused by the pool's
+    /// functions.
     pub fn from_raw(raw: u64) -> Result<Self, Error> {
         NonZeroU64::new(raw).map(Handle).ok_or(Error::Handle { raw })
     }
@@ -54,9 +55,9 @@ impl Handle {
 
 /// A pool that gives out handles.
 ///
-/// After a fork, parent and child have a pool each, with the same objects; but of one whose pages are not
-/// [`in_children`](page::Config::in_children) the child is refused everything, with [`Error::LeftBehind`], and figures
-/// say how it was.
+/// After a fork, parent and child have a pool each, with the same objects; but of one whose pages
+/// are not [`in_children`](page::Config::in_children) the child is refused everything, with
+/// [`Error::LeftBehind`], and figures say how it was.
 ///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
@@ -77,8 +78,8 @@ impl Pool {
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let nth = POOLS.fetch_add(1, Relaxed);
-        // After 4096 pools numbers come again; then generations begin elsewhere, so that a handle of a pool
-        // long gone is hardly taken for one of this.
+        // After 4096 pools numbers come again; then generations begin elsewhere, so that a handle
+        // of a pool long gone is hardly taken for one of this.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
         let core = Arc::new(EntryPool::new(config, |arena| HandleSlots::new(arena, first))?);
@@ -126,8 +127,8 @@ impl Pool {
     /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for ever). Six guards at
-    /// most are there of an object at a time: whoever wants another waits.
+    /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for
+    /// ever). Six guards at most are there of an object at a time: whoever wants another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |generation| self.names(handle, generation))?;
         match pin.content() {
@@ -242,8 +243,8 @@ impl Pool {
         self.core.classes()
     }
 
-    /// Names the objects there are, the first eight by their handles; `None` when there are none. A debug
-    /// build prints it when the pool is dropped.
+    /// Names the objects there are, the first eight by their handles; `None` when there are none. A
+    /// debug build prints it when the pool is dropped.
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
@@ -260,8 +261,8 @@ impl Pool {
     }
 }
 
-/// Ends the background thread. A debug build names the objects whose handles were never freed; their
-/// memory goes with the pool.
+/// Ends the background thread. A debug build names the objects whose handles were never freed;
+/// their memory goes with the pool.
 impl Drop for Pool {
     fn drop(&mut self) {
         self.core.stop_background();
@@ -275,8 +276,8 @@ impl Drop for Pool {
 
 /// Stored bytes, pinned.
 ///
-/// In a child of the process that pinned them it can only be dropped, and looking at the bytes panics; nor are they to be
-/// looked at there through a slice from before the fork.
+/// In a child of the process that pinned them it can only be dropped, and looking at the bytes
+/// panics; nor are they to be looked at there through a slice from before the fork.
 #[derive(Debug)]
 pub struct ReadGuard<'p>(EntryReadGuard<'p, Generation>);
 

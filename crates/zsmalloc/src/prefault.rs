@@ -28,7 +28,8 @@ use std::time::Duration;
 
 /// How soon the thread looks again ...
 const TICK: Duration = Duration::from_micros(500);
-/// ... and twice as late each time that there is nothing to do, until there was nothing this often: 64 ms.
+/// ... and twice as late each time that there is nothing to do, until there was nothing this often:
+/// 64 ms.
 const QUIET_TICKS: u32 = 7;
 /// Below so many pages, a pool has no use for a thread.
 const POOL_MIN: usize = 256;

@@ -1,11 +1,13 @@
-//! Moving objects: within a class, together; and out of a class, to the one that the plan has for them.
+//! Moving objects: within a class, together; and out of a class, to the one that the plan has for
+//! them.
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
 //!     -> entry retargeted by compare-and-swap -> old slot freed (or the new one, if someone came in between)
 //! ```
-//! All of it under the lock of the class the object leaves: an object is written again only under that, and
-//! a free waits for it. The lock of another class that it goes to is tried for, never waited for.
+//! All of it under the lock of the class the object leaves: an object is written again only under
+//! that, and a free waits for it. The lock of another class that it goes to is tried for, never
+//! waited for.
 
 use crate::Error;
 use crate::class::FULL;
@@ -48,10 +50,11 @@ pub(crate) enum Obstacle {
 }
 
 impl ClassGuard<'_> {
-    /// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest and the
-    /// fullest that are neither empty nor full. Of those about as full, objects leave the last and go to the
-    /// first, so that what manages zspages stays together too. Where zspages are committed page by page, and
-    /// only one is left, its objects can move down within it. None of `skipped` is to give objects.
+    /// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest
+    /// and the fullest that are neither empty nor full. Of those about as full, objects leave the
+    /// last and go to the first, so that what manages zspages stays together too. Where zspages are
+    /// committed page by page, and only one is left, its objects can move down within it. None of
+    /// `skipped` is to give objects.
     pub(crate) fn pick_source_and_target(
         &self,
         skipped: &[ExtentId],
@@ -70,8 +73,8 @@ impl ClassGuard<'_> {
         Some((source, target))
     }
 
-    /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of `target`.
-    /// Objects whose entries are locked, or do not name them yet, stay.
+    /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
+    /// `target`. Objects whose entries are locked, or do not name them yet, stay.
     pub(crate) fn migrate(
         &mut self,
         source: ExtentId,
@@ -103,8 +106,8 @@ impl ClassGuard<'_> {
         moved
     }
 
-    /// Takes slot `lowest` of a zspage, or at the pool's limit one on committed pages that will do; the
-    /// slot, and pages on which nothing lived before.
+    /// Takes slot `lowest` of a zspage, or at the pool's limit one on committed pages that will do;
+    /// the slot, and pages on which nothing lived before.
     fn alloc_slot_for(
         &mut self,
         target: ExtentId,
@@ -119,8 +122,8 @@ impl ClassGuard<'_> {
         self.alloc_slot_at(target, free, entry).ok().map(|entered| (free, entered))
     }
 
-    /// Moves at most `most` objects of `source` to the classes that the plan has for them, where that is
-    /// another.
+    /// Moves at most `most` objects of `source` to the classes that the plan has for them, where
+    /// that is another.
     pub(crate) fn reclassify(
         &mut self,
         source: ExtentId,

@@ -1,13 +1,15 @@
-//! Ready pages: committed, though no live object touches them; kept for the next objects, or given back.
+//! Ready pages: committed, though no live object touches them; kept for the next objects, or given
+//! back.
 //!
 //! ```text
 //!   live --last object on it freed--> retained --more than may be kept--> held --madvise--> untouched
 //!     ^-----------a slot on it taken----'
 //! ```
-//! Which zspages have some is known: each class has a list of them, and the pool a bit for each class that has one.
+//! Which zspages have some is known: each class has a list of them, and the pool a bit for each
+//! class that has one.
 //!
-//! Giving back is a system call, so it is done outside the class's lock. Meanwhile no one may be given a
-//! slot on those pages: their slots are held, all of them, by one thread per zspage.
+//! Giving back is a system call, so it is done outside the class's lock. Meanwhile no one may be
+//! given a slot on those pages: their slots are held, all of them, by one thread per zspage.
 
 use crate::Error;
 use crate::class::Class;
@@ -18,16 +20,16 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use page::{ExtentId, PageSet, Supply, bits};
 use std::sync::atomic::AtomicU64;
 
-/// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no one has
-/// asked for compaction for a moment ...
+/// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no
+/// one has asked for compaction for a moment ...
 const RETAINED_SHARE: usize = 256;
 /// ... and as many at any fill.
 const RETAINED_MIN: usize = 8;
 /// As many more may be prefaulted, but no more than two for each open class.
 const PREFAULT_SHARE: usize = 32;
 
-/// Pages that a free gives back at most, where no thread keeps up with that: what it takes is bounded, whatever the pool's
-/// size.
+/// Pages that a free gives back at most, where no thread keeps up with that: what it takes is
+/// bounded, whatever the pool's size.
 const PURGE_BY_STORE: usize = 32;
 
 /// Zspages that are looked at for the emptiest that offers retained pages: what lies in fuller ones
@@ -106,7 +108,8 @@ impl Drop for ReleaseScope<'_> {
     }
 }
 
-/// A busy zspage, and those of its pages that are on their way: back, with their slots held, or here.
+/// A busy zspage, and those of its pages that are on their way: back, with their slots held, or
+/// here.
 pub(crate) type InFlight = (ExtentId, PageSet);
 
 /// Zspages whose pages go or come by one call, which interrupts other processors once.
@@ -261,7 +264,8 @@ impl PoolInner {
         releasing.note(batch)
     }
 
-    /// Does `work` with no lock held, and then `end` for each of the zspages, which stay as long as they are busy.
+    /// Does `work` with no lock held, and then `end` for each of the zspages, which stay as long as
+    /// they are busy.
     pub(crate) fn with_in_flight(
         &self,
         batch: &[Option<InFlight>],
@@ -293,8 +297,8 @@ impl ClassGuard<'_> {
         (id, going)
     }
 
-    /// Takes note of a release: what is gone is no longer committed, held slots are free again. Gives the zspage back
-    /// if nothing is left in it.
+    /// Takes note of a release: what is gone is no longer committed, held slots are free again.
+    /// Gives the zspage back if nothing is left in it.
     fn end_release(mut self, id: ExtentId, gone: &PageSet) {
         let header = self.header(id);
         header
@@ -326,7 +330,8 @@ impl ClassGuard<'_> {
         inner.give_back(&[Some(going)], &releasing) as u32
     }
 
-    /// Gives a zspage back that was made for an object and has got none, if there is one; whether there was.
+    /// Gives a zspage back that was made for an object and has got none, if there is one; whether
+    /// there was.
     pub(crate) fn destroy_one_unused(self) -> bool {
         let unused = self.group(0).take(UNUSED_LOOKED_AT).find(|&id| self.is_unused(id));
         let is_there = unused.is_some();

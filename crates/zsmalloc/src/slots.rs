@@ -13,7 +13,8 @@ pub trait BesideSlot: Beside<Leaf = (), Seed = ()> {
     /// Notes a time.
     fn stamp(&self, seconds: u32);
 
-    /// The time noted last, 0 if none was since the slot was made or emptied; `None` where none is ever noted.
+    /// The time noted last, 0 if none was since the slot was made or emptied; `None` where none is
+    /// ever noted.
     fn stamped(&self) -> Option<u32>;
 
     /// Whether it notes sums.

@@ -52,8 +52,8 @@ impl ClassStat {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Pages that moving objects together would free: whole zspages' worth of free slots, as far as their
-    /// pages are committed at all.
+    /// Pages that moving objects together would free: whole zspages' worth of free slots, as far as
+    /// their pages are committed at all.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;

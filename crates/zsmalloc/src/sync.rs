@@ -45,8 +45,8 @@ pub(crate) fn thread_number() -> usize {
     0
 }
 
-/// Whether a job is taken: one word, changed by read-modify-write alone. So who lets go sees what those did before that
-/// found it taken meanwhile.
+/// Whether a job is taken: one word, changed by read-modify-write alone. So who lets go sees what
+/// those did before that found it taken meanwhile.
 pub(crate) trait Flag {
     /// Sets it; what it was.
     fn swap(&self, taken: bool) -> bool;
@@ -65,13 +65,15 @@ impl Flag for loom::sync::atomic::AtomicBool {
     }
 }
 
-/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves the job to the other.
+/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves
+/// the job to the other.
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {
     /// Begins, unless another thread is at it.
     pub(crate) fn begin(taken: &'f F) -> Option<Self> {
-        // Not `then_some`: what it is given is dropped where it is not wanted, which would end the other's.
+        // Not `then_some`: what it is given is dropped where it is not wanted, which would end the
+        // other's.
         (!taken.swap(true)).then(|| JobGuard(taken))
     }
 
@@ -93,7 +95,8 @@ impl<F: Flag> Drop for JobGuard<'_, F> {
     }
 }
 
-/// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was preempted.
+/// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was
+/// preempted.
 #[derive(Default)]
 pub(crate) struct Backoff {
     rounds: u32,
@@ -112,8 +115,8 @@ impl Backoff {
     }
 }
 
-/// loom's mutex, called as the other is. Locks below the class's stay the system's: they are held over no
-/// step that loom knows, so in a model none is ever waited for.
+/// loom's mutex, called as the other is. Locks below the class's stay the system's: they are held
+/// over no step that loom knows, so in a model none is ever waited for.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU64, Ordering};
@@ -122,8 +125,9 @@ mod model {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T> {
         mutex: loom::sync::Mutex<T>,
-        /// Grows after each unlock. By itself loom lets no one in between an unlock and what follows it up
-        /// to the next lock, and it is there that pages are given back and objects written.
+        /// Grows after each unlock. By itself loom lets no one in between an unlock and what
+        /// follows it up to the next lock, and it is there that pages are given back and objects
+        /// written.
         unlocked: AtomicU64,
     }
 

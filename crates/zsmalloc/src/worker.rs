@@ -1,4 +1,5 @@
-//! A thread of the pool's own: started when it is first asked, ended when it has not been for a while.
+//! A thread of the pool's own: started when it is first asked, ended when it has not been for a
+//! while.
 //!
 //! Locks: `inner` is taken with no lock held but an entry or a stream, and over a fork before all
 //! others.
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How long no one has asked, and nothing is left to do, when the thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// Steps by which it is nicer than who started it: where all processors are taken, threads that store and read
-/// are not interrupted for it, and it has still a tenth of one.
+/// Steps by which it is nicer than who started it: where all processors are taken, threads that
+/// store and read are not interrupted for it, and it has still a tenth of one.
 const NICENESS: i32 = 10;
 /// After a panic no thread is started for this time, each time twice as long up to the second.
 const RESTART: (Duration, Duration) = if cfg!(test) {
@@ -68,7 +69,8 @@ impl Worker {
         }
     }
 
-    /// Has `wake` called, which is to call [`start_or_wake`](Self::start_or_wake), by those who ask from now on.
+    /// Has `wake` called, which is to call [`start_or_wake`](Self::start_or_wake), by those who ask
+    /// from now on.
     pub(crate) fn enable(&self, wake: impl Fn() + Send + Sync + 'static) {
         // For a second time, there is nothing to change.
         let _ = self.wake.set(Box::new(wake));
@@ -95,7 +97,8 @@ impl Worker {
         if inner.thread.is_none() && !inner.stopping {
             let worker = self.clone();
             let run = move || {
-                // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice as the others.
+                // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice
+                // as the others.
                 let _ = rustix::process::nice(NICENESS);
                 // What it unwinds through lets go of its locks; whoever panicked has said why.
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
@@ -129,7 +132,8 @@ impl Worker {
         self.panics.load(Relaxed).into()
     }
 
-    /// For the thread: waits until someone asks, `time` at most. `ends`: it is not to go on after that time.
+    /// For the thread: waits until someone asks, `time` at most. `ends`: it is not to go on after
+    /// that time.
     pub(crate) fn wait(&self, time: Duration, ends: bool) -> Wake {
         let mut inner = self.inner.lock();
         while !inner.stopping && !self.notified.load(SeqCst) {

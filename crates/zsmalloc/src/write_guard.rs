@@ -154,7 +154,8 @@ impl<'p, E: Beside> EntryWriteGuard<'p, E> {
     }
 
     /// Puts `bytes` in the place of the object the entry holds, if they fit in its slot: what an
-    /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing changed.
+    /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing
+    /// changed.
     pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
         match self.object() {
             Some((place, class)) if fits(bytes, class) => {

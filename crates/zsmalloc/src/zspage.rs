@@ -14,7 +14,8 @@
 //! `WITHHELD`): those slots are those on pages that are being given back, kept from the allocator
 //! meanwhile.
 //!
-//! All of it changes under the class's lock only; see `page::Extent` for why the fields are atomics.
+//! All of it changes under the class's lock only; see `page::Extent` for why the fields are
+//! atomics.
 
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, Ordering::Relaxed};
 use page::{PageSet, bits};

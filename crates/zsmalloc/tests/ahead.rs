@@ -1,4 +1,5 @@
-//! Pages fetched ahead of need: they are there while objects are stored, count as used, and go when no one stores.
+//! Pages fetched ahead of need: they are there while objects are stored, count as used, and go when
+//! no one stores.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -59,8 +60,8 @@ fn pages_are_there_ahead_of_need_and_go_when_no_one_stores() {
                 break;
             }
             assert!(begun.elapsed() < TURN_MAX, "no page was fetched");
-            // Where all processors are taken, the thread that fetches has its turn now. More is stored later, not more
-            // at once.
+            // Where all processors are taken, the thread that fetches has its turn now. More is
+            // stored later, not more at once.
             std::thread::sleep(Duration::from_micros(100 + u64::from(nth)));
         }
     }

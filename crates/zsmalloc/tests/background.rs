@@ -1,4 +1,5 @@
-//! Compaction by itself: it starts when it is worth it, leaves contents alone, and leaves no thread behind.
+//! Compaction by itself: it starts when it is worth it, leaves contents alone, and leaves no thread
+//! behind.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -19,8 +19,9 @@ const CELL: usize = 20;
 /// Pages of caches and maps that are not full.
 const METADATA_SLACK: usize = 128 << 10;
 
-/// What the arithmetic of docs/design.md expects beyond the bytes of `count` objects, of sizes spread evenly:
-/// classes `d` bytes apart cost `d / 2` per object and half a page each, and the best `d` is at least 8.
+/// What the arithmetic of docs/design.md expects beyond the bytes of `count` objects, of sizes
+/// spread evenly: classes `d` bytes apart cost `d / 2` per object and half a page each, and the
+/// best `d` is at least 8.
 fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     let page = page_size() as f64;
     let (count, width) = (count as f64, (largest - SMALLEST) as f64);
@@ -56,8 +57,9 @@ fn bodies(pool: &Pool) -> usize {
     pool.classes().iter().map(|stat| zspages(stat) * bytes(stat.shape.objects)).sum()
 }
 
-/// Grown to each of `counts`, what was stored under coarser plans has moved to finer classes. Shrunk to all of them but the
-/// last, all that is in closed classes has moved, and so have bodies of zspages.
+/// Grown to each of `counts`, what was stored under coarser plans has moved to finer classes.
+/// Shrunk to all of them but the last, all that is in closed classes has moved, and so have bodies
+/// of zspages.
 fn pools_are_dense(order: u32, counts: [usize; 4]) {
     let mut rng = Rng::with_seed(seed(113));
     let geometry = Geometry::Native { order };

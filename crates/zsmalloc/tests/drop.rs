@@ -1,4 +1,5 @@
-//! Pools that are dropped with objects in them. Alone in its process, so that nothing else moves the figures.
+//! Pools that are dropped with objects in them. Alone in its process, so that nothing else moves
+//! the figures.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;

@@ -120,8 +120,8 @@ fn a_forgotten_child_costs_nothing() {
     pool.free(handle).unwrap();
 }
 
-/// A pool is its own in the child, guards from before the fork are none there: they can be dropped, which does
-/// nothing, whether the pool was used before or not.
+/// A pool is its own in the child, guards from before the fork are none there: they can be dropped,
+/// which does nothing, whether the pool was used before or not.
 #[test]
 fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     for in_children in [true, false] {

@@ -1,5 +1,5 @@
-//! A pool whose pages stay with the parent (`in_children: false`): in a child it refuses everything, touches nothing
-//! and waits for no one.
+//! A pool whose pages stay with the parent (`in_children: false`): in a child it refuses
+//! everything, touches nothing and waits for no one.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,5 +1,5 @@
-//! Class tables against the public figures: the kernel's document (one chain rule), today's kernel (the
-//! other), the patches of 2014 and 2016, and the multi-page series of 2024.
+//! Class tables against the public figures: the kernel's document (one chain rule), today's kernel
+//! (the other), the patches of 2014 and 2016, and the multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
 
 use zsmalloc::{ChainRule, ClassStat, ClassTable, Config, Geometry, Handle, KernelGeometry, Pool};
@@ -172,7 +172,8 @@ fn multi_page_classes_of_2024() {
     }
 }
 
-/// The document's sample of the statistics: size, objects there is room for, objects, pages, freeable pages.
+/// The document's sample of the statistics: size, objects there is room for, objects, pages,
+/// freeable pages.
 #[test]
 fn the_documents_statistics() {
     for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
@@ -217,7 +218,8 @@ fn expect(pool: &Pool, header: &str, rows: [&str; 2], total: &str) {
     }
 }
 
-/// The columns of the kernel's `classes` file, and ours behind them where pages are committed one by one.
+/// The columns of the kernel's `classes` file, and ours behind them where pages are committed one
+/// by one.
 #[test]
 fn the_printed_table() {
     let stored = |pool: &Pool, len: usize, count: usize| -> Vec<Handle> {
@@ -237,7 +239,8 @@ fn the_printed_table() {
         ["30 512 0 0 0 0 0 2 0 0 0 0 1 24 16 3 1 1", "254 4096 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 0"];
     expect(&pool, HEADER, rows, "Total 0 0 0 0 0 2 0 0 0 0 2 25 17 4 1");
 
-    // 107 blocks to a zspage; five use five pages of it. Of 520 bytes there are 126 to a zspage of 16 pages.
+    // 107 blocks to a zspage; five use five pages of it. Of 520 bytes there are 126 to a zspage of
+    // 16 pages.
     let pool = Pool::new(Config::default()).unwrap();
     let _blocks = stored(&pool, 4096, 5);
     let _small = stored(&pool, 520, 257);

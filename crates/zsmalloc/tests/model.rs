@@ -391,8 +391,8 @@ fn an_overwrite_of_no_greater_length_succeeds_at_the_limit() {
     device.check();
 }
 
-/// Makes one of `make` for every request that its set-up and `work` ask for, which is refused, alone or with
-/// all that follow. A refused set-up leaves nothing, and no other fails.
+/// Makes one of `make` for every request that its set-up and `work` ask for, which is refused,
+/// alone or with all that follow. A refused set-up leaves nothing, and no other fails.
 fn refuse_every_request<T>(
     geometry: Geometry,
     make: impl Fn(Config) -> Result<T, Error>,
@@ -488,7 +488,8 @@ fn every_size_fills_a_whole_zspage() {
     }
 }
 
-/// The objects of one size lie in its class, one full zspage; natively they may be in larger ones too.
+/// The objects of one size lie in its class, one full zspage; natively they may be in larger ones
+/// too.
 fn expect_full(pool: &Pool, size: usize, shape: ClassShape) {
     let classes = pool.classes();
     let used: Vec<_> = classes.iter().filter(|stat| stat.obj_used > 0).collect();

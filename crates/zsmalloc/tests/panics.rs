@@ -1,4 +1,5 @@
-//! A background thread that panics, in code of others here: another comes in its place, and nothing is lost.
+//! A background thread that panics, in code of others here: another comes in its place, and nothing
+//! is lost.
 #![allow(clippy::unwrap_used)]
 
 use page::{Request, Supply};

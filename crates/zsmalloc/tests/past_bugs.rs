@@ -37,7 +37,8 @@ fn geometries() -> impl Iterator<Item = Geometry> {
     [Geometry::default()].into_iter().chain(kernel)
 }
 
-/// Row 11: a class has room for every size it is chosen for, and the class looked up is the one used.
+/// Row 11: a class has room for every size it is chosen for, and the class looked up is the one
+/// used.
 #[test]
 fn every_size_has_room_in_its_class() {
     for geometry in geometries() {
@@ -56,8 +57,8 @@ fn every_size_has_room_in_its_class() {
     }
 }
 
-/// Row 11: all objects of a whole zspage, of the largest and the smallest size of every class, written to
-/// their last byte, keep their own bytes.
+/// Row 11: all objects of a whole zspage, of the largest and the smallest size of every class,
+/// written to their last byte, keep their own bytes.
 #[test]
 fn objects_of_a_full_zspage_do_not_overlap() {
     for geometry in geometries() {
@@ -109,12 +110,13 @@ fn threads_that_write_one_slot_leave_one_object() {
     assert_eq!((objects(), core.pages().used()), (0, 0));
 }
 
-/// Threads that disturb go on until something was moved meanwhile, this long in all of a test at most: on a busy machine
-/// they could else be done before a mover has its turn. It is waited for in full only where nothing is moved at all.
+/// Threads that disturb go on until something was moved meanwhile, this long in all of a test at
+/// most: on a busy machine they could else be done before a mover has its turn. It is waited for in
+/// full only where nothing is moved at all.
 const MOVED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Rows 1, 7 and 8: four threads compact at once, while others store, read and free; every list is right
-/// after every round.
+/// Rows 1, 7 and 8: four threads compact at once, while others store, read and free; every list is
+/// right after every round.
 #[test]
 fn compaction_from_four_threads_at_once() {
     for (seed, geometry) in
@@ -289,7 +291,8 @@ fn a_shorter_overwrite_shows_no_old_bytes() {
     core.check();
 }
 
-/// Row 10: a write that fails leaves the old bytes, and what comes later does not bring others back.
+/// Row 10: a write that fails leaves the old bytes, and what comes later does not bring others
+/// back.
 #[test]
 fn a_failed_write_leaves_the_old_bytes_for_good() {
     let core = EntryPool::with_slots(Config::default(), 64).unwrap();
@@ -342,7 +345,8 @@ fn at_the_limit_committed_slots_are_used_first() {
     stored.into_iter().for_each(|handle| pool.free(handle).unwrap());
 }
 
-/// A handle that is not of a live object is refused at once, also while the cell's object is being read.
+/// A handle that is not of a live object is refused at once, also while the cell's object is being
+/// read.
 #[test]
 fn bad_handles_are_refused_without_waiting_for_readers() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -482,8 +486,8 @@ fn a_pinned_object_holds_up_no_others() {
     }
 }
 
-/// A pool that has reached its limit can still be compacted, which is when that is needed most: also where
-/// the lowest free slots, which objects would move to, have no pages.
+/// A pool that has reached its limit can still be compacted, which is when that is needed most:
+/// also where the lowest free slots, which objects would move to, have no pages.
 #[test]
 fn compaction_at_the_limit_frees_pages() {
     for (geometry, in_halves) in both_geometries().into_iter().flat_map(|g| [(g, false), (g, true)])
@@ -520,14 +524,16 @@ impl Supply for Halting {
     fn grant(&self, _: Request) -> bool {
         if let Some((ask, answered)) = self.ask.lock().unwrap().take() {
             ask.send(()).unwrap();
-            // Much longer than an answer at once takes; waited for in full only where the test fails.
+            // Much longer than an answer at once takes; waited for in full only where the test
+            // fails.
             *self.answer.lock().unwrap() = answered.recv_timeout(Duration::from_secs(120)).ok();
         }
         true
     }
 }
 
-/// Row 8: while a thread compacts, others are sent away at once and not made to wait, the second of them too.
+/// Row 8: while a thread compacts, others are sent away at once and not made to wait, the second of
+/// them too.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
@@ -578,7 +584,8 @@ impl Supply for Tight {
     }
 }
 
-/// Where all memory has a limit, ready pages go before a store fails: also where what manages a zspage is refused.
+/// Where all memory has a limit, ready pages go before a store fails: also where what manages a
+/// zspage is refused.
 #[test]
 fn ready_pages_go_before_a_store_is_refused() {
     let tight = Arc::new(Tight::default());

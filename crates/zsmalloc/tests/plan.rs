@@ -1,5 +1,5 @@
-//! The plan at work: classes open and close as the population shifts, contents stay, and an emptied pool
-//! is small.
+//! The plan at work: classes open and close as the population shifts, contents stay, and an emptied
+//! pool is small.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -203,8 +203,8 @@ impl Subject {
         }
     }
 
-    /// Compacts by hand; what it says it freed is gone, and nothing more can be. Where nothing was freed, classes that
-    /// objects were refined to may have taken a few pages.
+    /// Compacts by hand; what it says it freed is gone, and nothing more can be. Where nothing was
+    /// freed, classes that objects were refined to may have taken a few pages.
     fn compact(&self) {
         let before = self.store.used();
         let freed = self.store.compact();
@@ -220,7 +220,8 @@ impl Subject {
         while let Some(&nth) = self.live.last() {
             self.free(nth);
         }
-        // A mover may just have made a zspage for what is gone by now; it gives it back when it is done.
+        // A mover may just have made a zspage for what is gone by now; it gives it back when it is
+        // done.
         let begun = Instant::now();
         while (self.store.used(), self.store.left().1) != (0, 0) {
             self.store.trim();
@@ -269,7 +270,8 @@ fn classes_come_and_go_and_contents_stay() {
     }
 }
 
-/// What is left of a pool that was large is what an empty one has, and tables that are never given back.
+/// What is left of a pool that was large is what an empty one has, and tables that are never given
+/// back.
 #[test]
 fn an_emptied_pool_is_small() {
     for mut subject in subjects(0) {
@@ -287,14 +289,16 @@ fn an_emptied_pool_is_small() {
             left.push(subject.store.left().0);
         }
         println!("{empty} bytes when empty, {left:?} when emptied");
-        // Of words and cells nothing is given back: 8 bytes and 12 each, and pages that are not full.
+        // Of words and cells nothing is given back: 8 bytes and 12 each, and pages that are not
+        // full.
         assert!(left.iter().all(|&bytes| bytes < empty + 16 * OBJECTS + (32 << 10)), "{left:?}");
         assert!(left.iter().all(|&bytes| bytes < left[0] + (16 << 10)), "{left:?}");
     }
 }
 
-/// Objects that got shorter in place are of another class, which has no zspage yet. At the limit there is no
-/// page for one: nothing moves, and nothing is left of the attempt. Later they all move.
+/// Objects that got shorter in place are of another class, which has no zspage yet. At the limit
+/// there is no page for one: nothing moves, and nothing is left of the attempt. Later they all
+/// move.
 #[test]
 fn shortened_objects_move_to_their_class() {
     const COUNT: u32 = 400;

@@ -1,5 +1,5 @@
-//! Threads at a pool whose load shifts: classes open and close, objects and zspages' bodies move, the limit
-//! swings, and every read is compared with what it must be.
+//! Threads at a pool whose load shifts: classes open and close, objects and zspages' bodies move,
+//! the limit swings, and every read is compared with what it must be.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -226,7 +226,8 @@ impl Subject for Words {
     }
 }
 
-/// A zspage that one thread is about to give pages of back is gone, or another, when its turn comes.
+/// A zspage that one thread is about to give pages of back is gone, or another, when its turn
+/// comes.
 #[test]
 fn stress_zspages_come_and_go_beside_trims() {
     let core = EntryPool::with_slots(Config::default(), 2).unwrap();

@@ -1,5 +1,5 @@
-//! The same pages in blocks of 4 and of 16 KiB, on devices and as the raw codec has them; all take turns of a few milliseconds
-//! at the same requests.
+//! The same pages in blocks of 4 and of 16 KiB, on devices and as the raw codec has them; all take
+//! turns of a few milliseconds at the same requests.
 
 use fastrand::Rng;
 use zram::Device;
@@ -14,7 +14,8 @@ use crate::pairing::{Clock, Stopwatch};
 
 /// Pages of a block of 16 KiB.
 pub(super) const BLOCK_PAGES: usize = BLOCK / PAGE_SIZE;
-/// Slots get the pages of slots so many further on, when they are overwritten with others: whole blocks.
+/// Slots get the pages of slots so many further on, when they are overwritten with others: whole
+/// blocks.
 const STEP: usize = 49 * BLOCK_PAGES;
 
 /// Who does something, and with which blocks.
@@ -92,8 +93,8 @@ impl Held {
 }
 
 impl Bed {
-    /// Devices that hold those blocks of 16 KiB of which no page is same-filled: such a page costs a codec nothing where it
-    /// is a block, and something where it is part of one.
+    /// Devices that hold those blocks of 16 KiB of which no page is same-filled: such a page costs
+    /// a codec nothing where it is a block, and something where it is part of one.
     pub(super) fn new(all: &[u8], method: Method, seed: u64) -> Result<Bed, Error> {
         let is_whole =
             |block: &&[u8]| block.chunks(PAGE_SIZE).all(|page| same_filled(page).is_none());
@@ -154,8 +155,8 @@ impl Bed {
         self.shift = (self.shift + STEP) % self.count();
     }
 
-    /// Every piece once on each of `sides`, which take turns of about `turn` pages; the seconds that each spends
-    /// on a processor.
+    /// Every piece once on each of `sides`, which take turns of about `turn` pages; the seconds
+    /// that each spends on a processor.
     pub(super) fn round<const SIDES: usize>(
         &mut self,
         sides: [Side; SIDES],

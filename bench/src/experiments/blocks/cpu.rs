@@ -1,4 +1,5 @@
-//! Blocks of 16 KiB written and read whole: time over that of the same bytes in blocks of 4 KiB, beside the raw codec's.
+//! Blocks of 16 KiB written and read whole: time over that of the same bytes in blocks of 4 KiB,
+//! beside the raw codec's.
 
 use super::bed::{Access, BLOCK_PAGES, Bed, SIDES};
 use super::{ZSTD, median_of};

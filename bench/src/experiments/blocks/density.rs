@@ -1,5 +1,5 @@
-//! A source tree in blocks of 16 KiB, and what is left of it after most was dropped, file by file: what the pages exceed the
-//! compressed bytes by.
+//! A source tree in blocks of 16 KiB, and what is left of it after most was dropped, file by file:
+//! what the pages exceed the compressed bytes by.
 
 use fastrand::Rng;
 use zram::Device;
@@ -20,7 +20,8 @@ const OVERHEAD_MAX: f64 = 1.5;
 /// The same after most was dropped.
 const LEFT_MAX: f64 = 4.0;
 
-/// First a gibibyte, then the whole tree, of which directories are dropped, and of another device every other file.
+/// First a gibibyte, then the whole tree, of which directories are dropped, and of another device
+/// every other file.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         for method in [ZSTD, LZ4] {

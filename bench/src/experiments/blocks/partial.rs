@@ -1,4 +1,5 @@
-//! Pages of blocks of 16 KiB read and written: time, and memory at the end, over those of blocks of 4 KiB.
+//! Pages of blocks of 16 KiB read and written: time, and memory at the end, over those of blocks of
+//! 4 KiB.
 
 use super::bed::{Access, BLOCK_PAGES, Bed, Blocks, Piece, SIDES, Side};
 use super::{LZ4, Method, ZSTD, median, median_of, settled};
@@ -14,7 +15,8 @@ const ROUNDS: usize = 5;
 const TURN: usize = 1024;
 /// Pages of a round of what is not done, but could be.
 const SAMPLE: usize = 4096;
-/// Bytes of the input that are stored, where nothing else is asked for; and those of them that are written again.
+/// Bytes of the input that are stored, where nothing else is asked for; and those of them that are
+/// written again.
 const LIMIT: u64 = 256 * MIB;
 const WRITTEN: usize = 64 << 20;
 /// How often everything is written anew, where nothing else is asked for.
@@ -161,7 +163,8 @@ impl Part {
         report.add(figure)
     }
 
-    /// What it would cost to compress the whole block for each page of it, over compressing the page. Nothing is kept.
+    /// What it would cost to compress the whole block for each page of it, over compressing the
+    /// page. Nothing is kept.
     fn raw_writes(&mut self) -> Result<f64, Error> {
         let pieces = self.bed.shuffled(1);
         let some = &pieces[..pieces.len().min(ROUNDS * SAMPLE)];

@@ -1,4 +1,5 @@
-//! Whole inputs in blocks of 4, 16 and 64 KiB: memory over the bytes that the raw codec makes of such blocks.
+//! Whole inputs in blocks of 4, 16 and 64 KiB: memory over the bytes that the raw codec makes of
+//! such blocks.
 
 use super::{LZ4, Method, ZSTD, all_stored, settled};
 use crate::Error;

@@ -1,4 +1,5 @@
-//! A heap from lz4 to zstd 3: what it takes then over what raw zstd makes of it, and the time over raw decoding and encoding.
+//! A heap from lz4 to zstd 3: what it takes then over what raw zstd makes of it, and the time over
+//! raw decoding and encoding.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Idle pages written back to a file, over `dd` of the same compressed bytes; random reads of them, over `pread` of the file.
+//! Idle pages written back to a file, over `dd` of the same compressed bytes; random reads of them,
+//! over `pread` of the file.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -19,7 +20,8 @@ use crate::inputs::Input;
 use crate::page::{PAGE_SIZE, same_filled};
 use crate::report::{Bound, Figure, Report};
 
-/// What throughput must come to over `dd`, bytes on disk may over compressed ones, and reads over `pread`.
+/// What throughput must come to over `dd`, bytes on disk may over compressed ones, and reads over
+/// `pread`.
 const THROUGHPUT_MIN: f64 = 0.7;
 const DISK_MAX: f64 = 1.05;
 const READS_MAX: f64 = 1.3;
@@ -101,7 +103,8 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Seconds of reads through the device, over as many of the file itself; from disk, or from the page cache.
+    /// Seconds of reads through the device, over as many of the file itself; from disk, or from the
+    /// page cache.
     fn reads(&self, rng: &mut Rng, from_disk: bool) -> Result<f64, Error> {
         let mut slots: Vec<usize> = (0..self.pages.len() / PAGE_SIZE)
             .filter(|slot| same_filled(&self.pages[slot * PAGE_SIZE..][..PAGE_SIZE]).is_none())

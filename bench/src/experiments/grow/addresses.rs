@@ -1,5 +1,5 @@
-//! A space whose addresses are all taken, without a page in it: what a zspage's extent costs, and what it costs to commit a
-//! page where all memory has a limit.
+//! A space whose addresses are all taken, without a page in it: what a zspage's extent costs, and
+//! what it costs to commit a page where all memory has a limit.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -12,7 +12,8 @@ use crate::pairing::{Clock, Stopwatch};
 use crate::report::Report;
 use crate::size::GIB;
 
-/// Bytes of addresses beside the small ones: what 8 GiB that are stored lie at, and what no machine stores.
+/// Bytes of addresses beside the small ones: what 8 GiB that are stored lie at, and what no machine
+/// stores.
 const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
 /// Pages of a granule, as pools have them.
 const GRANULE: u32 = 16;

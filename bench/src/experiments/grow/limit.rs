@@ -1,5 +1,5 @@
-//! Pools of several sizes at their limits: what a free and a store take there, over those away from it, and over those in
-//! smaller pools; and what compaction takes of each.
+//! Pools of several sizes at their limits: what a free and a store take there, over those away from
+//! it, and over those in smaller pools; and what compaction takes of each.
 
 use std::ops::RangeInclusive;
 
@@ -17,12 +17,13 @@ use crate::summary::quantile;
 const WORKED_ON: u32 = 32_768;
 /// One of so many others is freed, anywhere: most zspages are partly filled then.
 const HOLES: u32 = 16;
-/// The lengths of objects that stay, and of those that come and go: in other classes, so that these lie together whatever
-/// room there is among those.
+/// The lengths of objects that stay, and of those that come and go: in other classes, so that these
+/// lie together whatever room there is among those.
 const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
 /// A store at the limit over one away from it.
 const LIMIT_MAX: f64 = 1.3;
-/// The share of stores that is no slower than the one that is looked at, and what that may take, in microseconds.
+/// The share of stores that is no slower than the one that is looked at, and what that may take, in
+/// microseconds.
 const SHARE: f64 = 0.9999;
 const SLOWEST_MAX: f64 = 100.0;
 
@@ -71,7 +72,8 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
         report.add(
             over.must(Bound::at_most(LIMIT_MAX)).rival("away from it", median(&free.nanoseconds)),
         )?;
-        // Of which the machine has its part: it is told beside what it is where nothing waits for pages.
+        // Of which the machine has its part: it is told beside what it is where nothing waits for
+        // pages.
         let [slowest, slowest_away] =
             [each, away].map(|each| quantile(each, SHARE).unwrap_or(f64::NAN) / 1e3);
         let figure =
@@ -102,7 +104,8 @@ struct Full {
     rng: Rng,
     /// What objects are made of: each lies in it somewhere.
     noise: Vec<u8>,
-    /// Where that is, and the length; 0 for a slot that is empty. The first are those that come and go.
+    /// Where that is, and the length; 0 for a slot that is empty. The first are those that come and
+    /// go.
     held: Vec<(u16, u16)>,
     tried: u64,
     refused: u64,
@@ -167,7 +170,8 @@ impl Full {
         each.collect()
     }
 
-    /// Frees an object and stores another. What is refused at the limit stays away until its slot's next turn.
+    /// Frees an object and stores another. What is refused at the limit stays away until its slot's
+    /// next turn.
     fn replace_one(&mut self) -> Result<(), Error> {
         let is_limited = self.core.pages().limit().is_some();
         let slot = self.rng.u32(..WORKED_ON);

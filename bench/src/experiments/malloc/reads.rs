@@ -1,5 +1,5 @@
-//! Random reads from a set that no cache holds: from the pool, by the words of numbered slots and by handles, and from one
-//! buffer, each through a table of 8 bytes a blob.
+//! Random reads from a set that no cache holds: from the pool, by the words of numbered slots and
+//! by handles, and from one buffer, each through a table of 8 bytes a blob.
 
 use std::fs;
 
@@ -17,8 +17,8 @@ use crate::turns::{Side, rounds, scaling};
 
 const WHAT: &str = "read";
 const COPY: &str = "memcpy";
-/// Ours, and the copy that they are judged by. A word is 8 bytes as the copy's table has; a handle is found in a table, and
-/// leads to its cell.
+/// Ours, and the copy that they are judged by. A word is 8 bytes as the copy's table has; a handle
+/// is found in a table, and leads to its cell.
 const NAMES: [&str; 3] = ["our slots", "our pool", COPY];
 const OURS: usize = 2;
 /// The set is so many times as large as the last cache.

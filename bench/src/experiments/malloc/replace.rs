@@ -1,8 +1,8 @@
 //! One random object after the other is replaced by another blob.
 //!
-//! There is one blob more than there are objects: it is stored in place of the object that is drawn, whose blob is
-//! then the one that is left over. So what is stored changes by one blob at a time, and no allocator needs or frees
-//! pages once it has settled.
+//! There is one blob more than there are objects: it is stored in place of the object that is
+//! drawn, whose blob is then the one that is left over. So what is stored changes by one blob at a
+//! time, and no allocator needs or frees pages once it has settled.
 
 use fastrand::Rng;
 use zram::Compaction;
@@ -18,8 +18,8 @@ use crate::turns::{Side, rounds, scaling};
 
 /// Live objects.
 const OBJECTS: u32 = 100_000;
-/// How often each object is replaced, on average, before anything counts: none is left in the class that it was given
-/// while the pool was filled and its classes were still being chosen.
+/// How often each object is replaced, on average, before anything counts: none is left in the class
+/// that it was given while the pool was filled and its classes were still being chosen.
 const WARM_UP: u64 = 15;
 const WHAT: &str = "store and free";
 

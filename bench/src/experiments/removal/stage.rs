@@ -113,8 +113,8 @@ impl<'a> Stage<'a> {
         report.add(share)
     }
 
-    /// Memory that the machine and the process really have less, beside what is counted. The kernel's device is
-    /// left out for it, since its memory is the machine's too.
+    /// Memory that the machine and the process really have less, beside what is counted. The
+    /// kernel's device is left out for it, since its memory is the machine's too.
     pub(super) fn report_machine(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         sleep(SETTLE);
         let (process, machine) = (ProcessMemory::now()?, MachineMemory::now()?);

@@ -1,4 +1,5 @@
-//! A file system on our mounted device beside one on the kernel's zram: a source tree is unpacked on each.
+//! A file system on our mounted device beside one on the kernel's zram: a source tree is unpacked
+//! on each.
 
 use std::env::temp_dir;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Batches of objects are taken and freed in an order of chance: by the thread that took them, and by another.
+//! Batches of objects are taken and freed in an order of chance: by the thread that took them, and
+//! by another.
 //!
 //! Each object is filled when it is taken and looked at before it is freed, as a user would.
 

@@ -1,5 +1,5 @@
-//! Millions of live objects: all memory over their bytes, and what is given back when a random 99% are freed. Each
-//! allocator has a process of its own, so that nothing of another's is left in it.
+//! Millions of live objects: all memory over their bytes, and what is given back when a random 99%
+//! are freed. Each allocator has a process of its own, so that nothing of another's is left in it.
 
 use std::process::{Command, Stdio};
 

@@ -1,8 +1,10 @@
-//! Groups of senders and receivers: every sender sends to every receiver of its group messages that it takes from two
-//! caches, and the receiver frees them. What `perf bench sched messaging` does through sockets, whose buffers come from
-//! caches of 512 and 256 bytes; their threads keep as much as the kernel's processors do.
+//! Groups of senders and receivers: every sender sends to every receiver of its group messages that
+//! it takes from two caches, and the receiver frees them. What `perf bench sched messaging` does
+//! through sockets, whose buffers come from caches of 512 and 256 bytes; their threads keep as much
+//! as the kernel's processors do.
 //!
-//! Scaled to two processors: 50 groups of 2 and 2 threads instead of 20 and 20 processes, 1000 loops as there.
+//! Scaled to two processors: 50 groups of 2 and 2 threads instead of 20 and 20 processes, 1000
+//! loops as there.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -1,9 +1,10 @@
 //! Cache misses of the same messages, in cachegrind's model of a processor's caches.
 //!
-//! Which of the threads has its turn is drawn by chance, from a seed, and it goes on until it has to wait: so all layouts are
-//! watched at the same work, and a difference is theirs. (Left to the system's scheduler, one run differs from the next
-//! by more than the layouts do.) Caches: 32 KiB on the first level, and 1 MiB on the last, which is less than what waits
-//! for its receivers; a last level that holds everything misses what is touched for the first time, whatever the layout.
+//! Which of the threads has its turn is drawn by chance, from a seed, and it goes on until it has
+//! to wait: so all layouts are watched at the same work, and a difference is theirs. (Left to the
+//! system's scheduler, one run differs from the next by more than the layouts do.) Caches: 32 KiB
+//! on the first level, and 1 MiB on the last, which is less than what waits for its receivers; a
+//! last level that holds everything misses what is touched for the first time, whatever the layout.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The same pages on three sides: the raw codec, our device, and the kernel's, which take turns of a few milliseconds at the
-//! same job, so that what disturbs one disturbs the others.
+//! The same pages on three sides: the raw codec, our device, and the kernel's, which take turns of
+//! a few milliseconds at the same job, so that what disturbs one disturbs the others.
 
 use std::ops::Range;
 
@@ -76,7 +76,8 @@ impl Tools {
 }
 
 impl Bed {
-    /// Devices that hold those of the pages that are not same-filled: these cost no side a codec's work.
+    /// Devices that hold those of the pages that are not same-filled: these cost no side a codec's
+    /// work.
     pub(super) fn new(all: &[u8], seed: u64) -> Result<Bed, Error> {
         let kept: Vec<&[u8]> =
             all.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).collect();

@@ -7,8 +7,8 @@ use clap::Args;
 
 /// Print a table of size classes: how objects of each size share zspages
 ///
-/// By default the kernel's table of today, as that is what others are compared with; --geometry native is
-/// what `uzram fill` uses. Nothing is stored.
+/// By default the kernel's table of today, as that is what others are compared with; --geometry
+/// native is what `uzram fill` uses. Nothing is stored.
 #[derive(Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("kernel")), after_help = "\
 Columns:
@@ -30,8 +30,8 @@ Examples:
 pub(super) struct ClassesLine {
     #[command(flatten)]
     geometry: GeometryLine,
-    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; zspages of those are
-    /// counted in blocks, so the longest chain is 256 >> K
+    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; zspages of those
+    /// are counted in blocks, so the longest chain is 256 >> K
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = order, allow_negative_numbers = true)]
     order: u32,
     /// Print one JSON object instead of a table; watermark and huge size are the order's

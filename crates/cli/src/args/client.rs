@@ -20,15 +20,16 @@ fn absolute(path: String) -> String {
 /// The server that is asked.
 #[derive(Debug, Args)]
 pub(super) struct ControlLine {
-    /// Its control socket [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
+    /// Its control socket [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or
+    /// /tmp/uzram-UID]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 }
 
 /// Read and write attributes of a device that is served
 ///
-/// Without a name, all that can be read are printed, but lists of all slots or classes; with one, that; with a value,
-/// the attribute is set to it. 'uzram attributes' tells what they are.
+/// Without a name, all that can be read are printed, but lists of all slots or classes; with one,
+/// that; with a value, the attribute is set to it. 'uzram attributes' tells what they are.
 #[derive(Debug, Args)]
 pub(super) struct AttrLine {
     #[command(flatten)]
@@ -72,9 +73,9 @@ pub(super) struct IdleLine {
 
 /// Save the device that is served to a file
 ///
-/// Each page is saved as it is at one moment while the save is under way; what no client writes meanwhile, exactly. A
-/// file that is there is replaced when the new one is whole. The server writes it: as its user, on its machine. It goes
-/// on when this command is ended.
+/// Each page is saved as it is at one moment while the save is under way; what no client writes
+/// meanwhile, exactly. A file that is there is replaced when the new one is whole. The server
+/// writes it: as its user, on its machine. It goes on when this command is ended.
 #[derive(Debug, Args)]
 pub(super) struct SaveLine {
     #[command(flatten)]
@@ -88,8 +89,8 @@ pub(super) struct SaveLine {
 
 /// Compress data of the device once more, with an algorithm that makes them smaller
 ///
-/// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what they change is left
-/// as they have it. It goes on when this command is ended.
+/// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what they
+/// change is left as they have it. It goes on when this command is ended.
 #[derive(Debug, Args)]
 pub(super) struct RecompressLine {
     #[command(flatten)]
@@ -97,15 +98,16 @@ pub(super) struct RecompressLine {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
-    /// Of what: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME, priority=N, max_pages=N
+    /// Of what: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME, priority=N,
+    /// max_pages=N
     #[arg(value_name = "WORD")]
     words: Vec<String>,
 }
 
 /// Write data of the device back to its backing store, so that they leave memory
 ///
-/// Takes 'uzram serve --backing FILE'. Requests go on meanwhile, and what they touch stays. It goes on when this command is
-/// ended.
+/// Takes 'uzram serve --backing FILE'. Requests go on meanwhile, and what they touch stays. It goes
+/// on when this command is ended.
 #[derive(Debug, Args)]
 pub(super) struct WritebackLine {
     #[command(flatten)]
@@ -120,7 +122,8 @@ pub(super) struct WritebackLine {
 
 /// End the job that is under way: a save, restore, recompress or writeback
 ///
-/// What was recompressed or written back by then stays so; of a save nothing is left, of a restore an empty disk.
+/// What was recompressed or written back by then stays so; of a save nothing is left, of a restore
+/// an empty disk.
 #[derive(Debug, Args)]
 pub(super) struct CancelLine {
     #[command(flatten)]

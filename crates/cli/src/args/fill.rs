@@ -17,9 +17,10 @@ const THREADS_MAX: u16 = 256;
 
 /// Store files in a compressed device, read them back, and report memory and speed
 ///
-/// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded with
-/// zeros), writes them to one compressed device in memory, reads all of it back, and compares byte for
-/// byte. Nothing is written to disk but what --save and --backing name. Symbolic links are followed only where a PATH is one.
+/// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded
+/// with zeros), writes them to one compressed device in memory, reads all of it back, and compares
+/// byte for byte. Nothing is written to disk but what --save and --backing name. Symbolic links are
+/// followed only where a PATH is one.
 #[derive(Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
@@ -50,16 +51,17 @@ pub(super) struct FillLine {
     /// short]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<u16>,
-    /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them included; tables, and
-    /// what this command itself takes, are not counted (--set total_limit=SIZE counts tables too). 0 is no limit [default: 85% of the memory there is, or of the
-    /// memory cgroup's limit]
+    /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them
+    /// included; tables, and what this command itself takes, are not counted (--set
+    /// total_limit=SIZE counts tables too). 0 is no limit [default: 85% of the memory there is, or
+    /// of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,
     /// Stop after so many bytes of input, cut down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     input_limit: Option<u64>,
-    /// Bytes compressed as one: 4K, 8K, 16K, 32K or 64K; the more, the smaller and the faster to write and
-    /// read whole, and the slower to read a page of
+    /// Bytes compressed as one: 4K, 8K, 16K, 32K or 64K; the more, the smaller and the faster to
+    /// write and read whole, and the slower to read a page of
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     block: usize,
     #[command(flatten)]
@@ -69,8 +71,8 @@ pub(super) struct FillLine {
     /// When objects are moved together so that pages become free
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     compaction: CompactionMode,
-    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes before
-    /// what other options say; can be given again
+    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes
+    /// before what other options say; can be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting)]
     set: Vec<AttributeSetting>,
     /// Add what an attribute reads as when all is stored; can be given again

@@ -9,12 +9,12 @@ use zram::{Damage, JobKind, memparse};
 
 /// Restore a device that was saved, and report what it holds
 ///
-/// Reads a file that 'uzram fill --save' or a device's attribute 'save' wrote, checks all of it, and makes the
-/// device in memory, for as long as it takes to report it. A file that is cut or damaged is refused, with the place and
-/// the reason.
+/// Reads a file that 'uzram fill --save' or a device's attribute 'save' wrote, checks all of it,
+/// and makes the device in memory, for as long as it takes to report it. A file that is cut or
+/// damaged is refused, with the place and the reason.
 ///
-/// With --served it is the device of a running server that is restored: it must be empty, and no client connected. The
-/// server reads the file: as its user, on its machine.
+/// With --served it is the device of a running server that is restored: it must be empty, and no
+/// client connected. The server reads the file: as its user, on its machine.
 #[derive(Debug, Args)]
 #[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true), after_help = "\
 Exit codes:
@@ -31,13 +31,13 @@ pub(super) struct RestoreLine {
     /// Keep what is intact of a damaged file, and list what is lost
     #[arg(long)]
     salvage: bool,
-    /// Write what the device reads as to FILE, zeros left out; a file that is there is replaced when the new one is whole,
-    /// a block device is written to
+    /// Write what the device reads as to FILE, zeros left out; a file that is there is replaced
+    /// when the new one is whole, a block device is written to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Most bytes of compressed pages that the device may take here: all pages that hold compressed data, the free parts in
-    /// them included; tables may take a quarter as much beside them. 0 is no limit [default: 85% of the memory there is, or
-    /// of the memory cgroup's limit]
+    /// Most bytes of compressed pages that the device may take here: all pages that hold compressed
+    /// data, the free parts in them included; tables may take a quarter as much beside them. 0 is
+    /// no limit [default: 85% of the memory there is, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,
     /// Restore to the device that is served, which is empty

@@ -10,13 +10,13 @@ const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
 /// Make a dictionary for compression from files, and report what it gives
 ///
-/// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly; blocks of
-/// one repeated word are left out), trains a dictionary with seven of eight, and tries it with every
-/// algorithm on the others: often enough it does not pay. Then it is written as a whole; a file that is
-/// there is replaced.
+/// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly;
+/// blocks of one repeated word are left out), trains a dictionary with seven of eight, and tries it
+/// with every algorithm on the others: often enough it does not pay. Then it is written as a whole;
+/// a file that is there is replaced.
 ///
-/// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which they
-/// reach the last 64 KiB. It serves only those blocks that are like the files.
+/// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which
+/// they reach the last 64 KiB. It serves only those blocks that are like the files.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.

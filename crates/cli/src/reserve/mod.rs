@@ -1,17 +1,20 @@
-//! The process's memory, with a reserve: what the system refuses comes from there, if it is not large.
+//! The process's memory, with a reserve: what the system refuses comes from there, if it is not
+//! large.
 //!
 //! ```text
 //!   reserve  | bit per unit of 64 bytes | unit | unit | ... |      one mapping, made when the process begins to serve
 //! ```
 //!
-//! Safe Rust ends the process where memory is refused that it does not ask for by `try_reserve`. So what is small never
-//! is refused, for as long as there is a reserve; and while more than a share of it is in use, no new work is let in
-//! (`Reserved::is_short`). What is large has to be asked for in a way that can fail.
+//! Safe Rust ends the process where memory is refused that it does not ask for by `try_reserve`. So
+//! what is small never is refused, for as long as there is a reserve; and while more than a share
+//! of it is in use, no new work is let in (`Reserved::is_short`). What is large has to be asked for
+//! in a way that can fail.
 //!
 //! # Safety
-//! The mapping is made once and never goes. Its address and length are published after its bits are ready, so an
-//! address between them was given out from units, and which of those are taken is known under one lock: two live
-//! allocations never share a unit. Units are as long as the strongest alignment that is asked for by multiples of them.
+//! The mapping is made once and never goes. Its address and length are published after its bits are
+//! ready, so an address between them was given out from units, and which of those are taken is
+//! known under one lock: two live allocations never share a unit. Units are as long as the
+//! strongest alignment that is asked for by multiples of them.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -69,7 +72,8 @@ impl<A> Reserved<A> {
         Reserved { system, reserve }
     }
 
-    /// Makes the reserve, of `bytes` at least, unless there is one. Its pages cost no memory until they are touched.
+    /// Makes the reserve, of `bytes` at least, unless there is one. Its pages cost no memory until
+    /// they are touched.
     ///
     /// # Errors
     /// The system refuses the address space.
@@ -77,8 +81,8 @@ impl<A> Reserved<A> {
         self.reserve.make(bytes)
     }
 
-    /// Whether memory was refused, and of what was given instead more than a share is in use. Some of it may stay in use
-    /// for long though memory is back: so less is no reason to refuse work.
+    /// Whether memory was refused, and of what was given instead more than a share is in use. Some
+    /// of it may stay in use for long though memory is back: so less is no reason to refuse work.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -96,8 +100,8 @@ impl Reserve {
         let (flags, access) = (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
         let mapped = unsafe { mmap_anonymous(null_mut(), map + bytes, access, flags) }?;
-        // SAFETY: the first `map` bytes of the mapping, which is aligned to pages and stays for good; they hold `words`
-        // words, zeros, and nobody else knows of them.
+        // SAFETY: the first `map` bytes of the mapping, which is aligned to pages and stays for
+        // good; they hold `words` words, zeros, and nobody else knows of them.
         let bits = unsafe { std::slice::from_raw_parts_mut(mapped.cast::<u64>(), words) };
         *units = Units::new(bits);
         // SAFETY: `map` bytes on in a mapping of `map + bytes`.
@@ -165,9 +169,10 @@ fn units_for(bytes: usize) -> usize {
     bytes.div_ceil(UNIT).max(1)
 }
 
-// SAFETY: each function gives what the inner allocator gives for the same layout, or units of the reserve, which are
-// aligned and long enough, and of which `take` gives each to one at a time; and what comes back is told apart by its
-// address. Nothing here unwinds but an assertion of debug builds, which is a fault of the caller's.
+// SAFETY: each function gives what the inner allocator gives for the same layout, or units of the
+// reserve, which are aligned and long enough, and of which `take` gives each to one at a time; and
+// what comes back is told apart by its address. Nothing here unwinds but an assertion of debug
+// builds, which is a fault of the caller's.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are those that are asked for.
@@ -192,14 +197,16 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         match self.reserve.unit_of(at) {
             Some(unit) => self.reserve.give(unit, layout.size()),
-            // SAFETY: it does not lie in the reserve, so the inner allocator gave it; the rest is the caller's promise.
+            // SAFETY: it does not lie in the reserve, so the inner allocator gave it; the rest is
+            // the caller's promise.
             None => unsafe { self.system.dealloc(at, layout) },
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let unit = self.reserve.unit_of(at);
-        // SAFETY: the caller promises that `new_size` is not 0 and, rounded up to the alignment, no overflow.
+        // SAFETY: the caller promises that `new_size` is not 0 and, rounded up to the alignment, no
+        // overflow.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let given = match unit {
             // SAFETY: as in `alloc`: so that the reserve is left as soon as it can be.
@@ -219,8 +226,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         let Some(to) = NonNull::new(given).or_else(|| NonNull::new(self.reserve.take(new))) else {
             return null_mut();
         };
-        // SAFETY: both are live, apart, and as long as the shorter of the two sizes; then the old one goes, as the caller
-        // says it may.
+        // SAFETY: both are live, apart, and as long as the shorter of the two sizes; then the old
+        // one goes, as the caller says it may.
         unsafe {
             to.as_ptr().copy_from_nonoverlapping(at, layout.size().min(new_size));
             self.dealloc(at, layout);

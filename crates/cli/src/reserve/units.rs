@@ -37,7 +37,8 @@ impl<'m> Units<'m> {
         self.taken
     }
 
-    /// Takes `count` consecutive units, at least one, that begin at a multiple of `align`; the first.
+    /// Takes `count` consecutive units, at least one, that begin at a multiple of `align`; the
+    /// first.
     pub(super) fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         debug_assert!(count > 0 && align.is_power_of_two());
         let mut at = self.lowest.next_multiple_of(align);

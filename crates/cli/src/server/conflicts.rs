@@ -15,7 +15,8 @@ use std::time::Duration;
 /// How long it is looked for where the mount is to be.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
-/// Checks that nothing the server needs is to be in its own mount, which hides it, and that its sockets are two.
+/// Checks that nothing the server needs is to be in its own mount, which hides it, and that its
+/// sockets are two.
 pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let usual = |name| socket_dir::directory().join(name);
     let nbd = match &args.nbd {

@@ -1,11 +1,11 @@
-//! What a server keeps from the start, so that it can refuse clients, tell how it is, and save, when there is no memory,
-//! or no address space (`ulimit -v`), for anything else.
+//! What a server keeps from the start, so that it can refuse clients, tell how it is, and save,
+//! when there is no memory, or no address space (`ulimit -v`), for anything else.
 //!
 //! ```text
 //!   address space  | the program, the reserve, what a save needs | pool, connections | kept for work | kept for the end |
 //! ```
-//! The pool's mappings leave both that are kept, connections only the last. What is small, and can't fail without ending
-//! the process, comes from the reserve if it must.
+//! The pool's mappings leave both that are kept, connections only the last. What is small, and
+//! can't fail without ending the process, comes from the reserve if it must.
 
 use crate::MEMORY;
 use crate::args::ServeArgs;
@@ -17,8 +17,8 @@ use zram::room;
 /// Bytes of the stacks of those who end it.
 pub(super) const STACK: usize = 512 << 10;
 
-/// Threads that may begin at any time: the pool's two, and at the end the one that saves, the one that reads the backing
-/// store for it, and one that waits for the mount.
+/// Threads that may begin at any time: the pool's two, and at the end the one that saves, the one
+/// that reads the backing store for it, and one that waits for the mount.
 const THREADS: usize = 5;
 
 /// Bytes that the allocator takes at a time, and what guards stacks.
@@ -30,7 +30,8 @@ const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
 /// Connections for which the pool leaves room.
 const CONNECTIONS: usize = 2;
 
-/// Bytes of the reserve that all that there is once may have in use at a time: lines that are said, a save's paths, jobs.
+/// Bytes of the reserve that all that there is once may have in use at a time: lines that are said,
+/// a save's paths, jobs.
 const OF_SERVER: usize = 512 << 10;
 
 /// Keeps all that, before the device is made.

@@ -1,5 +1,5 @@
-//! Where a disk is saved when its server ends: to its file; else beside it; else where a user's state is kept. No file
-//! that is there is replaced but the first.
+//! Where a disk is saved when its server ends: to its file; else beside it; else where a user's
+//! state is kept. No file that is there is replaced but the first.
 
 use super::lock::{Lock, NoLock};
 use super::save_file::SaveFile;
@@ -55,7 +55,8 @@ fn state() -> Option<PathBuf> {
 }
 
 impl SaveLocation {
-    /// The file to save to, and the lock by which it is no other server's until it is there. The save file has its own.
+    /// The file to save to, and the lock by which it is no other server's until it is there. The
+    /// save file has its own.
     ///
     /// # Errors
     /// There can be none, in words.
@@ -92,7 +93,8 @@ impl SaveLocation {
         free.ok_or_else(|| format!("'{}': no name is free there", escaped(&self.path)))
     }
 
-    /// Whether a file that [`file`](Self::file) named may still be put there: to be asked right before.
+    /// Whether a file that [`file`](Self::file) named may still be put there: to be asked right
+    /// before.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
         // A save that hangs does not hold the save file's lock.

@@ -1,5 +1,5 @@
-//! Files that a process alone saves to when it ends: a lock lies beside each, where all find it, whatever their
-//! environment and whoever they are.
+//! Files that a process alone saves to when it ends: a lock lies beside each, where all find it,
+//! whatever their environment and whoever they are.
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What its name ends in: longer than what a save makes of a file's name, so that one that is too long for that is found
-/// out before there is anything to save.
+/// What its name ends in: longer than what a save makes of a file's name, so that one that is too
+/// long for that is found out before there is anything to save.
 const ENDING: &str = ".save-on-exit";
 
 /// A lock, and its file, which goes with it.
@@ -46,7 +46,8 @@ impl Lock {
 
     /// What someone else put there is no lock, and not waited for.
     pub(super) fn at(path: PathBuf) -> Result<Self, NoLock> {
-        // Who has it open to write keeps the file system from being made read-only; NFS locks no other.
+        // Who has it open to write keeps the file system from being made read-only; NFS locks no
+        // other.
         let mut is_to_write = false;
         loop {
             let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;

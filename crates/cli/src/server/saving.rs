@@ -1,4 +1,5 @@
-//! Saving the device when its server ends, to one location or another, until it is done or another signal gives it up.
+//! Saving the device when its server ends, to one location or another, until it is done or another
+//! signal gives it up.
 
 use super::headroom::STACK;
 use super::locations::SaveLocation;
@@ -26,13 +27,16 @@ const LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// How long it is waited for a save that is given up.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long it is waited for a job that is to give up, as one that waits for the backing store may not.
+/// How long it is waited for a job that is to give up, as one that waits for the backing store may
+/// not.
 const JOB_WITHIN: Duration = Duration::from_secs(5);
 
-/// A save that comes no further in this time is stuck; so long may it take to bring a file to a slow disk.
+/// A save that comes no further in this time is stuck; so long may it take to bring a file to a
+/// slow disk.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// How long it is waited before all locations are tried again: so long at first, twice as long each time, up to this.
+/// How long it is waited before all locations are tried again: so long at first, twice as long each
+/// time, up to this.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -174,7 +178,8 @@ impl Watch {
     }
 }
 
-/// What is told of a disk that is saved: that something is missing, or that it is not where it was to be, is no success.
+/// What is told of a disk that is saved: that something is missing, or that it is not where it was
+/// to be, is no success.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
     let bytes = human(i64::try_from(saved.bytes).unwrap_or(i64::MAX));
     log!("saved {} in {bytes}", counted(saved.slots, "page"));
@@ -255,7 +260,8 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     })
 }
 
-/// Saves when no other job is under way any more, or it is given up: there will be none that begins.
+/// Saves when no other job is under way any more, or it is given up: there will be none that
+/// begins.
 fn save_alone(
     device: &Open,
     path: &Path,

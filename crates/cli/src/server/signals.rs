@@ -1,5 +1,5 @@
-//! The signals of a server: what ends it, what gives a save up, and what it passes over. None that can be handled ends
-//! it without saving.
+//! The signals of a server: what ends it, what gives a save up, and what it passes over. None that
+//! can be handled ends it without saving.
 
 use super::headroom::STACK;
 use crate::error::Error;
@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 /// Who sends one of these, and then one more, means it.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
-/// What else ends it. Some come more than once of themselves: to those of a session SIGHUP comes from its shell, from
-/// the terminal, and from systemd behind SIGTERM; SIGXCPU every second.
+/// What else ends it. Some come more than once of themselves: to those of a session SIGHUP comes
+/// from its shell, from the terminal, and from systemd behind SIGTERM; SIGXCPU every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
-/// What would end a process, and means nothing here, as all real-time signals. To write past the longest file there may
-/// be is an error then.
+/// What would end a process, and means nothing here, as all real-time signals. To write past the
+/// longest file there may be is an error then.
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 

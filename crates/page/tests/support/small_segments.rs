@@ -3,7 +3,8 @@
 use page::{Request, Supply};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Grants segments of 1 MiB only: a larger one is refused, and so is each half of what was refused just before.
+/// Grants segments of 1 MiB only: a larger one is refused, and so is each half of what was refused
+/// just before.
 #[derive(Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

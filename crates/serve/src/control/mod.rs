@@ -1,7 +1,8 @@
 //! The control socket: attributes of a device that is served are read and written here.
 //!
-//! A request is a line, and what follows it up to a byte of zero: one that was cut off before is not done. It is text in
-//! UTF-8. The answer is a line `ok` and text behind it, or a line `error NUMBER MESSAGE`, with Linux's errno.
+//! A request is a line, and what follows it up to a byte of zero: one that was cut off before is
+//! not done. It is text in UTF-8. The answer is a line `ok` and text behind it, or a line
+//! `error NUMBER MESSAGE`, with Linux's errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text
@@ -13,8 +14,9 @@
 //!   writeback <lf> WORDS   the same
 //! ```
 //!
-//! Each request has a thread, so others are answered while a job is under way. It goes on when its client leaves; what came
-//! of it is logged then. A server that is ending tells how it is, and saves, until it has saved its disk itself.
+//! Each request has a thread, so others are answered while a job is under way. It goes on when its
+//! client leaves; what came of it is logged then. A server that is ending tells how it is, and
+//! saves, until it has saved its disk itself.
 
 mod request;
 
@@ -42,7 +44,8 @@ const RECEIVED: usize = 4 << 10;
 /// A client has to go on within this time.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Clients at a time. If another comes, the first that has not sent its request whole goes; if all have, it is refused.
+/// Clients at a time. If another comes, the first that has not sent its request whole goes; if all
+/// have, it is refused.
 pub const CLIENTS: usize = 16;
 
 /// Bytes of their threads' stacks.
@@ -51,8 +54,8 @@ const STACK: usize = 256 << 10;
 /// Bytes of address space that all clients take, with what guards the stacks.
 pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
 
-/// Most bytes that a client has in use at a time of what is small: its request, which grows to 64 KiB (32 KiB are live
-/// beside that), its answer's buffer (8 KiB), a path or an attribute's text.
+/// Most bytes that a client has in use at a time of what is small: its request, which grows to 64
+/// KiB (32 KiB are live beside that), its answer's buffer (8 KiB), a path or an attribute's text.
 pub const RESERVE: usize = 128 << 10;
 
 /// Bytes of a request that needs no room asked for.
@@ -120,7 +123,8 @@ impl Control {
         self.is_ending.store(true, SeqCst);
     }
 
-    /// Ends all connections, those that asked for something when they have their answer; whether they ended in time.
+    /// Ends all connections, those that asked for something when they have their answer; whether
+    /// they ended in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
         self.clients.hang_up_on_new();

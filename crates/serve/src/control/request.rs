@@ -13,7 +13,8 @@ use zram::JobKind;
 const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
-/// What a request ends with. One without it is not whole, and is not done: its client may have died.
+/// What a request ends with. One without it is not whole, and is not done: its client may have
+/// died.
 pub(super) const END: u8 = 0;
 
 /// What a client asks for.

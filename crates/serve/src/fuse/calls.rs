@@ -50,7 +50,8 @@ impl Filesystem for Files {
         }
     }
 
-    /// Who opens a file to write it anew cuts it down to nothing first. As with a block device, that changes nothing.
+    /// Who opens a file to write it anew cuts it down to nothing first. As with a block device,
+    /// that changes nothing.
     fn setattr(
         &self,
         _: &Request,
@@ -161,8 +162,8 @@ impl Filesystem for Files {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
             Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
-                // It may be a job: on a thread of its own, so that the disk goes on. Where there can be none, the reply
-                // that goes with it is an error.
+                // It may be a job: on a thread of its own, so that the disk goes on. Where there
+                // can be none, the reply that goes with it is an error.
                 Ok(stored) => {
                     let (zram, len) = (self.zram.clone(), data.len() as u32);
                     let named =

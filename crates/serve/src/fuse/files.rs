@@ -44,8 +44,8 @@ impl Files {
         Files { zram, disk, mode, made: SystemTime::now(), texts, next, has_ended }
     }
 
-    /// What was done, unless the mount has ended: after that nothing is acknowledged, as it may be missing from what is
-    /// saved.
+    /// What was done, unless the mount has ended: after that nothing is acknowledged, as it may be
+    /// missing from what is saved.
     pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
         match self.has_ended.load(SeqCst) {
             true => Err(Errno::EIO),

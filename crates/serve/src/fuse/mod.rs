@@ -1,8 +1,9 @@
-//! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size classes.
+//! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size
+//! classes.
 //!
-//! All files are read and written past the page cache: of the disk it would keep uncompressed copies, and attributes
-//! have no length before they are read. What is in them is known in `files`, which are there in `node`, and how the
-//! kernel asks in `calls`.
+//! All files are read and written past the page cache: of the disk it would keep uncompressed
+//! copies, and attributes have no length before they are read. What is in them is known in `files`,
+//! which are there in `node`, and how the kernel asks in `calls`.
 
 mod calls;
 mod files;
@@ -28,7 +29,8 @@ use zram::{Zram, room};
 /// Bytes of the stack of a thread of ours here.
 pub(super) const STACK: usize = 256 << 10;
 
-/// Bytes of address space that the library takes for each of its threads: a buffer, and the usual stack.
+/// Bytes of address space that the library takes for each of its threads: a buffer, and the usual
+/// stack.
 const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
 /// Threads at least: one that waits for the backing store does not stop the disk.
@@ -44,11 +46,12 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts at a directory, of which what is in it can't be seen meanwhile. What a server that was killed left there is
-    /// taken off before, and told to `log`.
+    /// Mounts at a directory, of which what is in it can't be seen meanwhile. What a server that
+    /// was killed left there is taken off before, and told to `log`.
     ///
     /// # Errors
-    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`; or too little address space.
+    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`; or
+    /// too little address space.
     pub fn start(
         dir: &Path,
         zram: Arc<Zram>,
@@ -73,8 +76,9 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Unmounts; whether all who used it were gone in time. No write is acknowledged from now on; what those get who stay,
-    /// are errors. What else was mounted at its directory since, stays, and with it this mount, which is dead then.
+    /// Unmounts; whether all who used it were gone in time. No write is acknowledged from now on;
+    /// what those get who stay, are errors. What else was mounted at its directory since, stays,
+    /// and with it this mount, which is dead then.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let (ended, ends) = mpsc::channel();

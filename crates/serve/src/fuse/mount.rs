@@ -1,8 +1,9 @@
 //! Mounting, and taking off what was mounted here, and nothing else.
 //!
-//! The FUSE library is given the connection alone: at its end it would unmount whatever is at that path by then. A mount
-//! is known by the number of its file system, which no other has while its connection lives; and it is taken off by a
-//! descriptor, so that nothing that comes to its path in between is.
+//! The FUSE library is given the connection alone: at its end it would unmount whatever is at that
+//! path by then. A mount is known by the number of its file system, which no other has while its
+//! connection lives; and it is taken off by a descriptor, so that nothing that comes to its path in
+//! between is.
 
 use crate::log::Log;
 use crate::mountinfo::{self, MountEntry};
@@ -41,8 +42,8 @@ pub(super) struct Mount {
 }
 
 impl Mount {
-    /// Mounts at a directory; and the connection, by which the system asks. Dead mounts of servers that were killed are
-    /// taken off before.
+    /// Mounts at a directory; and the connection, by which the system asks. Dead mounts of servers
+    /// that were killed are taken off before.
     pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
         detach_dead(dir, log)?;
         // The system would mount there, and nobody could go in.
@@ -152,8 +153,8 @@ fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
 
-/// Takes off what servers that were killed left at a directory; what is dead there of others is not, nor what one that
-/// lives has there: that is an error.
+/// Takes off what servers that were killed left at a directory; what is dead there of others is
+/// not, nor what one that lives has there: that is an error.
 fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     for _ in 0..DEAD_MAX {
         let root = mountinfo::open(dir)?;

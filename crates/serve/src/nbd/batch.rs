@@ -14,7 +14,8 @@ use super::wire::*;
 use std::io;
 use std::ops::Range;
 
-/// The longest read that is answered at once, and write that is received without memory shared with others.
+/// The longest read that is answered at once, and write that is received without memory shared with
+/// others.
 pub const READ_PART: usize = 256 << 10;
 
 /// Bytes of a worker's buffer: payloads in front, replies behind them.
@@ -27,8 +28,8 @@ const _: () =
 /// Most requests taken together.
 pub const REQUESTS: usize = 64;
 
-/// From so many bytes to be compressed on, another worker receives meanwhile. Those to be decompressed count a quarter,
-/// those to be freed a 64th.
+/// From so many bytes to be compressed on, another worker receives meanwhile. Those to be
+/// decompressed count a quarter, those to be freed a 64th.
 pub const HEAVY_BYTES: usize = 32 << 10;
 
 /// The longest reply that tells no more than that a request is done, or why not.
@@ -40,7 +41,8 @@ pub(crate) struct WorkerBuffer {
     buffer: Buffer,
 }
 
-/// What a worker took, all of which it answers: one long request, or short ones. So there are none beside a long one.
+/// What a worker took, all of which it answers: one long request, or short ones. So there are none
+/// beside a long one.
 pub(crate) enum Batch<'r, 'l> {
     Short(Short<'r>),
     LongRead {
@@ -102,8 +104,8 @@ impl WorkerBuffer {
         })
     }
 
-    /// Waits for requests and takes one of `workers` parts of those that are here. That the client is to send no more is
-    /// an end, met when all it sent before was taken.
+    /// Waits for requests and takes one of `workers` parts of those that are here. That the client
+    /// is to send no more is an end, met when all it sent before was taken.
     pub(crate) fn next_batch<'l>(
         &mut self,
         input: &mut Input,
@@ -165,7 +167,8 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// The next request, if it is here whole, there is room for it beside the others, and it does not make them wait.
+    /// The next request, if it is here whole, there is room for it beside the others, and it does
+    /// not make them wait.
     fn next(
         &self,
         input: &Input,

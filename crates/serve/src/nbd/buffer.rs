@@ -1,5 +1,6 @@
-//! Memory that goes back to the system when it is dropped, at once, and costs nothing until it is touched. What is freed to
-//! `malloc` by many threads stays with the process: a megabyte and a half after four connections.
+//! Memory that goes back to the system when it is dropped, at once, and costs nothing until it is
+//! touched. What is freed to `malloc` by many threads stays with the process: a megabyte and a half
+//! after four connections.
 
 use memmap2::MmapMut;
 use std::io;

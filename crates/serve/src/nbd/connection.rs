@@ -7,7 +7,8 @@
 //!   replying:  one worker at a time sends the answers to all of its own
 //! ```
 //!
-//! Lock order: input, then output. A client that takes no replies stops who replies, then who wait to, then who receives.
+//! Lock order: input, then output. A client that takes no replies stops who replies, then who wait
+//! to, then who receives.
 
 #[cfg(test)]
 mod tests;
@@ -35,9 +36,10 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of a worker's stack.
 pub(crate) const STACK: usize = 512 << 10;
 
-/// Most bytes that a worker has in use at a time of what is small, so is not asked for in a way that can fail: its list of
-/// tasks (4 KiB), the states that are looked at together for the extents of a disk (1.5 KiB), its thread, and words of a block.
-/// Extents take none: they are told where they are sent from.
+/// Most bytes that a worker has in use at a time of what is small, so is not asked for in a way
+/// that can fail: its list of tasks (4 KiB), the states that are looked at together for the extents
+/// of a disk (1.5 KiB), its thread, and words of a block. Extents take none: they are told where
+/// they are sent from.
 pub const WORKER_RESERVE: usize = 20 << 10;
 
 /// Bytes of address space that a worker takes, with what guards its stack.
@@ -70,7 +72,8 @@ struct Connection<'c, S> {
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until it leaves or is left. `chosen` is called when it has its export, and says whether it is let in.
+/// Serves a client until it leaves or is left. `chosen` is called when it has its export, and says
+/// whether it is let in.
 pub(crate) fn serve(
     service: &Service,
     stream: &impl Stream,
@@ -213,8 +216,8 @@ impl<S: Stream> Connection<'_, S> {
         Some(self.output.lock()).filter(|output| !output.is_amid)
     }
 
-    /// Sends replies, or the part of one that is its last or not. Where that fails nothing else is sent any more: the client
-    /// would take it for the rest.
+    /// Sends replies, or the part of one that is its last or not. Where that fails nothing else is
+    /// sent any more: the client would take it for the rest.
     fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
         output.is_amid = true;
         self.stream.send_all(bytes, TAKEN_WITHIN)?;
@@ -222,8 +225,8 @@ impl<S: Stream> Connection<'_, S> {
         Ok(())
     }
 
-    /// Reads part by part. The parts of a simple reply belong together; others may be sent between those of a structured
-    /// one.
+    /// Reads part by part. The parts of a simple reply belong together; others may be sent between
+    /// those of a structured one.
     fn read_in_parts(
         &self,
         executor: Executor<'_>,

@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// What a client did that ends its connection. It is told in the log, not to the client: it can't be relied on to
-/// know where a reply begins.
+/// What a client did that ends its connection. It is told in the log, not to the client: it can't
+/// be relied on to know where a reply begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("it has flags that are not known")]

@@ -1,4 +1,5 @@
-//! Haggling: from the greeting to the export a client chose. Bytes in, bytes out; what carries them is not known here.
+//! Haggling: from the greeting to the export a client chose. Bytes in, bytes out; what carries them
+//! is not known here.
 //!
 //! ```text
 //!   greeting -> client flags -> option -> ... -> GO or EXPORT_NAME -> requests
@@ -56,7 +57,8 @@ impl<'e> Handshake<'e> {
         Handshake { exports, stage: Stage::Flags, options: 0, replies, context: Context::None }
     }
 
-    /// Takes what is whole of `bytes`, answers into `out`; how many bytes it took, and what is next.
+    /// Takes what is whole of `bytes`, answers into `out`; how many bytes it took, and what is
+    /// next.
     pub(crate) fn advance(
         &mut self,
         bytes: &[u8],

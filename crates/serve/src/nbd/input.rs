@@ -8,7 +8,8 @@ use super::wire::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where they are needed.
+/// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where
+/// they are needed.
 pub const INPUT_BUFFER: usize = 128 << 10;
 const _: () = assert!(INPUT_BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
 
@@ -76,7 +77,8 @@ impl Input {
         }
     }
 
-    /// The next request's header, once it is here. Before its first byte a client may take as long as it likes.
+    /// The next request's header, once it is here. Before its first byte a client may take as long
+    /// as it likes.
     pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {
         let mut deadline = Deadline::for_rest(REQUEST_HEADER, &|| false);
         loop {

@@ -1,5 +1,5 @@
-//! Memory for long writes, which are stored only once they are here whole. All connections share it, and wait for it
-//! in turn: so many clients need no more of it than one.
+//! Memory for long writes, which are stored only once they are here whole. All connections share
+//! it, and wait for it in turn: so many clients need no more of it than one.
 
 use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
@@ -10,7 +10,8 @@ use zram::room;
 /// All there is: one write of the longest.
 pub const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
 
-/// Who has memory and receives into it may take so long while others wait, and longer writes at this rate.
+/// Who has memory and receives into it may take so long while others wait, and longer writes at
+/// this rate.
 const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
@@ -24,7 +25,8 @@ pub(crate) struct LargeWrites {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// Numbers of those who wait, given out and served in order: none is passed over for a shorter write.
+    /// Numbers of those who wait, given out and served in order: none is passed over for a shorter
+    /// write.
     next: u64,
     served: u64,
 }

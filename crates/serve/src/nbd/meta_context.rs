@@ -59,7 +59,8 @@ impl Context {
 /// What a client asks of contexts.
 struct ContextQuery<'d> {
     name: &'d [u8],
-    /// As they came, each with its length before it: to list them would take memory that there may not be.
+    /// As they came, each with its length before it: to list them would take memory that there may
+    /// not be.
     queries: &'d [u8],
 }
 

@@ -1,7 +1,8 @@
 //! The NBD server: fixed newstyle negotiation, simple and structured replies.
 //!
-//! What bytes mean is known in `handshake`, `option_reply`, `meta_context`, `request` and `reply`, none of which does
-//! any I/O; what requests do to a disk in `execute`; threads and locks in `connection`.
+//! What bytes mean is known in `handshake`, `option_reply`, `meta_context`, `request` and `reply`,
+//! none of which does any I/O; what requests do to a disk in `execute`; threads and locks in
+//! `connection`.
 
 mod batch;
 #[doc(hidden)]

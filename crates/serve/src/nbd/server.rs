@@ -32,8 +32,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Connections that have chosen no export yet; if another comes, the first of them goes.
 pub const HALF_OPEN_MAX: usize = 128;
 
-/// Most bytes that one of them has in use at a time of what is small: an answer that grows (it is sent before it is 4 KiB and one
-/// more reply), its thread.
+/// Most bytes that one of them has in use at a time of what is small: an answer that grows (it is
+/// sent before it is 4 KiB and one more reply), its thread.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
 const NO_ROOM: &str = "nbd: a client was refused: memory, or address space (ulimit -v), runs short";
@@ -107,7 +107,8 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Those who have not chosen yet will take as much; whoever of them says nothing makes room.
+                // Those who have not chosen yet will take as much; whoever of them says nothing
+                // makes room.
                 let has_room = |asking: usize| {
                     room::is_left(asking.saturating_mul(options.connection_bytes()))
                 };

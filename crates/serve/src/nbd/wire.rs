@@ -1,4 +1,5 @@
-//! Numbers of the NBD protocol, under the names that its document gives them, and how they lie in bytes.
+//! Numbers of the NBD protocol, under the names that its document gives them, and how they lie in
+//! bytes.
 
 /// Big-endian numbers, taken from the front of some bytes.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! What the tests share: a server on a socket of its own, and a client that says exactly what it is told to.
+//! What the tests share: a server on a socket of its own, and a client that says exactly what it is
+//! told to.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use serve::nbd::{Export, Exports, Mode, Options, Server};
@@ -156,8 +157,8 @@ pub fn comes(is_so: impl Fn() -> bool) -> bool {
     is_so()
 }
 
-/// How long a random client waits for an answer before it calls it lost: 60 s, as a machine may be busy, or
-/// `UZRAM_ANSWER_SECONDS`.
+/// How long a random client waits for an answer before it calls it lost: 60 s, as a machine may be
+/// busy, or `UZRAM_ANSWER_SECONDS`.
 pub fn patience() -> Duration {
     let asked = std::env::var("UZRAM_ANSWER_SECONDS").ok().and_then(|text| text.parse().ok());
     asked.map_or(SOON, Duration::from_secs_f64)

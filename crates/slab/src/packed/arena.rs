@@ -15,8 +15,8 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects. Children have them too, whatever `config` says: objects
-    /// are given out as memory, which no one could be refused there.
+    /// An arena without pages; they come with the first objects. Children have them too, whatever
+    /// `config` says: objects are given out as memory, which no one could be refused there.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
@@ -42,7 +42,8 @@ impl Arena {
         self.space.offset_of(address.addr().get())
     }
 
-    /// The address of an offset that [`offset_of`](Self::offset_of) gave, or of any other in a live slab.
+    /// The address of an offset that [`offset_of`](Self::offset_of) gave, or of any other in a live
+    /// slab.
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         // Of a slab that goes meanwhile there may be no address any more.
         self.space.find(offset).and_then(|_| self.space.try_address(offset))

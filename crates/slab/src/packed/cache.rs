@@ -5,9 +5,10 @@
 //!                        ^                                                      (an object is given out)--'
 //!                        '------ released <-- releasing <-- more pages retained than max(2, 1/64 of the committed)
 //! ```
-//! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is taken under
-//! it. Pages are given back outside it, as *releasing* ones, on which no object is given out
-//! meanwhile. A slab without objects, of which no page is committed, is destroyed under the lock.
+//! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is
+//! taken under it. Pages are given back outside it, as *releasing* ones, on which no object is
+//! given out meanwhile. A slab without objects, of which no page is committed, is destroyed under
+//! the lock.
 //!
 //! # Safety
 //! - sl-S1: the pages of an object are committed before it is given out, and neither retained nor
@@ -67,8 +68,8 @@ impl RawCache {
         self.state.lock().stat
     }
 
-    /// The free object at the lowest offset; where its pages are refused, the lowest on committed ones. Its
-    /// bytes are those it had when it was last freed, or zero.
+    /// The free object at the lowest offset; where its pages are refused, the lowest on committed
+    /// ones. Its bytes are those it had when it was last freed, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
@@ -82,12 +83,13 @@ impl RawCache {
         })
     }
 
-    /// The free object at the lowest offset, for an owner who can move `object` there: `None` unless that is
-    /// lower, and on pages that are committed already. In a cache that is scattered its pages may have to be
-    /// committed: objects on pages far apart leave room for others only in part, or for none.
+    /// The free object at the lowest offset, for an owner who can move `object` there: `None`
+    /// unless that is lower, and on pages that are committed already. In a cache that is scattered
+    /// its pages may have to be committed: objects on pages far apart leave room for others only in
+    /// part, or for none.
     ///
-    /// An owner who copies, points to the new object and frees the old one, and does so once with all, leaves
-    /// no room but at the end; the pages there go back.
+    /// An owner who copies, points to the new object and frees the old one, and does so once with
+    /// all, leaves no room but at the end; the pages there go back.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;
@@ -165,7 +167,8 @@ impl RawCache {
         self.slab(id).start() + (index * self.geometry.stride) as u64
     }
 
-    /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what they are.
+    /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what
+    /// they are.
     fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, usize), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;

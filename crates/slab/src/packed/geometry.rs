@@ -1,4 +1,5 @@
-//! How many objects of which size a slab holds, in how many pages, and which objects lie on which pages.
+//! How many objects of which size a slab holds, in how many pages, and which objects lie on which
+//! pages.
 
 use super::slab::Slab;
 use crate::Error;
@@ -27,7 +28,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The pages for which least goes, per object, to the descriptor and to bytes that no object covers.
+    /// The pages for which least goes, per object, to the descriptor and to bytes that no object
+    /// covers.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -78,7 +80,8 @@ impl Geometry {
         first as usize..self.objects_in(pages.end).min(self.objects)
     }
 
-    /// The objects that fit into `pages` pages. (A slab is short: numbers of 32 bits are divided faster.)
+    /// The objects that fit into `pages` pages. (A slab is short: numbers of 32 bits are divided
+    /// faster.)
     fn objects_in(&self, pages: u32) -> usize {
         ((pages << page_shift()) / self.stride as u32) as usize
     }

@@ -9,8 +9,8 @@
 //! A page is *committed* if an object that is in use lies on it, or it is *retained* for the next,
 //! or *releasing*: being given back. No object is given out on a page that is being released.
 //!
-//! Everything here changes under the cache's lock only; the fields are atomics so that a stale reader
-//! of a descriptor reads old numbers, not a data race.
+//! Everything here changes under the cache's lock only; the fields are atomics so that a stale
+//! reader of a descriptor reads old numbers, not a data race.
 //!
 //! # Safety
 //! A descriptor begins as zeros: all its fields are atomic integers.

@@ -1,4 +1,5 @@
-//! The slabs of a cache in the order of their offsets, so that the lowest with room is found at once.
+//! The slabs of a cache in the order of their offsets, so that the lowest with room is found at
+//! once.
 //!
 //! ```text
 //!                [ slab at 5 | summary, summary below ]     a treap: by offset from left to right,

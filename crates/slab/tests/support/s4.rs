@@ -1,4 +1,5 @@
-//! Caches of 4 KiB slabs, aligned to lines, as the change of 2013 gives figures for: objects a slab before and after it.
+//! Caches of 4 KiB slabs, aligned to lines, as the change of 2013 gives figures for: objects a slab
+//! before and after it.
 
 /// Cache, bytes, objects per slab with the header in front of the objects and without.
 pub const CACHES: [(&str, usize, usize, usize); 8] = [

@@ -48,8 +48,8 @@ impl Subject {
     pub fn free(&mut self, nth: usize) {
         let address = self.live.swap_remove(nth);
         let (object, stamp) = self.stamps.remove(&address).unwrap();
-        // SAFETY: a live object of `size` bytes, filled by `alloc`; no one uses it after the free. The second free is
-        // refused: no other thread is at work.
+        // SAFETY: a live object of `size` bytes, filled by `alloc`; no one uses it after the free.
+        // The second free is refused: no other thread is at work.
         unsafe {
             let bytes = std::slice::from_raw_parts(object.as_ptr(), self.size);
             assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");

@@ -38,8 +38,8 @@ pub fn random(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| numbers.next() as u8).collect()
 }
 
-/// Copies of earlier bytes, with `percent` of the runs random instead: from nothing to do but copy (0)
-/// to nothing to gain (100).
+/// Copies of earlier bytes, with `percent` of the runs random instead: from nothing to do but copy
+/// (0) to nothing to gain (100).
 pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
     let mut numbers = Xorshift::new(seed);
     let mut bytes = vec![numbers.next() as u8];
@@ -97,8 +97,8 @@ pub fn kinds(length: usize, seed: u64) -> Vec<Vec<u8>> {
     kinds
 }
 
-/// Blocks of real files: this program, and what lies in /usr/lib; from each file the first, the middle
-/// and the last whole block.
+/// Blocks of real files: this program, and what lies in /usr/lib; from each file the first, the
+/// middle and the last whole block.
 pub fn real(length: usize) -> Vec<Vec<u8>> {
     let mut paths = vec!["/proc/self/exe".into()];
     for folder in ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"] {

@@ -124,8 +124,8 @@ impl Drop for Fence {
     }
 }
 
-/// What `src` decompresses to, with both slices fenced, if it does: twice, into zeros and into ones,
-/// which must not show through.
+/// What `src` decompresses to, with both slices fenced, if it does: twice, into zeros and into
+/// ones, which must not show through.
 pub fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let src = Fence::of(src);
     let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];

@@ -1,4 +1,5 @@
-//! Attributes of cold data: which algorithms they may be compressed with again, and what is to be done with them.
+//! Attributes of cold data: which algorithms they may be compressed with again, and what is to be
+//! done with them.
 
 use super::keywords::{bracketed, parse_keyword};
 use super::numbers::{Base, unsigned};

@@ -2,7 +2,8 @@
 
 use crate::BadValue;
 
-/// A number in base 10, or, with `0x` or `0` in front, in base 16 or 8 where `any_base` says so; a `+` may come first.
+/// A number in base 10, or, with `0x` or `0` in front, in base 16 or 8 where `any_base` says so; a
+/// `+` may come first.
 ///
 /// # Errors
 /// [`BadValue::Invalid`]: it is none. [`BadValue::Range`]: it does not fit.

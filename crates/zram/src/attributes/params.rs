@@ -20,7 +20,8 @@ pub(super) struct AlgorithmLine {
 }
 
 impl AlgorithmLine {
-    /// Which algorithm the parameters are for: that of the priority, or of the name, or the device's own.
+    /// Which algorithm the parameters are for: that of the priority, or of the name, or the
+    /// device's own.
     pub(super) fn target(&self, settings: &Config, text: &str) -> Result<usize, Error> {
         let invalid = |reason: &str| bad(NAME, text, BadValue::Invalid, reason);
         let name_of = |nth: usize| settings.algorithm_of(nth).map(|of| of.codec.name());
@@ -47,7 +48,8 @@ impl AlgorithmLine {
     }
 }
 
-/// Reads a line, and the dictionary it names. Keys that are not known are left out, as the kernel does.
+/// Reads a line, and the dictionary it names. Keys that are not known are left out, as the kernel
+/// does.
 pub(super) fn parse(text: &str) -> Result<AlgorithmLine, Error> {
     let mut line = AlgorithmLine::default();
     let invalid = |reason| bad(NAME, text, BadValue::Invalid, reason);

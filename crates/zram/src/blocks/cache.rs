@@ -1,4 +1,5 @@
-//! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another decompress once.
+//! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another
+//! decompress once.
 //!
 //! Each is kept with the version of its block. Who changes a block's object raises the version
 //! first, with the block's entry locked (zr-B4); who reads looks at it with the entry pinned. So
@@ -95,7 +96,8 @@ impl BlockCache {
         self.blocks.iter().map(each).sum()
     }
 
-    /// The block in that version; where it is not there, `decode` writes it, and says what is in it.
+    /// The block in that version; where it is not there, `decode` writes it, and says what is in
+    /// it.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,

@@ -146,7 +146,8 @@ impl Packer {
         }
     }
 
-    /// The object of some slots, made by the algorithm of that priority; `slot` is the nth of the block.
+    /// The object of some slots, made by the algorithm of that priority; `slot` is the nth of the
+    /// block.
     pub(crate) fn pack<'s>(
         &mut self,
         members: Members,

@@ -1,4 +1,5 @@
-//! What happens to parts of a block: slots of it are overwritten or freed, and it is stored anew without them.
+//! What happens to parts of a block: slots of it are overwritten or freed, and it is stored anew
+//! without them.
 
 use super::{BlockUpdate, DEVICE_PRIORITY, Members, decoded};
 use crate::cold::BackingPlace;
@@ -15,8 +16,8 @@ use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old};
 
 /// Blocks that a discard looks at before it gives its stream back.
 const BLOCKS: usize = 1 << 14;
-/// A block is stored anew without its dead slots when they are this share of it, or of all there are on the device
-/// too many are dead.
+/// A block is stored anew without its dead slots when they are this share of it, or of all there
+/// are on the device too many are dead.
 const DEAD_SHARE: u32 = 2;
 const DEAD_SHARE_OF_ALL: u64 = 32;
 
@@ -80,8 +81,8 @@ impl<E: BesideSlot> Request<'_, E> {
         }
     }
 
-    /// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if there is a `patch`. Only
-    /// then is it an access.
+    /// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if
+    /// there is a `patch`. Only then is it an access.
     fn rewrite_block(
         &mut self,
         block: u32,
@@ -104,7 +105,8 @@ impl<E: BesideSlot> Request<'_, E> {
             Some((patched, bytes)) if patched == nth => bytes,
             _ => decoded.slot(nth).unwrap_or_default(),
         };
-        // Not by another algorithm than it was found worth; but what is written, by the device's own.
+        // Not by another algorithm than it was found worth; but what is written, by the device's
+        // own.
         let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
         let object = packer.pack(members, priority, slot)?;
         let first = self.table.shared.layout.first_slot(block);
@@ -124,8 +126,8 @@ impl<E: BesideSlot> Request<'_, E> {
         Ok(())
     }
 
-    /// Frees the object of a block that is locked, if none of its slots is in it any more, or stores it anew without the
-    /// dead ones. Where there is no room for that they stay.
+    /// Frees the object of a block that is locked, if none of its slots is in it any more, or
+    /// stores it anew without the dead ones. Where there is no room for that they stay.
     fn drop_dead_members(&mut self, block: u32, entry: EntryWriteGuard<'_, E>, when: Rewrite) {
         let table = self.table;
         let live = table.live_members_locked(block, &entry);
@@ -147,8 +149,8 @@ impl<E: BesideSlot> Request<'_, E> {
         }
     }
 
-    /// Frees the object of a block that is locked, and `slots` of it: with those that are in it, `live`. There are no holes
-    /// then.
+    /// Frees the object of a block that is locked, and `slots` of it: with those that are in it,
+    /// `live`. There are no holes then.
     fn free_block(
         &self,
         (block, entry): (u32, EntryWriteGuard<'_, E>),
@@ -193,7 +195,8 @@ impl<E: BesideSlot> Request<'_, E> {
         next
     }
 
-    /// Frees some slots of a block; false if it was made meanwhile. An error leaves the slots alone that it is of.
+    /// Frees some slots of a block; false if it was made meanwhile. An error leaves the slots alone
+    /// that it is of.
     fn free_members(&mut self, block: u32, slots: Range<u32>) -> Result<bool, Error> {
         let (table, layout) = (self.table, self.layout());
         let first = layout.first_slot(block);

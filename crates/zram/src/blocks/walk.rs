@@ -4,8 +4,8 @@ use crate::hook::hook;
 use crate::table::Table;
 use zsmalloc::BesideSlot;
 
-/// Blocks that may hold something; those that are left out held nothing when they were passed. A block is a slot where
-/// blocks are no more than that.
+/// Blocks that may hold something; those that are left out held nothing when they were passed. A
+/// block is a slot where blocks are no more than that.
 pub(crate) struct BlockWalk<'t, E: BesideSlot> {
     table: &'t Table<E>,
     /// The first that was not passed.

@@ -151,7 +151,8 @@ impl<E: BesideSlot> Request<'_, E> {
         let first = layout.first_slot(range.block);
         let mut parts = split_slots(range.within.start as u64, range.within.len()).peekable();
         while let Some(part) = parts.next() {
-            // A slot that is not in the block comes from memory while the one before it is decompressed.
+            // A slot that is not in the block comes from memory while the one before it is
+            // decompressed.
             let next = parts.peek().map(|next| first + next.slot);
             next.inspect(|&next| self.table.pool.prefetch(next));
             let slot = first + part.slot;

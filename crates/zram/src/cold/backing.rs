@@ -1,4 +1,5 @@
-//! What objects are written back to: a file or a block device, or anything else that is read and written at offsets.
+//! What objects are written back to: a file or a block device, or anything else that is read and
+//! written at offsets.
 
 use crate::{SLOT_BYTES, open_file};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -41,7 +42,8 @@ pub trait Backing: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct BackingFile {
     file: File,
-    /// The same for what goes past the page cache, where that can be: so to give memory back takes none.
+    /// The same for what goes past the page cache, where that can be: so to give memory back takes
+    /// none.
     direct: Option<File>,
     path: PathBuf,
     bytes: u64,
@@ -51,8 +53,8 @@ impl BackingFile {
     /// Opens one that is there, for this device alone; its contents are lost.
     ///
     /// # Errors
-    /// It can't be opened, or another has it (EBUSY); it is neither a file nor a block device (ENOTBLK), or has no
-    /// bytes (EINVAL).
+    /// It can't be opened, or another has it (EBUSY); it is neither a file nor a block device
+    /// (ENOTBLK), or has no bytes (EINVAL).
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         let flags = match () {
@@ -65,7 +67,8 @@ impl BackingFile {
         Self::new(file, path)
     }
 
-    /// Makes a file of so many bytes, which are taken from the file system as they are written; or opens a block device.
+    /// Makes a file of so many bytes, which are taken from the file system as they are written; or
+    /// opens a block device.
     ///
     /// # Errors
     /// As [`open`](Self::open); or there is a file already (EEXIST).

@@ -1,7 +1,7 @@
 //! The second half of write-back: what was copied is written, and leaves memory once it is durable.
 //!
-//! Each group of writes has a thread for that, beside the one that copies: so one is written while the one before leaves
-//! memory, and both halves have a processor.
+//! Each group of writes has a thread for that, beside the one that copies: so one is written while
+//! the one before leaves memory, and both halves have a processor.
 
 use super::limit::{LimitCharge, WritebackLimit};
 use super::place::BackingPlace;
@@ -22,7 +22,8 @@ use zsmalloc::{BesideSlot, Content};
 /// Most blocks that are written at once.
 pub(super) const WRITE_RUN_BLOCKS_MAX: usize = 256;
 
-/// Bytes on their way, that begin where a page does: so a disk can take them from here, without the page cache.
+/// Bytes on their way, that begin where a page does: so a disk can take them from here, without the
+/// page cache.
 pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,

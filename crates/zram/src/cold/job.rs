@@ -135,7 +135,8 @@ impl<'j> Job<'j> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Shows what is told of this job, and whether it is cancelled, to who says whether it is to end.
+    /// Shows what is told of this job, and whether it is cancelled, to who says whether it is to
+    /// end.
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
         let is_cancelled = now.is_cancelled;
@@ -149,7 +150,8 @@ impl<'j> Job<'j> {
         self.with(|_, _| false).is_err()
     }
 
-    /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing may any more.
+    /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing
+    /// may any more.
     pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)

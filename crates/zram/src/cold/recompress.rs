@@ -14,7 +14,8 @@ use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{BesideSlot, ClassTable, Content, EntryWriteGuard, Geometry};
 
-/// In the native geometry, whose classes are close, what must be saved: this share of the old length.
+/// In the native geometry, whose classes are close, what must be saved: this share of the old
+/// length.
 const SAVED_SHARE: usize = 16;
 
 /// What is to be compressed with which algorithm.
@@ -22,7 +23,8 @@ const SAVED_SHARE: usize = 16;
 pub struct Recompress {
     /// What.
     pub selection: Selection,
-    /// Which of the algorithms, 1 to 3: see [`Config::recompression`](crate::Config::recompression).
+    /// Which of the algorithms, 1 to 3: see
+    /// [`Config::recompression`](crate::Config::recompression).
     pub priority: usize,
     /// Those of fewer bytes are left, and so are those that do not come below it.
     pub threshold: Option<usize>,
@@ -251,7 +253,8 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         still_equals(locked.content(), bytes, *flags, which).then_some(locked)
     }
 
-    /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it smaller.
+    /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it
+    /// smaller.
     fn keep_old(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Outcome {
         let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
         let flags = slot::flags_of(locked.content());

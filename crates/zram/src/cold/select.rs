@@ -78,7 +78,8 @@ impl Selection {
             }
     }
 
-    /// The same of an object that can be looked at: of a block's length alone is not sure that it is huge.
+    /// The same of an object that can be looked at: of a block's length alone is not sure that it
+    /// is huge.
     pub(crate) fn matches_object(
         &self,
         layout: Layout,

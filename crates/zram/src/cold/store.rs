@@ -1,4 +1,5 @@
-//! Objects outside memory: which blocks of the backing store are used, and reads of what lies there.
+//! Objects outside memory: which blocks of the backing store are used, and reads of what lies
+//! there.
 //!
 //! The store's own lock comes after all others and is held over no I/O.
 
@@ -155,7 +156,8 @@ impl BlockUse {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BYTES_MAX) / SLOT_BYTES as u64;
-        // It may be large, so it is asked for first; what comes zeroed from the system costs nothing until it is touched.
+        // It may be large, so it is asked for first; what comes zeroed from the system costs
+        // nothing until it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, blocks: 0, next: 0, being_read: Vec::new() };
@@ -169,8 +171,8 @@ impl Store {
         })
     }
 
-    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since) knows. It waits for no
-    /// sync: one that is under way, and fails, is counted later.
+    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since)
+    /// knows. It waits for no sync: one that is under way, and fails, is counted later.
     pub(crate) fn failed_syncs(&self) -> u64 {
         self.failed_syncs.load(Relaxed)
     }
@@ -178,8 +180,8 @@ impl Store {
     /// Has all be durable that was written since so many syncs had failed.
     ///
     /// # Errors
-    /// Any of it may not be. The system tells an error of the page cache to one sync, whosever write it was of; so a sync
-    /// that fails fails for all who have written by then.
+    /// Any of it may not be. The system tells an error of the page cache to one sync, whosever
+    /// write it was of; so a sync that fails fails for all who have written by then.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
@@ -224,7 +226,8 @@ impl Store {
         }
     }
 
-    /// Takes free blocks to write to: at least enough for `least` bytes, and no more than `most` blocks.
+    /// Takes free blocks to write to: at least enough for `least` bytes, and no more than `most`
+    /// blocks.
     pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let mut used = self.used.lock();
         let run = used.free_run(least.div_ceil(SLOT_BYTES), most)?;

@@ -1,4 +1,5 @@
-//! Write-back: objects go to the backing store, many at a time, and leave memory when they are durable there.
+//! Write-back: objects go to the backing store, many at a time, and leave memory when they are
+//! durable there.
 //!
 //! ```text
 //!   chosen -> pinned, copied behind one another to a run for free blocks (1 MiB) -> ... a group of runs

@@ -26,11 +26,13 @@ pub(crate) struct AtomicFile {
 /// Permissions of a new file: what is saved is read by none but its user.
 const PRIVATE: u32 = 0o600;
 
-/// Bytes that are brought to disk while others are written, so that the last sync has little to wait for.
+/// Bytes that are brought to disk while others are written, so that the last sync has little to
+/// wait for.
 const STARTED: u64 = 8 << 20;
 
 impl AtomicFile {
-    /// Begins one, which only this thread has. What another of this user left, who was killed, is taken over.
+    /// Begins one, which only this thread has. What another of this user left, who was killed, is
+    /// taken over.
     pub(crate) fn new(given: &Path) -> io::Result<Self> {
         if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(Errno::ISDIR.into());
@@ -63,7 +65,8 @@ impl AtomicFile {
         self.file.sync_all()
     }
 
-    /// Puts it in its place. A whole file that is there is kept beside it if this one is not whole; where that is.
+    /// Puts it in its place. A whole file that is there is kept beside it if this one is not whole;
+    /// where that is.
     pub(crate) fn put_in_place(&self, is_whole: bool) -> io::Result<Option<PathBuf>> {
         let before = if is_whole { None } else { self.keep_before()? };
         fs::rename(&self.path, &self.place)?;
@@ -121,8 +124,9 @@ fn is_whole(path: &Path) -> io::Result<bool> {
     Ok(ChunkHead::decode_any(&last).is_ok_and(|head| head.records == 0 && head.first == head.end))
 }
 
-/// Opens a file and locks it, as what has that name: another may have renamed it before it was locked. One that someone
-/// else put there is refused, be it a link or a file that others can read too.
+/// Opens a file and locks it, as what has that name: another may have renamed it before it was
+/// locked. One that someone else put there is refused, be it a link or a file that others can read
+/// too.
 fn open_alone(path: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
@@ -146,8 +150,8 @@ fn open_alone(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Has the system write what is dirty there, without waiting for it, and drop from its cache what is not: both is what
-/// that advice does. Nothing depends on it.
+/// Has the system write what is dirty there, without waiting for it, and drop from its cache what
+/// is not: both is what that advice does. Nothing depends on it.
 fn start_writing(file: &File, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

@@ -1,5 +1,5 @@
-//! Reads of the backing store for a save: by a thread that is left behind where a read does not come back, with buffers
-//! that were made before.
+//! Reads of the backing store for a save: by a thread that is left behind where a read does not
+//! come back, with buffers that were made before.
 
 use crate::Error;
 use crate::cold::{BackingPlace, CHECKSUM_BYTES, Job, PlaceGuard, ReadBack};

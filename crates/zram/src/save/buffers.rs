@@ -1,5 +1,5 @@
-//! What a save gathers a chunk in: made for each save, or kept from the start for one that must not fail for want of
-//! memory.
+//! What a save gathers a chunk in: made for each save, or kept from the start for one that must not
+//! fail for want of memory.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use crate::Error;

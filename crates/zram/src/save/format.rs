@@ -9,7 +9,8 @@
 //!   trailer  a chunk without records, whose first slot and end are the end of the device; if slots are lost, with one record
 //!            of that kind, whose value is how many
 //! ```
-//! A chunk has all that there is in its slots, from the first one to before the end, which are borders of blocks.
+//! A chunk has all that there is in its slots, from the first one to before the end, which are
+//! borders of blocks.
 
 use crate::algorithms::SECONDARY_MAX;
 

@@ -1,5 +1,5 @@
-//! Puts what a saved file has on a device: as it lies where the device would have made the same of it, else as a
-//! request would.
+//! Puts what a saved file has on a device: as it lies where the device would have made the same of
+//! it, else as a request would.
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
@@ -90,7 +90,8 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
                 self.load_slot(request, slot, Encoded::Object(object), priority)
             }
             RecordKind::Block if lies => self.load_block(request, slot, live, object, priority),
-            // Patterns are the same everywhere; but what is written with what is beside it may be one block.
+            // Patterns are the same everywhere; but what is written with what is beside it may be
+            // one block.
             RecordKind::Pattern if self.is_verbatim[0] => match fill::to_payload(value) {
                 Some(payload) => self.load_slot(request, slot, Encoded::Inline(payload), ACCESSED),
                 None => {

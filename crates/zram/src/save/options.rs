@@ -21,8 +21,9 @@ pub enum Unreadable {
 pub struct SaveOptions {
     /// What is done about data that can't be read.
     pub unreadable: Unreadable,
-    /// How long one read of the backing store may take; `None` is as long as it takes. What is not there by then can't
-    /// be read, nor can anything else that is in the store until that read has come to an end.
+    /// How long one read of the backing store may take; `None` is as long as it takes. What is not
+    /// there by then can't be read, nor can anything else that is in the store until that read has
+    /// come to an end.
     pub patience: Option<Duration>,
 }
 
@@ -68,7 +69,8 @@ impl Saved {
         self.lost_slots == 0
     }
 
-    /// The error that it is, for who wants all of it: there is a file at `path`, and it is not whole.
+    /// The error that it is, for who wants all of it: there is a file at `path`, and it is not
+    /// whole.
     pub fn in_part(&self, path: &Path) -> Option<Error> {
         let first = self.lost.first()?.start;
         let path = path.to_string_lossy().into_owned();

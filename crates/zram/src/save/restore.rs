@@ -1,5 +1,6 @@
-//! Restores a device from a saved file: some threads take chunks in turn, and each puts its own there. Most of the
-//! time goes to memory that is touched for the first time, which threads can do beside each other.
+//! Restores a device from a saved file: some threads take chunks in turn, and each puts its own
+//! there. Most of the time goes to memory that is touched for the first time, which threads can do
+//! beside each other.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;

@@ -109,7 +109,8 @@ impl From<Blocked> for Retry {
     }
 }
 
-/// Whether a block's object has the slots that are live. One that memory damaged would have all the file be refused.
+/// Whether a block's object has the slots that are live. One that memory damaged would have all the
+/// file be refused.
 fn holds_members(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);

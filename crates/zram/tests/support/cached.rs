@@ -1,5 +1,6 @@
-//! A backing store behind a page cache, as a file is: what is written goes to disk later, or by a sync; what fails there is
-//! told to one sync, whichever comes next, and what was written is as it was before.
+//! A backing store behind a page cache, as a file is: what is written goes to disk later, or by a
+//! sync; what fails there is told to one sync, whichever comes next, and what was written is as it
+//! was before.
 
 use std::io;
 use std::ops::Range;

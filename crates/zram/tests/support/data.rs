@@ -31,8 +31,8 @@ pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A range of `len` bytes that begins or ends at, or just beside, the edge of a block or a slot, or anywhere: its start and
-/// its bytes, 3 blocks and a slot at most.
+/// A range of `len` bytes that begins or ends at, or just beside, the edge of a block or a slot, or
+/// anywhere: its start and its bytes, 3 blocks and a slot at most.
 pub fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
     let mut point = || {
         let unit = [1, SLOT_BYTES, block][rng.usize(..3)];

@@ -1,4 +1,5 @@
-//! A device under load: stretches of it with a shadow each, which one thread writes or some read at a time.
+//! A device under load: stretches of it with a shadow each, which one thread writes or some read at
+//! a time.
 
 use super::load::Sizes;
 use super::load::rounds::Subject;

@@ -7,7 +7,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use zram::Backing;
 
-/// How long anyone waits here for what must come, however slow the machine is. Who waits longer fails.
+/// How long anyone waits here for what must come, however slow the machine is. Who waits longer
+/// fails.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
@@ -86,7 +87,8 @@ impl Faulty {
         self.gate.lock().unwrap().stuck > 0
     }
 
-    /// Waits until so many operations are stuck, which they are from then on, until they are let go.
+    /// Waits until so many operations are stuck, which they are from then on, until they are let
+    /// go.
     pub fn wait_until_stuck(&self, operations: usize) {
         let gate = self.gate.lock().unwrap();
         drop(self.wait_while(gate, |gate| gate.stuck < operations));

@@ -10,7 +10,8 @@ pub fn boot_seconds() -> u32 {
     clock_gettime(ClockId::Boottime).tv_sec as u32
 }
 
-/// Waits until what is accessed from now on differs by a second at least; the last one of what was accessed before.
+/// Waits until what is accessed from now on differs by a second at least; the last one of what was
+/// accessed before.
 pub fn next_second() -> u32 {
     let last = boot_seconds();
     while boot_seconds() < last + 2 {

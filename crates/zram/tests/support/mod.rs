@@ -1,4 +1,5 @@
-//! What tests of the device share: an array beside it that holds what must be in it, and load from threads.
+//! What tests of the device share: an array beside it that holds what must be in it, and load from
+//! threads.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod cached;

@@ -235,8 +235,8 @@ fn loom_unmark_against_writer() {
     });
 }
 
-/// What is marked for its age is not marked once it was read: the reader clears the mark, or the marker
-/// sees that the entry was used.
+/// What is marked for its age is not marked once it was read: the reader clears the mark, or the
+/// marker sees that the entry was used.
 #[test]
 fn loom_remark_against_reader() {
     model(|| {

@@ -1,4 +1,5 @@
-//! A job that one thread does at a time, as ready pages are given back: whoever finds it taken leaves it to the other.
+//! A job that one thread does at a time, as ready pages are given back: whoever finds it taken
+//! leaves it to the other.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;

@@ -9,8 +9,8 @@ fn small_class_to_close(scene: &Scene) {
     scene.store(1, SMALL + 2);
 }
 
-/// Objects of a class that is closed move to the other one, beside what `actor` does. The other one has an
-/// object and so a zspage, or none.
+/// Objects of a class that is closed move to the other one, beside what `actor` does. The other one
+/// has an object and so a zspage, or none.
 fn resettle(preemptions: usize, actor: Actor, after: Actor) {
     let both: Actor = |scene| {
         small_class_to_close(scene);

@@ -30,7 +30,8 @@ impl<T> Chunks<T> {
         // Where nothing is kept, one entry does for all.
         let nth = if size_of::<T>() == 0 { 0 } else { nth };
         let order = (nth | (FIRST - 1)).ilog2();
-        // Nothing here overflows: `order` is at least that of FIRST - 1, and `nth` begins with its bit.
+        // Nothing here overflows: `order` is at least that of FIRST - 1, and `nth` begins with its
+        // bit.
         (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 

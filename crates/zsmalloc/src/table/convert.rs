@@ -1,7 +1,7 @@
 //! Conversion: leaves and regions are given the nodes that suit the entries they have.
 //!
-//! See the drawing of [`super`]. All of it but the waiting for readers is under the table's lock, so that no
-//! entry is made meanwhile.
+//! See the drawing of [`super`]. All of it but the waiting for readers is under the table's lock,
+//! so that no entry is made meanwhile.
 
 use super::entry_ref::EntryRef;
 use super::layout::{FEW, LEAF, Level, NodeKind, PACKED_MAX, REGION};

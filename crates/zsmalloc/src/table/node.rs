@@ -5,10 +5,10 @@
 //!   dense   | entries: 8 each | beside: E each | entries: ...    all 512 of a leaf, in order, a line of memory at a time
 //!   inner   | link | link | ...                              128 leaves of a region
 //! ```
-//! A chain is the nodes that a link leads to, each behind the one before: packed ones, all full but the last,
-//! and at the end perhaps a wide one: a dense one for a leaf, an inner node for a region. Keys are
-//! places in the region. An entry behind nodes that have its key is *hidden*: no one finds it, and
-//! it is empty.
+//! A chain is the nodes that a link leads to, each behind the one before: packed ones, all full but
+//! the last, and at the end perhaps a wide one: a dense one for a leaf, an inner node for a region.
+//! Keys are places in the region. An entry behind nodes that have its key is *hidden*: no one finds
+//! it, and it is empty.
 //!
 //! # Safety
 //! - zs-W1: a link names a node of its table that was whole before the link was stored: all entries
@@ -50,8 +50,8 @@ impl NodeRef {
     /// The node has room for it, and no one looks at that place.
     pub(super) unsafe fn write<E>(self, nth: usize, key: u16, value: Value, beside: E) {
         assert!(nth < self.kind.capacity());
-        // SAFETY: `bytes` of the kind cover this place in all its parts, aligned as they are; the caller
-        // says that it is its own.
+        // SAFETY: `bytes` of the kind cover this place in all its parts, aligned as they are; the
+        // caller says that it is its own.
         unsafe {
             let start = self.address;
             let (word_at, beside_at) = self.kind.places::<E>(nth);

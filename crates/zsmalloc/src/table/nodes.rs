@@ -97,7 +97,8 @@ impl<E: Beside> Nodes<E> {
         Ok(Self::fresh(NodeRef { address, kind }, leaf))
     }
 
-    /// A node of the kind of `node`, in a lower place: as these move down, pages behind them become empty.
+    /// A node of the kind of `node`, in a lower place: as these move down, pages behind them become
+    /// empty.
     pub(super) fn make_below(&self, node: Node<'_, E>, leaf: &E::Leaf) -> Option<Fresh<E>> {
         let NodeRef { address, kind } = node.node_ref();
         let address = self.cache(kind).alloc_before(address)?;

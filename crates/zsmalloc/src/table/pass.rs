@@ -61,7 +61,8 @@ struct Pass {
     state: State,
 }
 
-/// That a thread tidies, which is this one: no longer, if it panics, in code of others. Dropped with no lock held.
+/// That a thread tidies, which is this one: no longer, if it panics, in code of others. Dropped
+/// with no lock held.
 struct Rebalancing<'w, E: Beside>(&'w Table<E>);
 
 impl<E: Beside> Drop for Rebalancing<'_, E> {
@@ -183,8 +184,8 @@ impl<E: Beside> Table<E> {
         }
     }
 
-    /// The first step from `next` on where there are nodes: its number, and what it is of. Leaves are left until
-    /// all their entries are behind the inner node.
+    /// The first step from `next` on where there are nodes: its number, and what it is of. Leaves
+    /// are left until all their entries are behind the inner node.
     fn next_step(&self, next: u64) -> Option<(u64, u64, Level)> {
         let (first, done) = (next / STEPS, next % STEPS);
         let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());

@@ -12,8 +12,8 @@ pub(super) enum Behind {
     Stays,
 }
 
-/// Nodes that no link names any more, though readers may still look at them: the first of each chain, in the
-/// order they went.
+/// Nodes that no link names any more, though readers may still look at them: the first of each
+/// chain, in the order they went.
 #[derive(Debug)]
 pub(super) struct Retired {
     chains: [Option<(NodeRef, Behind)>; BATCH],

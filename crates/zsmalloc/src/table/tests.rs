@@ -418,7 +418,8 @@ fn threads_find_their_words_while_leaves_are_converted() {
         let mut rng = seeds.fork();
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Two at once, of which the second must not be one that a writer waits for us to leave.
+                // Two at once, of which the second must not be one that a writer waits for us to
+                // leave.
                 let first = rng.u32(..COUNT);
                 let pins = [first, (first + 1 + rng.u32(..COUNT - 1)) % COUNT]
                     .map(|index| (index, table.lock_shared(index, |_| true)));

@@ -125,7 +125,8 @@ impl<'s, E> Node<'s, E> {
         hidden
     }
 
-    /// Asserts that keys are of this chain and once each, and that only the last packed node has room.
+    /// Asserts that keys are of this chain and once each, and that only the last packed node has
+    /// room.
     pub(super) fn check(self, level: Level) {
         let mut sorted = Vec::new();
         for part in self.nodes() {

@@ -1,4 +1,5 @@
-//! What tests of loads that change share: seeds, contents that tell whose they are, and sizes that shift.
+//! What tests of loads that change share: seeds, contents that tell whose they are, and sizes that
+//! shift.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod child;

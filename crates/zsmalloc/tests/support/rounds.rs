@@ -1,4 +1,5 @@
-//! Rounds of load: threads that work while others compact and swing the limit; quiet between rounds.
+//! Rounds of load: threads that work while others compact and swing the limit; quiet between
+//! rounds.
 
 use super::Sizes;
 use fastrand::Rng;

@@ -2,7 +2,8 @@
 //! a socket to steer it by.
 //!
 //! ```text
-//!   accept -> handshake: an export is chosen -> workers: receive -> batch of requests -> disk -> replies
+//!   accept -> handshake: an export is chosen
+//!          -> workers: receive -> batch of requests -> disk -> replies
 //! ```
 #![forbid(unsafe_code)]
 

@@ -144,7 +144,7 @@ fn neighbours() -> Vec<Vec<Ask>> {
 /// counted as well.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
-    let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT, READ_PART, WORKER_BUFFER].into_iter();
+    let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT_BUFFER, READ_PART, WORKER_BUFFER].into_iter();
     let mut lengths: Vec<u32> = whole
         .flat_map(|bound| headers.map(|header| bound - header))
         .chain([1, SHORT as usize, 4096, 64 * HEAVY_BYTES, 300_000])
@@ -283,7 +283,7 @@ fn the_longest_payloads_are_answered_with_others_around() {
 fn memory_for_long_writes_is_shared_and_waited_for() {
     let bench = Bench::new(2);
     for more in [0, 1, 2] {
-        let rest = (LARGE - LONG as usize - 1 + more) as u32;
+        let rest = (LARGE_BYTES - LONG as usize - 1 + more) as u32;
         thread::scope(|scope| {
             for (lens, from) in [([LONG, rest], WRITABLE), ([rest, LONG], 2 * WRITABLE)] {
                 let bench = &bench;
@@ -350,7 +350,7 @@ fn names_and_options_of_every_length() {
     assert_eq!(client.read(0, 9), [0; 9]);
 
     // Several at once, so that they begin anywhere in what is received.
-    for len in [OPTION_DATA_MAX - 1, OPTION_DATA_MAX, INPUT / 2 - 17, INPUT / 3] {
+    for len in [OPTION_DATA_MAX - 1, OPTION_DATA_MAX, INPUT_BUFFER / 2 - 17, INPUT_BUFFER / 3] {
         let mut client = served.greeted();
         let mut sender = client.stream.try_clone().unwrap();
         let option = [

@@ -62,7 +62,7 @@ impl Shadow {
                 let bounds = [
                     HEAVY_BYTES,
                     4 * HEAVY_BYTES,
-                    INPUT,
+                    INPUT_BUFFER,
                     READ_PART,
                     WORKER_BUFFER,
                     64 * HEAVY_BYTES,

@@ -7,7 +7,7 @@
 //! ```text
 //!   show NAME              the attribute's text
 //!   store NAME <lf> VALUE  nothing
-//!   stat                   an object of JSON: what is served, how full it is, and the job under way
+//!   stat                   an object of JSON: what is served, how full it is, the job under way
 //!   save <lf> PATH         what came of it: lines of a word and a number
 //!   restore <lf> PATH      the same
 //!   recompress <lf> WORDS  the same; the words are those of the attribute

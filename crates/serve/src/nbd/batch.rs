@@ -1,5 +1,6 @@
 //! Requests that a worker takes together: received by one call, answered by one.
 
+use super::bounds::{DONE_MAX, HEAVY_BYTES, READ_PART, REQUESTS, SHORT_MAX, WORKER_BUFFER};
 use super::buffer::Buffer;
 use super::disconnect::End;
 use super::execute::Executor;
@@ -7,33 +8,12 @@ use super::export::ReplyStyle;
 use super::handshake::Terms;
 use super::input::{Deadline, Input};
 use super::large_writes::{LargeWrite, LargeWrites};
-use super::reply::{Replies, SHORT_MAX, read_header};
-use super::request::{Command, Request};
+use super::reply::{Replies, read_header};
+use super::request::{Command, Kind, Request};
 use super::stream::Stream;
 use super::wire::*;
 use std::io;
 use std::ops::Range;
-
-/// The longest read that is answered at once, and write that is received without memory shared with
-/// others.
-pub const READ_PART: usize = 256 << 10;
-
-/// Bytes of a worker's buffer: payloads in front, replies behind them.
-pub const WORKER_BUFFER: usize = READ_PART + 2 * SHORT_MAX;
-
-/// Each request that is short has room, whatever it is.
-const _: () =
-    assert!(READ_PART + CHUNK_HEADER + size_of::<u64>() <= WORKER_BUFFER && DONE_MAX <= SHORT_MAX);
-
-/// Most requests taken together.
-pub const REQUESTS: usize = 64;
-
-/// From so many bytes to be compressed on, another worker receives meanwhile. Those to be
-/// decompressed count a quarter, those to be freed a 64th.
-pub const HEAVY_BYTES: usize = 32 << 10;
-
-/// The longest reply that tells no more than that a request is done, or why not.
-const DONE_MAX: usize = CHUNK_HEADER + 6;
 
 /// What a worker takes requests into.
 pub(crate) struct WorkerBuffer {
@@ -88,10 +68,21 @@ enum Class {
 
 impl Class {
     fn of(request: &Request, terms: &Terms) -> Self {
-        match request.command(terms) {
-            Ok(Command::Read) if request.len as usize > READ_PART => Class::LongRead,
-            Ok(Command::Write) if request.len as usize > READ_PART => Class::LongWrite,
-            command => Class::Short(command),
+        let is_long = request.len as usize > READ_PART;
+        let command = request.command(terms);
+        match command {
+            Ok(Command::Read) if is_long => Class::LongRead,
+            Ok(Command::Write) if is_long => Class::LongWrite,
+            Ok(
+                Command::Read
+                | Command::Write
+                | Command::Flush
+                | Command::Trim
+                | Command::Punch
+                | Command::WriteZeroes
+                | Command::BlockStatus { .. },
+            )
+            | Err(_) => Class::Short(command),
         }
     }
 }
@@ -114,7 +105,7 @@ impl WorkerBuffer {
         workers: usize,
     ) -> Result<Batch<'_, 'l>, End> {
         let first = input.wait_for_header(stream)?;
-        if first.kind == CMD_DISC {
+        if first.kind == Some(Kind::Disc) {
             return Err(End::Left);
         }
         let share = input.whole_requests(REQUESTS).div_ceil(workers);
@@ -179,7 +170,7 @@ impl<'r> Short<'r> {
             return None;
         }
         // What can't be is found again when it comes first, and so is a client's end.
-        let request = input.header()?.ok().filter(|request| request.kind != CMD_DISC)?;
+        let request = input.header()?.ok().filter(|request| request.kind != Some(Kind::Disc))?;
         let Class::Short(command) = Class::of(&request, terms) else { return None };
         let needed = request.payload() as usize + reply_max(&request, command, terms.replies);
         let fits = input.has_whole(&request)

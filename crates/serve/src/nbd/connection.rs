@@ -1,8 +1,8 @@
-//! One client's connection: haggling on one thread, requests on several.
+//! One client's connection: negotiation on one thread, requests on several.
 //!
 //! ```text
-//!   receiving: one worker waits for requests and takes some of them; if these take long, or more are here, another
-//!              one receives meanwhile
+//!   receiving: one worker waits for requests and takes some of them; if these take long, or more
+//!              are here, another one receives meanwhile
 //!   serving:   each worker serves its own, in any order
 //!   replying:  one worker at a time sends the answers to all of its own
 //! ```
@@ -13,7 +13,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::batch::{self, Batch, READ_PART, WorkerBuffer};
+use super::batch::{Batch, WorkerBuffer};
+use super::bounds::{READ_PART, WORKER_BUFFER};
 use super::disconnect::{End, Fault};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
@@ -43,7 +44,7 @@ pub(crate) const STACK: usize = 512 << 10;
 pub const WORKER_RESERVE: usize = 20 << 10;
 
 /// Bytes of address space that a worker takes, with what guards its stack.
-pub(crate) const WORKER_BYTES: usize = STACK + batch::WORKER_BUFFER + (64 << 10);
+pub(crate) const WORKER_BYTES: usize = STACK + WORKER_BUFFER + (64 << 10);
 
 /// What all connections share.
 pub(crate) struct Service {

@@ -1,5 +1,6 @@
 //! What a client sent, as far as it was received: many requests at once, or a part of one.
 
+use super::bounds::INPUT_BUFFER;
 use super::buffer::Buffer;
 use super::disconnect::{End, Fault};
 use super::request::Request;
@@ -7,11 +8,6 @@ use super::stream::Stream;
 use super::wire::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
-
-/// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where
-/// they are needed.
-pub const INPUT_BUFFER: usize = 128 << 10;
-const _: () = assert!(INPUT_BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
 
 /// The rest of a request has to come within this time, and longer ones at this rate.
 const REST_WITHIN: Duration = Duration::from_secs(30);

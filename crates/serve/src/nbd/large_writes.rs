@@ -1,14 +1,12 @@
 //! Memory for long writes, which are stored only once they are here whole. All connections share
 //! it, and wait for it in turn: so many clients need no more of it than one.
 
+use super::bounds::LARGE_BYTES;
 use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
 use std::io;
 use std::time::{Duration, Instant};
 use zram::room;
-
-/// All there is: one write of the longest.
-pub const BYTES: usize = super::wire::PAYLOAD_MAX as usize;
 
 /// Who has memory and receives into it may take so long while others wait, and longer writes at
 /// this rate.
@@ -52,7 +50,7 @@ impl LargeWrites {
         let mut state = self.state.lock();
         let turn = state.next;
         state.next += 1;
-        while state.served != turn || state.used + len > BYTES {
+        while state.served != turn || state.used + len > LARGE_BYTES {
             state = self.freed.wait(state);
         }
         state.served += 1;

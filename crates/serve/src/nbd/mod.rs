@@ -1,8 +1,8 @@
 //! The NBD server: fixed newstyle negotiation, simple and structured replies.
 //!
-//! What bytes mean is known in `handshake`, `option_reply`, `meta_context`, `request` and `reply`,
-//! none of which does any I/O; what requests do to a disk in `execute`; threads and locks in
-//! `connection`.
+//! Numbers that bound something stand in `bounds`. What bytes mean is known in `handshake`,
+//! `option_reply`, `meta_context`, `request` and `reply`, none of which does any I/O; what requests
+//! do to a disk in `execute`; threads and locks in `connection`.
 
 mod batch;
 #[doc(hidden)]
@@ -24,7 +24,8 @@ mod server;
 mod stream;
 mod wire;
 
+pub use bounds::HALF_OPEN_MAX;
 pub use connection::WORKER_RESERVE;
 pub use export::{Export, Exports, Mode};
 pub use script::converse;
-pub use server::{HALF_OPEN_MAX, HALF_OPEN_RESERVE, Options, Server};
+pub use server::{HALF_OPEN_RESERVE, Options, Server};

@@ -1,7 +1,7 @@
 //! Replies, put one behind the other into the room there is for them.
 
 use super::export::ReplyStyle;
-use super::request::{EXTENTS_MAX, Request};
+use super::request::Request;
 use super::wire::*;
 use crate::disk::Extent;
 
@@ -12,9 +12,6 @@ pub(crate) fn read_header(style: ReplyStyle) -> usize {
         ReplyStyle::Structured => CHUNK_HEADER + size_of::<u64>(),
     }
 }
-
-/// The longest reply that is no read's.
-pub(crate) const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
 
 /// Room that replies fill from the front.
 #[derive(Debug)]

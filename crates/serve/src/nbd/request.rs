@@ -1,6 +1,6 @@
 //! Requests: what a header says, and what it is answered with before anything is done.
 
-use super::batch::READ_PART;
+use super::bounds::{EXTENTS_MAX, READ_PART};
 use super::disconnect::Fault;
 use super::export::{Mode, ReplyStyle};
 use super::handshake::Terms;
@@ -10,10 +10,25 @@ use super::wire::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) flags: u16,
-    pub(crate) kind: u16,
+    /// `None` if the document has none of that number.
+    pub(crate) kind: Option<Kind>,
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
     pub(crate) len: u32,
+}
+
+/// What a client may ask for, as the document names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    /// The client leaves.
+    Disc,
+    Flush,
+    Trim,
+    Cache,
+    WriteZeroes,
+    BlockStatus,
 }
 
 /// What is to be done.
@@ -33,8 +48,40 @@ pub(crate) enum Command {
     },
 }
 
-/// Most extents in a reply.
-pub const EXTENTS_MAX: usize = 1024;
+impl Kind {
+    fn of(number: u16) -> Option<Self> {
+        Some(match number {
+            CMD_READ => Kind::Read,
+            CMD_WRITE => Kind::Write,
+            CMD_DISC => Kind::Disc,
+            CMD_FLUSH => Kind::Flush,
+            CMD_TRIM => Kind::Trim,
+            CMD_CACHE => Kind::Cache,
+            CMD_WRITE_ZEROES => Kind::WriteZeroes,
+            CMD_BLOCK_STATUS => Kind::BlockStatus,
+            _ => return None,
+        })
+    }
+
+    /// Whether a read-only disk refuses it.
+    fn changes_contents(self) -> bool {
+        match self {
+            Kind::Write | Kind::Trim | Kind::WriteZeroes => true,
+            Kind::Read | Kind::Disc | Kind::Flush | Kind::Cache | Kind::BlockStatus => false,
+        }
+    }
+
+    /// Flags that it may have. FUA may stand with any.
+    fn flags_possible(self, terms: &Terms) -> u16 {
+        let own = match self {
+            Kind::Read if terms.replies == ReplyStyle::Structured => CMD_FLAG_DF,
+            Kind::WriteZeroes => CMD_FLAG_NO_HOLE | CMD_FLAG_FAST_ZERO,
+            Kind::BlockStatus => CMD_FLAG_REQ_ONE,
+            Kind::Read | Kind::Write | Kind::Disc | Kind::Flush | Kind::Trim | Kind::Cache => 0,
+        };
+        CMD_FLAG_FUA | own
+    }
+}
 
 impl Request {
     /// The request that a header is.
@@ -42,7 +89,7 @@ impl Request {
         let mut fields = Fields(header);
         let mut parse = || {
             let magic = fields.u32()?;
-            let (flags, kind) = (fields.u16()?, fields.u16()?);
+            let (flags, kind) = (fields.u16()?, Kind::of(fields.u16()?));
             let (cookie, offset, len) = (fields.u64()?, fields.u64()?, fields.u32()?);
             (magic == REQUEST_MAGIC).then_some(Request { flags, kind, cookie, offset, len })
         };
@@ -56,58 +103,43 @@ impl Request {
 
     /// Bytes that follow the header.
     pub(crate) fn payload(&self) -> u32 {
-        if self.kind == CMD_WRITE { self.len } else { 0 }
+        if self.kind == Some(Kind::Write) { self.len } else { 0 }
     }
 
-    /// What is to be done, or the error to answer with. DISC is not asked about.
+    /// What is to be done, or the error to answer with. Disc is not asked about.
     pub(crate) fn command(&self, terms: &Terms) -> Result<Command, ErrorCode> {
-        let read_only = terms.export.mode == Mode::ReadOnly;
-        if self.flags & !self.flags_possible(terms) != 0 {
+        let kind = self.kind.ok_or(ErrorCode::Inval)?;
+        if self.flags & !kind.flags_possible(terms) != 0 {
             return Err(ErrorCode::Inval);
         }
-        if matches!(self.kind, CMD_WRITE | CMD_TRIM | CMD_WRITE_ZEROES) && read_only {
+        if kind.changes_contents() && terms.export.mode == Mode::ReadOnly {
             return Err(ErrorCode::Perm);
         }
-        if self.kind == CMD_FLUSH {
-            return if (self.offset, self.len) == (0, 0) {
-                Ok(Command::Flush)
-            } else {
-                Err(ErrorCode::Inval)
-            };
-        }
-        let end = self.offset.checked_add(u64::from(self.len));
-        if end.is_none_or(|end| end > terms.export.disk.size()) {
-            let is_written = matches!(self.kind, CMD_WRITE | CMD_WRITE_ZEROES);
+        if kind != Kind::Flush && !self.is_on_disk(terms) {
+            let is_written = matches!(kind, Kind::Write | Kind::WriteZeroes);
             return Err(if is_written { ErrorCode::Nospc } else { ErrorCode::Inval });
         }
-        let structured = terms.replies == ReplyStyle::Structured;
-        match self.kind {
-            CMD_READ if self.len > PAYLOAD_MAX => Err(ErrorCode::Inval),
-            CMD_READ if self.flags & CMD_FLAG_DF != 0 && self.len as usize > READ_PART => {
-                Err(ErrorCode::Overflow)
-            }
-            CMD_READ => Ok(Command::Read),
-            CMD_WRITE => Ok(Command::Write),
-            CMD_CACHE => Ok(Command::Flush),
-            CMD_TRIM => Ok(Command::Trim),
-            CMD_WRITE_ZEROES if self.flags & CMD_FLAG_NO_HOLE != 0 => Ok(Command::WriteZeroes),
-            CMD_WRITE_ZEROES => Ok(Command::Punch),
-            CMD_BLOCK_STATUS if structured && terms.allocation && self.len > 0 => {
-                let one = self.flags & CMD_FLAG_REQ_ONE != 0;
-                Ok(Command::BlockStatus { extents: if one { 1 } else { EXTENTS_MAX } })
-            }
-            _ => Err(ErrorCode::Inval),
+        let (len, has) = (self.len as usize, |flag| self.flags & flag != 0);
+        match kind {
+            Kind::Read if self.len > PAYLOAD_MAX => Err(ErrorCode::Inval),
+            Kind::Read if has(CMD_FLAG_DF) && len > READ_PART => Err(ErrorCode::Overflow),
+            Kind::Read => Ok(Command::Read),
+            Kind::Write => Ok(Command::Write),
+            Kind::Flush if (self.offset, self.len) != (0, 0) => Err(ErrorCode::Inval),
+            Kind::Flush | Kind::Cache => Ok(Command::Flush),
+            Kind::Trim => Ok(Command::Trim),
+            Kind::WriteZeroes if has(CMD_FLAG_NO_HOLE) => Ok(Command::WriteZeroes),
+            Kind::WriteZeroes => Ok(Command::Punch),
+            Kind::BlockStatus if len == 0 || !terms.allocation => Err(ErrorCode::Inval),
+            Kind::BlockStatus if has(CMD_FLAG_REQ_ONE) => Ok(Command::BlockStatus { extents: 1 }),
+            Kind::BlockStatus => Ok(Command::BlockStatus { extents: EXTENTS_MAX }),
+            Kind::Disc => Err(ErrorCode::Inval),
         }
     }
 
-    /// Flags that the command may have. FUA may stand with any.
-    fn flags_possible(&self, terms: &Terms) -> u16 {
-        CMD_FLAG_FUA
-            | match self.kind {
-                CMD_READ if terms.replies == ReplyStyle::Structured => CMD_FLAG_DF,
-                CMD_WRITE_ZEROES => CMD_FLAG_NO_HOLE | CMD_FLAG_FAST_ZERO,
-                CMD_BLOCK_STATUS => CMD_FLAG_REQ_ONE,
-                _ => 0,
-            }
+    /// Whether the whole range lies on the disk.
+    fn is_on_disk(&self, terms: &Terms) -> bool {
+        let end = self.offset.checked_add(u64::from(self.len));
+        end.is_some_and(|end| end <= terms.export.disk.size())
     }
 }

@@ -1,9 +1,9 @@
 //! Who listens, and all connections there are.
 
+use super::bounds::{HALF_OPEN_MAX, INPUT_BUFFER};
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
 use super::disconnect::End;
 use super::export::Exports;
-use super::input::INPUT_BUFFER;
 use super::large_writes::LargeWrites;
 use super::stream::Stream;
 use crate::accept::{Acceptor, ClientPermit, ClientSet};
@@ -28,9 +28,6 @@ pub struct Options {
 
 /// How often who waits looks at the time.
 const TICK: Duration = Duration::from_secs(1);
-
-/// Connections that have chosen no export yet; if another comes, the first of them goes.
-pub const HALF_OPEN_MAX: usize = 128;
 
 /// Most bytes that one of them has in use at a time of what is small: an answer that grows (it is
 /// sent before it is 4 KiB and one more reply), its thread.

@@ -19,11 +19,11 @@ use crate::usage_error::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use classes::ClassesLine;
 use client::{
-    AttrLine, CancelLine, CompactLine, IdleLine, RecompressLine, SaveLine, StatLine, WritebackLine,
+    Ask, AttrArgs, CancelArgs, CompactArgs, IdleArgs, RecompressArgs, SaveArgs, StatArgs,
+    WritebackArgs,
 };
 use fill::FillLine;
 use restore::RestoreLine;
-use server::ServeLine;
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -50,15 +50,39 @@ enum Subcommands {
     Restore(RestoreLine),
     Attributes(AttributesLine),
     TrainDictionary(TrainLine),
-    Serve(ServeLine),
-    Attr(AttrLine),
-    Stat(StatLine),
-    Compact(CompactLine),
-    Idle(IdleLine),
-    Recompress(RecompressLine),
-    Writeback(WritebackLine),
-    Save(SaveLine),
-    Cancel(CancelLine),
+    Serve(ServeArgs),
+    /// Read and write attributes of a device that is served
+    ///
+    /// Without a name, all that can be read are printed, but lists of all slots or classes; with
+    /// one, that; with a value, the attribute is set to it. 'uzram attributes' tells what they are.
+    Attr(Ask<AttrArgs>),
+    /// Show the device that is served as zramctl does
+    Stat(Ask<StatArgs>),
+    /// Move objects of the device together, so that pages become free
+    Compact(Ask<CompactArgs>),
+    /// Mark slots of the device idle: all, or those not accessed for long
+    Idle(Ask<IdleArgs>),
+    /// Compress data of the device once more, with an algorithm that makes them smaller
+    ///
+    /// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what
+    /// they change is left as they have it. It goes on when this command is ended.
+    Recompress(Ask<RecompressArgs>),
+    /// Write data of the device back to its backing store, so that they leave memory
+    ///
+    /// Takes 'uzram serve --backing FILE'. Requests go on meanwhile, and what they touch stays. It
+    /// goes on when this command is ended.
+    Writeback(Ask<WritebackArgs>),
+    /// Save the device that is served to a file
+    ///
+    /// Each page is saved as it is at one moment while the save is under way; what no client writes
+    /// meanwhile, exactly. A file that is there is replaced when the new one is whole. The server
+    /// writes it: as its user, on its machine. It goes on when this command is ended.
+    Save(Ask<SaveArgs>),
+    /// End the job that is under way: a save, restore, recompress or writeback
+    ///
+    /// What was recompressed or written back by then stays so; of a save nothing is left, of a
+    /// restore an empty disk.
+    Cancel(Ask<CancelArgs>),
 }
 
 /// Print the attributes of a device: what 'uzram fill' can set and show
@@ -152,7 +176,7 @@ impl TryFrom<Cli> for Command {
             Subcommands::Restore(line) => line.try_into()?,
             Subcommands::Attributes(line) => Command::Attributes(Form::new(line.json)),
             Subcommands::TrainDictionary(line) => Command::TrainDictionary(line.into()),
-            Subcommands::Serve(line) => Command::Serve(line.into()),
+            Subcommands::Serve(line) => Command::Serve(line),
             Subcommands::Attr(line) => Command::Client(line.into()),
             Subcommands::Stat(line) => Command::Client(line.into()),
             Subcommands::Compact(line) => Command::Client(line.into()),

@@ -173,10 +173,11 @@ impl Serving {
             name: args.export.clone(),
             description: "uzram, compressed memory".to_owned(),
             disk: disk.clone(),
-            mode: args.mode,
+            mode: args.mode(),
         };
         let exports = Exports::new([export]);
-        let nbd = Server::start(nbd, exports, args.options, log.clone()).map_err(Error::Serving)?;
+        let nbd =
+            Server::start(nbd, exports, args.options(), log.clone()).map_err(Error::Serving)?;
         let nbd = Arc::new(nbd);
         let steered = steered(status, zram.clone(), nbd.clone(), disk.clone(), (save_file, turn));
         let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
@@ -188,7 +189,7 @@ impl Serving {
     fn mount(&mut self, args: &ServeArgs, zram: Arc<Zram>) -> Result<(), Error> {
         let Some(dir) = &args.mount else { return Ok(()) };
         let (disk, log) = (self.disk.clone(), self.log.clone());
-        let mounted = Mounted::start(dir, zram, disk, args.mode, args.options.workers, log);
+        let mounted = Mounted::start(dir, zram, disk, args.mode(), args.options().workers, log);
         self.mounted = Some(mounted.map_err(|source| match source.kind() {
             io::ErrorKind::OutOfMemory => Error::Room,
             _ => Error::Mount { path: dir.clone(), source },

@@ -63,7 +63,7 @@ impl ServerStatus {
             name: args.export.clone(),
             size: device.disksize(),
             algorithm: algorithm.name(),
-            mode: args.mode,
+            mode: args.mode(),
             nbd: nbd.address().clone(),
             mount: args.mount.clone(),
             control: control.address().clone(),

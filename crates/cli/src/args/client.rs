@@ -17,23 +17,26 @@ fn absolute(path: String) -> String {
     absolute.unwrap_or(path)
 }
 
+/// What is asked, of which server.
+#[derive(Debug, Args)]
+pub(super) struct Ask<T: Args> {
+    #[command(flatten)]
+    server: ControlArgs,
+    #[command(flatten)]
+    what: T,
+}
+
 /// The server that is asked.
 #[derive(Debug, Args)]
-pub(super) struct ControlLine {
+pub(super) struct ControlArgs {
     /// Its control socket [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or
     /// /tmp/uzram-UID]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 }
 
-/// Read and write attributes of a device that is served
-///
-/// Without a name, all that can be read are printed, but lists of all slots or classes; with one,
-/// that; with a value, the attribute is set to it. 'uzram attributes' tells what they are.
 #[derive(Debug, Args)]
-pub(super) struct AttrLine {
-    #[command(flatten)]
-    server: ControlLine,
+pub(super) struct AttrArgs {
     /// The attribute
     name: Option<String>,
     /// What it is to be set to
@@ -44,42 +47,25 @@ pub(super) struct AttrLine {
     json: bool,
 }
 
-/// Show the device that is served as zramctl does
 #[derive(Debug, Args)]
-pub(super) struct StatLine {
-    #[command(flatten)]
-    server: ControlLine,
+pub(super) struct StatArgs {
     /// Print one JSON object instead of a table; all sizes are bytes
     #[arg(long)]
     json: bool,
 }
 
-/// Move objects of the device together, so that pages become free
 #[derive(Debug, Args)]
-pub(super) struct CompactLine {
-    #[command(flatten)]
-    server: ControlLine,
-}
+pub(super) struct CompactArgs;
 
-/// Mark slots of the device idle: all, or those not accessed for long
 #[derive(Debug, Args)]
-pub(super) struct IdleLine {
-    #[command(flatten)]
-    server: ControlLine,
+pub(super) struct IdleArgs {
     /// Only those not accessed for more than so many seconds, which takes --set track_access=1
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
     older: Option<u64>,
 }
 
-/// Save the device that is served to a file
-///
-/// Each page is saved as it is at one moment while the save is under way; what no client writes
-/// meanwhile, exactly. A file that is there is replaced when the new one is whole. The server
-/// writes it: as its user, on its machine. It goes on when this command is ended.
 #[derive(Debug, Args)]
-pub(super) struct SaveLine {
-    #[command(flatten)]
-    server: ControlLine,
+pub(super) struct SaveArgs {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
@@ -87,14 +73,8 @@ pub(super) struct SaveLine {
     file: PathBuf,
 }
 
-/// Compress data of the device once more, with an algorithm that makes them smaller
-///
-/// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what they
-/// change is left as they have it. It goes on when this command is ended.
 #[derive(Debug, Args)]
-pub(super) struct RecompressLine {
-    #[command(flatten)]
-    server: ControlLine,
+pub(super) struct RecompressArgs {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
@@ -104,14 +84,8 @@ pub(super) struct RecompressLine {
     words: Vec<String>,
 }
 
-/// Write data of the device back to its backing store, so that they leave memory
-///
-/// Takes 'uzram serve --backing FILE'. Requests go on meanwhile, and what they touch stays. It goes
-/// on when this command is ended.
 #[derive(Debug, Args)]
-pub(super) struct WritebackLine {
-    #[command(flatten)]
-    server: ControlLine,
+pub(super) struct WritebackArgs {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
@@ -120,15 +94,8 @@ pub(super) struct WritebackLine {
     words: Vec<String>,
 }
 
-/// End the job that is under way: a save, restore, recompress or writeback
-///
-/// What was recompressed or written back by then stays so; of a save nothing is left, of a restore
-/// an empty disk.
 #[derive(Debug, Args)]
-pub(super) struct CancelLine {
-    #[command(flatten)]
-    server: ControlLine,
-}
+pub(super) struct CancelArgs;
 
 /// What is to be asked of a server.
 #[derive(Debug)]
@@ -149,64 +116,30 @@ pub(crate) enum ClientRequest {
     Job(JobKind, String, Form),
 }
 
-impl ControlLine {
+impl ControlArgs {
     pub(super) fn path(self) -> PathBuf {
         self.control.unwrap_or_else(|| socket_dir::directory().join(socket_dir::CONTROL))
     }
 }
 
-impl From<AttrLine> for ClientArgs {
-    fn from(line: AttrLine) -> Self {
-        let form = Form::new(line.json);
-        let request = match (line.name, line.value) {
-            (None, _) => ClientRequest::All(form),
-            (Some(name), None) => ClientRequest::Show(name, form),
-            (Some(name), Some(value)) => {
-                let value = if PATHS.contains(&name.as_str()) { absolute(value) } else { value };
-                ClientRequest::Store(name, value)
-            }
-        };
-        ClientArgs { control: line.server.path(), request }
+impl<T: Args + Into<ClientRequest>> From<Ask<T>> for ClientArgs {
+    fn from(ask: Ask<T>) -> Self {
+        ClientArgs { control: ask.server.path(), request: ask.what.into() }
     }
 }
 
-impl From<StatLine> for ClientArgs {
-    fn from(line: StatLine) -> Self {
-        ClientArgs {
-            control: line.server.path(),
-            request: ClientRequest::Stat(Form::new(line.json)),
-        }
-    }
-}
+impl TryFrom<Ask<SaveArgs>> for ClientArgs {
+    type Error = Error;
 
-impl From<CompactLine> for ClientArgs {
-    fn from(line: CompactLine) -> Self {
-        let request = ClientRequest::Store("compact".to_owned(), "1".to_owned());
-        ClientArgs { control: line.server.path(), request }
-    }
-}
-
-impl From<CancelLine> for ClientArgs {
-    fn from(line: CancelLine) -> Self {
-        let request = ClientRequest::Store("cancel_job".to_owned(), "1".to_owned());
-        ClientArgs { control: line.server.path(), request }
-    }
-}
-
-impl From<IdleLine> for ClientArgs {
-    fn from(line: IdleLine) -> Self {
-        let age = line.older.map_or_else(|| "all".to_owned(), |seconds| seconds.to_string());
-        ClientArgs {
-            control: line.server.path(),
-            request: ClientRequest::Store("idle".to_owned(), age),
-        }
+    fn try_from(Ask { server, what }: Ask<SaveArgs>) -> Result<Self, Error> {
+        ClientArgs::on_file(server, JobKind::Save, &what.file, what.json)
     }
 }
 
 impl ClientArgs {
     /// A job on a file, which the server finds from wherever it runs.
     pub(super) fn on_file(
-        server: ControlLine,
+        server: ControlArgs,
         kind: JobKind,
         file: &Path,
         json: bool,
@@ -214,36 +147,67 @@ impl ClientArgs {
         let unknown = |source| Error::OutPath { path: file.to_owned(), source };
         let path = std::path::absolute(file).map_err(unknown)?;
         let text = path.to_str().map(str::to_owned).ok_or(Error::NotText { path })?;
-        Ok(ClientArgs {
-            control: server.path(),
-            request: ClientRequest::Job(kind, text, Form::new(json)),
-        })
+        let request = ClientRequest::Job(kind, text, Form::new(json));
+        Ok(ClientArgs { control: server.path(), request })
     }
 }
 
-impl TryFrom<SaveLine> for ClientArgs {
-    type Error = Error;
-
-    fn try_from(line: SaveLine) -> Result<Self, Error> {
-        ClientArgs::on_file(line.server, JobKind::Save, &line.file, line.json)
+impl ClientRequest {
+    fn store(name: &str, value: &str) -> Self {
+        ClientRequest::Store(name.to_owned(), value.to_owned())
     }
 }
 
-impl From<RecompressLine> for ClientArgs {
-    fn from(line: RecompressLine) -> Self {
+impl From<AttrArgs> for ClientRequest {
+    fn from(args: AttrArgs) -> Self {
+        let form = Form::new(args.json);
+        match (args.name, args.value) {
+            (None, _) => ClientRequest::All(form),
+            (Some(name), None) => ClientRequest::Show(name, form),
+            (Some(name), Some(value)) => {
+                let value = if PATHS.contains(&name.as_str()) { absolute(value) } else { value };
+                ClientRequest::Store(name, value)
+            }
+        }
+    }
+}
+
+impl From<StatArgs> for ClientRequest {
+    fn from(args: StatArgs) -> Self {
+        ClientRequest::Stat(Form::new(args.json))
+    }
+}
+
+impl From<CompactArgs> for ClientRequest {
+    fn from(_: CompactArgs) -> Self {
+        ClientRequest::store("compact", "1")
+    }
+}
+
+impl From<CancelArgs> for ClientRequest {
+    fn from(_: CancelArgs) -> Self {
+        ClientRequest::store("cancel_job", "1")
+    }
+}
+
+impl From<IdleArgs> for ClientRequest {
+    fn from(args: IdleArgs) -> Self {
+        let age = args.older.map_or_else(|| "all".to_owned(), |seconds| seconds.to_string());
+        ClientRequest::store("idle", &age)
+    }
+}
+
+impl From<RecompressArgs> for ClientRequest {
+    fn from(args: RecompressArgs) -> Self {
         // Only of the kind the name may be left out.
         let typed = |word: String| if word.contains('=') { word } else { format!("type={word}") };
-        let words: Vec<_> = line.words.into_iter().map(typed).collect();
-        let request =
-            ClientRequest::Job(JobKind::Recompress, words.join(" "), Form::new(line.json));
-        ClientArgs { control: line.server.path(), request }
+        let words: Vec<_> = args.words.into_iter().map(typed).collect();
+        ClientRequest::Job(JobKind::Recompress, words.join(" "), Form::new(args.json))
     }
 }
 
-impl From<WritebackLine> for ClientArgs {
-    fn from(line: WritebackLine) -> Self {
-        let request =
-            ClientRequest::Job(JobKind::WriteBack, line.words.join(" "), Form::new(line.json));
-        ClientArgs { control: line.server.path(), request }
+impl From<WritebackArgs> for ClientRequest {
+    fn from(args: WritebackArgs) -> Self {
+        ClientRequest::Job(JobKind::WriteBack, args.words.join(" "), Form::new(args.json))
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `uzram restore`.
 
-use super::client::ControlLine;
+use super::client::ControlArgs;
 use super::{ClientArgs, Command, Form, MemLimit};
 use crate::error::Error;
 use clap::{ArgGroup, Args};
@@ -44,7 +44,7 @@ pub(super) struct RestoreLine {
     #[arg(long, conflicts_with = "here")]
     served: bool,
     #[command(flatten)]
-    server: ControlLine,
+    server: ControlArgs,
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,

@@ -3,6 +3,7 @@
 use super::{MemLimit, block};
 use crate::attributes::{self, AttributeSetting};
 use ::serve::Address;
+use ::serve::nbd::{Mode, Options};
 use clap::Args;
 use std::path::PathBuf;
 use zcomp::Codec;
@@ -39,13 +40,13 @@ Examples:
   uzram serve --size 16G --save-on-exit disk.uzram
   uzram serve --restore disk.uzram --save-on-exit disk.uzram
   uzram serve --size 64G --mem-limit 4G --backing /var/tmp/cold.bin")]
-pub(super) struct ServeLine {
+pub(crate) struct ServeArgs {
     /// Bytes of the disk, rounded up to whole blocks [default: as large as what is restored]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse, required_unless_present = "restore")]
-    size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// Begin with what a saved file holds; one that is damaged is refused, and nothing is served
     #[arg(long, value_name = "FILE")]
-    restore: Option<PathBuf>,
+    pub(crate) restore: Option<PathBuf>,
     /// Begin with what is intact of a saved file that is damaged or lacks something, and tell what
     /// is lost
     #[arg(long, requires = "restore")]
@@ -58,22 +59,22 @@ pub(super) struct ServeLine {
     /// 'uzram save' has saved it elsewhere, with exit code 1 as it is not in FILE. Only one server
     /// may have FILE: .FILE.save-on-exit lies beside it meanwhile
     #[arg(long, value_name = "FILE")]
-    save_on_exit: Option<PathBuf>,
+    pub(crate) save_on_exit: Option<PathBuf>,
     /// Where 'uzram writeback' brings what is to leave memory: a file that is not there yet, which
     /// has no name ('ls' does not show it) while it takes disk space, and of which nothing stays;
     /// or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
-    backing: Option<PathBuf>,
+    pub(crate) backing: Option<PathBuf>,
     /// Algorithm: lz4, lz4hc or zstd [default: lz4, or that of what is restored]
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
-    algorithm: Option<&'static dyn Codec>,
+    pub(crate) algorithm: Option<&'static dyn Codec>,
     /// Level of the algorithm [default: the algorithm's own]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::level)]
-    level: Option<i32>,
+    pub(crate) level: Option<i32>,
     /// Bytes compressed as one where clients write them as one: 4K, 8K, 16K, 32K or 64K [default:
     /// 4K, or that of what is restored]
     #[arg(long, value_name = "SIZE", value_parser = block)]
-    block: Option<usize>,
+    pub(crate) block: Option<usize>,
     /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them
     /// included; what was written back or is one repeated word is not in them. Past it writes get
     /// 'no space left', and so they do when tables take a quarter as much beside them (--set
@@ -85,15 +86,15 @@ pub(super) struct ServeLine {
     /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes
     /// before what other options say; can be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting_of_served)]
-    set: Vec<AttributeSetting>,
+    pub(crate) set: Vec<AttributeSetting>,
     /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, which is loopback, open to
     /// every user of this machine [default: nbd.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram
     /// or /tmp/uzram-UID]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
-    nbd: Option<Address>,
+    pub(crate) nbd: Option<Address>,
     /// Name of the disk; clients that ask for no name get it too
     #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]
-    export: String,
+    pub(crate) export: String,
     /// Let clients only read
     #[arg(long)]
     read_only: bool,
@@ -106,33 +107,9 @@ pub(super) struct ServeLine {
     /// Mount the device there too: the file disk, its attributes in attr, and classes; takes root
     /// or fusermount3; a dead mount that a killed server left there is taken off
     #[arg(long, value_name = "DIR")]
-    mount: Option<PathBuf>,
+    pub(crate) mount: Option<PathBuf>,
     /// The socket that 'uzram attr' and others steer it by [default: control.sock beside nbd.sock]
     #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-}
-
-/// `uzram serve`, checked.
-#[derive(Debug)]
-pub(crate) struct ServeArgs {
-    /// Where it and the next ones are `None`, they are as what is restored has them.
-    pub(crate) size: Option<u64>,
-    pub(crate) algorithm: Option<&'static dyn Codec>,
-    pub(crate) level: Option<i32>,
-    /// Bytes of a block.
-    pub(crate) block: Option<usize>,
-    pub(crate) restore: Option<PathBuf>,
-    pub(crate) damage: Damage,
-    pub(crate) save_on_exit: Option<PathBuf>,
-    pub(crate) backing: Option<PathBuf>,
-    pub(crate) mem_limit: MemLimit,
-    pub(crate) set: Vec<AttributeSetting>,
-    /// `None` is in the usual directory.
-    pub(crate) nbd: Option<Address>,
-    pub(crate) export: String,
-    pub(crate) mode: ::serve::nbd::Mode,
-    pub(crate) options: ::serve::nbd::Options,
-    pub(crate) mount: Option<PathBuf>,
     pub(crate) control: Option<PathBuf>,
 }
 
@@ -144,33 +121,22 @@ fn export_name(name: &str) -> Result<String, String> {
     }
 }
 
-impl From<ServeLine> for ServeArgs {
-    fn from(line: ServeLine) -> Self {
-        let defaults = ::serve::nbd::Options::default();
-        ServeArgs {
-            size: line.size,
-            algorithm: line.algorithm,
-            level: line.level,
-            block: line.block,
-            restore: line.restore,
-            damage: if line.salvage { Damage::Salvage } else { Damage::Refuse },
-            save_on_exit: line.save_on_exit,
-            backing: line.backing,
-            mem_limit: MemLimit::new(line.mem_limit),
-            set: line.set,
-            nbd: line.nbd,
-            export: line.export,
-            mode: if line.read_only {
-                ::serve::nbd::Mode::ReadOnly
-            } else {
-                ::serve::nbd::Mode::ReadWrite
-            },
-            options: ::serve::nbd::Options {
-                workers: line.threads.map_or(defaults.workers, usize::from),
-                connections: line.connections.into(),
-            },
-            mount: line.mount,
-            control: line.control,
-        }
+impl ServeArgs {
+    /// Returns what is to become of a saved file that is damaged.
+    pub(crate) fn damage(&self) -> Damage {
+        if self.salvage { Damage::Salvage } else { Damage::Refuse }
+    }
+
+    pub(crate) fn mem_limit(&self) -> MemLimit {
+        MemLimit::new(self.mem_limit)
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        let workers = self.threads.map_or(Options::default().workers, usize::from);
+        Options { workers, connections: self.connections.into() }
     }
 }

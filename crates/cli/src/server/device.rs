@@ -16,7 +16,7 @@ const BUFFERS: u64 = 64 << 20;
 /// Makes it. What is restored is on it then.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     let header = |path| {
-        SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage, None))
+        SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage(), None))
     };
     let saved = args.restore.as_deref().map(header).transpose()?;
     let size = size(args, saved.as_ref())?;
@@ -29,11 +29,11 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
     zram.set_disksize(size).map_err(Error::Size)?;
     if let Some(path) = &args.restore {
-        let restored = zram.open()?.restore(path, args.damage);
+        let restored = zram.open()?.restore(path, args.damage());
         let settings = zram.settings();
         // One of all memory that was asked for names itself.
         let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
-        let restored = restored.map_err(|error| not_restored(error, path, args.damage, limit))?;
+        let restored = restored.map_err(|error| not_restored(error, path, args.damage(), limit))?;
         lost_lines(&restored.lost).lines().for_each(|line| log!("{line}; it reads as zeros"));
         log!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }
@@ -59,7 +59,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     }
     settings.algorithm.check(&settings.params).map_err(Error::Level)?;
     settings.block = args.block.unwrap_or(settings.block);
-    settings.mem_limit = match args.mem_limit {
+    settings.mem_limit = match args.mem_limit() {
         MemLimit::Bytes(bytes) => Some(bytes),
         MemLimit::None => None,
         MemLimit::Default => {

@@ -38,13 +38,13 @@ const OF_SERVER: usize = 512 << 10;
 pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
     MEMORY.keep(reserve(args)).map_err(|_| Error::Room)?;
     room::ask_too(|| MEMORY.is_short());
-    room::keep(FOR_THE_END, CONNECTIONS * args.options.connection_bytes());
+    room::keep(FOR_THE_END, CONNECTIONS * args.options().connection_bytes());
     Ok(())
 }
 
 /// Bytes of the reserve.
 fn reserve(args: &ServeArgs) -> usize {
-    let workers = args.options.connections.saturating_mul(args.options.workers);
+    let workers = args.options().connections.saturating_mul(args.options().workers);
     let worst = OF_SERVER
         + control::CLIENTS * control::RESERVE
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE

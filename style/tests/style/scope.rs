@@ -3,7 +3,7 @@
 //! A name is followed through `use` and re-exports to the module that defines it. What is not found
 //! is another crate's, a local, or a field.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -12,8 +12,8 @@ use syn::{Item, UseTree};
 use crate::modules::Module;
 use crate::source::{attrs_of, is_of_tests};
 
-/// Re-exports of re-exports that are followed: more is a circle.
-const DEPTH: usize = 16;
+/// Names that were looked for in modules since one path began to be followed: a circle ends there.
+type Seen = HashSet<(usize, String)>;
 
 enum Name {
     Module(usize),
@@ -183,52 +183,60 @@ impl Graph {
 
     /// The module that defines what `path` names in the module `from`; None where it is not of this
     /// crate.
-    fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
-        let (first, rest) = path.split_first().filter(|_| depth < DEPTH)?;
+    fn resolve(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
+        let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => {
-                self.walk(self.scopes.iter().position(|scope| scope.parent.is_none())?, rest, depth)
+                self.walk(self.scopes.iter().position(|scope| scope.parent.is_none())?, rest, seen)
             }
-            "self" => self.walk(from, rest, depth),
-            "super" => self.walk(self.scopes[from].parent?, rest, depth),
-            _ => self.named(from, first, rest, depth),
+            "self" => self.walk(from, rest, seen),
+            "super" => self.walk(self.scopes[from].parent?, rest, seen),
+            _ => self.named(from, first, rest, seen),
         }
     }
 
     /// What a module has under a name, and `rest` from there.
-    fn named(&self, at: usize, name: &str, rest: &[String], depth: usize) -> Option<usize> {
+    fn named(&self, at: usize, name: &str, rest: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[at].names.get(name) {
-            Some(Name::Module(inner)) => self.walk(*inner, rest, depth),
+            Some(Name::Module(inner)) => self.walk(*inner, rest, seen),
             Some(Name::Item) => Some(at),
             Some(Name::Alias(path)) => {
+                let key = (at, name.to_owned());
+                if !seen.insert(key.clone()) {
+                    return None;
+                }
                 let path: Vec<String> = path.iter().chain(rest).cloned().collect();
-                self.resolve_import(at, &path, depth + 1)
+                let found = self.resolve_import(at, &path, seen);
+                seen.remove(&key);
+                found
             }
             None => {
-                let globs = &self.scopes[at].globs;
-                let from = globs.iter().filter_map(|glob| self.resolve(at, glob, depth + 1));
-                from.filter(|&module| module != at && depth + 1 < DEPTH)
-                    .find_map(|module| self.named(module, name, rest, depth + 1))
+                // Modules may take all of each other's names, so each is asked once.
+                if !seen.insert((at, name.to_owned())) {
+                    return None;
+                }
+                self.scopes[at].globs.iter().find_map(|glob| {
+                    let module = self.resolve(at, glob, seen)?;
+                    self.named(module, name, rest, seen)
+                })
             }
         }
     }
 
     /// As `resolve`, for the path of a `use`: it does not begin with what other `use` import.
-    fn resolve_import(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
+    fn resolve_import(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[from].names.get(&path[0]) {
             Some(Name::Alias(_)) => None,
-            _ => self.resolve(from, path, depth),
+            _ => self.resolve(from, path, seen),
         }
     }
 
-    fn walk(&self, at: usize, rest: &[String], depth: usize) -> Option<usize> {
+    fn walk(&self, at: usize, rest: &[String], seen: &mut Seen) -> Option<usize> {
         match rest.split_first() {
             None => Some(at),
-            Some((name, rest)) if name == "super" => {
-                self.walk(self.scopes[at].parent?, rest, depth)
-            }
+            Some((name, rest)) if name == "super" => self.walk(self.scopes[at].parent?, rest, seen),
             // What is not known is of the module that was named: a macro's, or a variant's.
-            Some((name, rest)) => Some(self.named(at, name, rest, depth).unwrap_or(at)),
+            Some((name, rest)) => Some(self.named(at, name, rest, seen).unwrap_or(at)),
         }
     }
 
@@ -252,7 +260,7 @@ impl Graph {
         let mut edges = BTreeMap::new();
         for (from, scope) in self.scopes.iter().enumerate() {
             for (path, line) in scope.uses.iter().filter(|(path, _)| !path.is_empty()) {
-                if let Some(to) = self.resolve(from, path, 0)
+                if let Some(to) = self.resolve(from, path, &mut Seen::new())
                     && !self.are_related(from, to)
                 {
                     let first = edges.entry((from, to)).or_insert(*line);

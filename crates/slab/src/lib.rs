@@ -10,8 +10,6 @@
 //!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, live bits, first object, index, owner |
 //!                                            `-- block, of the heap: what lies off the slab
 //! ```
-//! [`packed`] is the other kind of cache: lowest address first, for owners who move objects.
-//!
 //! ```
 //! let arena = slab::Arena::new(page::Config::default())?;
 //! let cache = slab::Cache::new(&arena, "points")?;
@@ -38,7 +36,6 @@ mod lists;
 mod loom_tests;
 mod options;
 mod own;
-pub mod packed;
 mod raw;
 mod red_zones;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::class_guard::ClassGuard;
 use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::memory::Pinned;
+use crate::meta::Arena;
 use crate::stats::{ClassStat, Classes};
 use crate::sync::JobGuard;
 use crate::sync::Ordering::Relaxed;
@@ -13,7 +14,6 @@ use crate::table::{ReadLock, WriteLock};
 use crate::write_guard::{EntryWriteGuard, StagedObject};
 use crate::{ClassTable, Config, Error};
 use page::{Budget, page_size};
-use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
 

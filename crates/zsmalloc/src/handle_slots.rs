@@ -17,9 +17,9 @@
 use crate::Error;
 use crate::entry::Value;
 use crate::entry_pool::sealed;
+use crate::meta::Arena;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
 use crate::table::{Beside, LEAF, Table, WriteLock};
-use slab::packed::Arena;
 use std::sync::Arc;
 
 /// Generations are 1 to this: 20 bits of a handle.

@@ -33,6 +33,7 @@ mod inner;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod memory;
+pub mod meta;
 mod plan;
 mod pool;
 mod prefault;

@@ -64,13 +64,13 @@ mod walk;
 
 use crate::Error;
 use crate::epoch::Epoch;
+use crate::meta::Arena;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use chunks::Chunks;
 use layout::{ALIGN, LEAVES, Level, REGION};
 use link::NodeLink;
 use nodes::Nodes;
 use retired::Retired;
-use slab::packed::Arena;
 use std::fmt::Debug;
 use std::sync::Arc;
 

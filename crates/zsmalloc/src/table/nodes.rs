@@ -11,9 +11,9 @@ use super::{Beside, Making};
 use crate::Error;
 use crate::entry::Value;
 use crate::epoch::Epoch;
+use crate::meta::{Arena, Cache, CacheStat};
 use crate::sync::Mutex;
 use page::Supply;
-use slab::packed::{Arena, CacheStat, RawCache};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -63,15 +63,14 @@ impl<E> Fresh<E> {
 #[derive(Debug)]
 pub(super) struct Nodes<E> {
     /// By kind.
-    caches: Box<[RawCache]>,
+    caches: Box<[Cache]>,
     arena: Arc<Arena>,
     nodes: PhantomData<fn() -> E>,
 }
 
 impl<E: Beside> Nodes<E> {
     pub(super) fn new(arena: &Arc<Arena>) -> Result<Self, Error> {
-        let caches =
-            NodeKind::all().map(|kind| Ok(RawCache::new(arena, kind.bytes::<E>(), ALIGN)?));
+        let caches = NodeKind::all().map(|kind| Ok(Cache::new(arena, kind.bytes::<E>(), ALIGN)?));
         let caches = caches.collect::<Result<_, Error>>()?;
         Ok(Nodes { caches, arena: arena.clone(), nodes: PhantomData })
     }
@@ -81,7 +80,7 @@ impl<E: Beside> Nodes<E> {
         self.arena.supply()
     }
 
-    fn cache(&self, kind: NodeKind) -> &RawCache {
+    fn cache(&self, kind: NodeKind) -> &Cache {
         &self.caches[kind.0 as usize]
     }
 
@@ -178,15 +177,15 @@ impl<E: Beside> Nodes<E> {
     }
 
     pub(super) fn lock_for_fork(&self) {
-        self.caches.iter().for_each(RawCache::lock_for_fork);
+        self.caches.iter().for_each(Cache::lock_for_fork);
     }
 
     pub(super) fn unlock_after_fork(&self) {
-        self.caches.iter().for_each(RawCache::unlock_after_fork);
+        self.caches.iter().for_each(Cache::unlock_after_fork);
     }
 
     pub(super) fn repair(&self) {
-        self.caches.iter().for_each(RawCache::repair);
+        self.caches.iter().for_each(Cache::repair);
     }
 
     /// Asserts the state of the caches, and that they hold so many nodes of each kind.

@@ -1,8 +1,8 @@
 //! The pages that caches share.
 
+use super::error::Error;
 use super::slab::Slab;
-use crate::Error;
-use crate::sync::{AtomicU32, Relaxed};
+use super::sync::{AtomicU32, Relaxed};
 use page::Space;
 use std::ptr::NonNull;
 use std::sync::Arc;

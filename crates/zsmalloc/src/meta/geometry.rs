@@ -1,8 +1,8 @@
 //! How many objects of which size a slab holds, in how many pages, and which objects lie on which
 //! pages.
 
+use super::error::Error;
 use super::slab::Slab;
-use crate::Error;
 use page::{Extent, page_shift, page_size};
 use std::ops::Range;
 

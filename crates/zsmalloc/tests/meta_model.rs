@@ -8,11 +8,10 @@ mod seed;
 use fastrand::Rng;
 use page::{RefuseNth, page_size};
 use seed::seed;
-use slab::Error;
-use slab::packed::{Arena, CacheStat, RawCache};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use zsmalloc::meta::{Arena, Cache, CacheStat, Error};
 
 /// Slabs by offset, with the objects in use, and the pages retained, by slab and number.
 #[derive(Default)]
@@ -23,7 +22,7 @@ struct Model {
 
 /// A cache, its model and the objects taken from it, each with the byte that fills it.
 struct Subject {
-    cache: RawCache,
+    cache: Cache,
     size: usize,
     live: Vec<(NonNull<u8>, u8)>,
     model: Model,
@@ -31,7 +30,7 @@ struct Subject {
 
 impl Subject {
     fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Self {
-        let cache = RawCache::new(arena, size, align).unwrap();
+        let cache = Cache::new(arena, size, align).unwrap();
         Subject { cache, size, live: Vec::new(), model: Model::default() }
     }
 
@@ -253,7 +252,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 #[test]
 fn a_refused_page_is_made_up_for_by_a_committed_one() {
     let arena = Arena::new(page::Config { limit: Some(4), ..page::Config::default() }).unwrap();
-    let cache = RawCache::new(&arena, page_size() / 2, 8).unwrap();
+    let cache = Cache::new(&arena, page_size() / 2, 8).unwrap();
     let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
     assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
     // Page 0 goes; the free object on page 3 is not the lowest, but on a committed page.
@@ -264,7 +263,7 @@ fn a_refused_page_is_made_up_for_by_a_committed_one() {
     assert_eq!(cache.shrink(), 1);
     // SAFETY: as above.
     unsafe { cache.free(objects[7]).unwrap() };
-    let other = RawCache::new(&arena, page_size(), 8).unwrap();
+    let other = Cache::new(&arena, page_size(), 8).unwrap();
     other.alloc().unwrap();
     assert_eq!(cache.alloc(), Ok(objects[7]));
     cache.check();
@@ -274,7 +273,7 @@ fn a_refused_page_is_made_up_for_by_a_committed_one() {
 #[test]
 fn offsets_name_objects() {
     let arena = Arena::new(page::Config::default()).unwrap();
-    let cache = RawCache::new(&arena, 16, 16).unwrap();
+    let cache = Cache::new(&arena, 16, 16).unwrap();
     for _ in 0..1000 {
         let object = cache.alloc().unwrap();
         let offset = arena.offset_of(object).unwrap();

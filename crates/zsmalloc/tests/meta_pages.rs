@@ -2,19 +2,21 @@
 //! cache dense.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "support/child.rs"]
+mod child;
 #[path = "../../page/tests/support/seed.rs"]
 mod seed;
 
 use fastrand::Rng;
 use page::page_size;
-use slab::packed::{Arena, CacheStat, RawCache};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
+use zsmalloc::meta::{Arena, Cache, CacheStat};
 
-fn cache_of(size: usize) -> (Arc<Arena>, RawCache) {
+fn cache_of(size: usize) -> (Arc<Arena>, Cache) {
     let arena = Arena::new(page::Config::default()).unwrap();
-    let cache = RawCache::new(&arena, size, 8).unwrap();
+    let cache = Cache::new(&arena, size, 8).unwrap();
     (arena, cache)
 }
 
@@ -120,7 +122,7 @@ fn moving_objects_down_makes_a_cache_dense() {
 }
 
 /// One thread's random part in the stress.
-fn stress(cache: &RawCache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
+fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let mut own: Vec<(NonNull<u8>, u64)> = Vec::new();
     let free = |(object, stamp): (NonNull<u8>, u64)| {
@@ -186,4 +188,18 @@ fn threads_share_a_cache() {
         assert_eq!(cache.stat(), CacheStat::default());
         arena.check();
     }
+}
+
+/// Objects are memory that is given out: a child has it, whatever the arena was asked for.
+#[test]
+fn a_child_has_the_objects_whatever_was_asked_for() {
+    let config = page::Config { in_children: false, ..page::Config::default() };
+    let cache = Cache::new(&Arena::new(config).unwrap(), 48, 16).unwrap();
+    let object = cache.alloc().unwrap();
+    // SAFETY: an object of 48 bytes that was just taken.
+    unsafe { object.write_bytes(7, 48) };
+    child::in_child(|| {
+        // SAFETY: written above, and no one else has it.
+        assert_eq!(unsafe { object.cast::<[u8; 48]>().read() }, [7; 48]);
+    });
 }

@@ -6,17 +6,20 @@
 //!
 //! ```text
 //!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages and of objects |
-//!     `-- RawCache (size, alignment): slabs in order of their offsets
+//!     `-- Cache (size, alignment): slabs in order of their offsets
 //! ```
 
 mod arena;
 mod cache;
+mod error;
 mod geometry;
 mod slab;
 mod slab_tree;
 mod stat;
+mod sync;
 
 pub use arena::Arena;
-pub use cache::RawCache;
+pub use cache::Cache;
+pub use error::Error;
 pub use geometry::Geometry;
 pub use stat::CacheStat;

@@ -12,7 +12,7 @@
 //! hang below it. All of it changes under the cache's lock.
 
 use super::slab::Slab;
-use crate::sync::Relaxed;
+use super::sync::Relaxed;
 use page::{ExtentId, Space};
 
 type Link = Option<ExtentId>;

@@ -11,19 +11,19 @@
 //! the lock.
 //!
 //! # Safety
-//! - sl-S1: the pages of an object are committed before it is given out, and neither retained nor
+//! - mt-S1: the pages of an object are committed before it is given out, and neither retained nor
 //!   being released, so they are not given back, until it is freed.
-//! - sl-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
+//! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
 //!   slab.
 #![allow(unsafe_code)]
 
+use super::error::Error;
 use super::geometry::Pages;
 use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
 use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
+use super::sync::{Mutex, MutexGuard, Relaxed};
 use super::{Arena, Geometry};
-use crate::Error;
-use crate::sync::{Mutex, MutexGuard, Relaxed};
 use page::{Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -38,19 +38,19 @@ struct State {
 
 /// A cache of objects of one size and alignment, given out lowest address first.
 #[derive(Debug)]
-pub struct RawCache {
+pub struct Cache {
     arena: Arc<Arena>,
     geometry: Geometry,
     tag: u32,
     state: Mutex<State>,
 }
 
-impl RawCache {
+impl Cache {
     /// A cache of objects of `size` bytes, aligned to `align`.
     pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
         let geometry = Geometry::new(size, align)?;
         let tag = arena.next_cache();
-        Ok(RawCache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
+        Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
     }
 
     /// The arena the cache's slabs lie in.
@@ -333,7 +333,7 @@ impl RawCache {
     }
 }
 
-impl Drop for RawCache {
+impl Drop for Cache {
     fn drop(&mut self) {
         self.shrink();
     }
@@ -346,8 +346,8 @@ mod tests {
     #[test]
     fn misuse_is_named_and_changes_nothing() {
         let arena = Arena::new(page::Config::default()).unwrap();
-        let cache = RawCache::new(&arena, 48, 16).unwrap();
-        let other = RawCache::new(&arena, 48, 16).unwrap();
+        let cache = Cache::new(&arena, 48, 16).unwrap();
+        let other = Cache::new(&arena, 48, 16).unwrap();
         let object = cache.alloc().unwrap();
         let address = object.addr().get();
         let mut outside = 0u8;
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_child_takes_pages_back_that_were_releasing() {
         let arena = Arena::new(page::Config::default()).unwrap();
-        let cache = RawCache::new(&arena, page::page_size(), 8).unwrap();
+        let cache = Cache::new(&arena, page::page_size(), 8).unwrap();
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
         // SAFETY: nobody uses the objects freed here.
         objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });

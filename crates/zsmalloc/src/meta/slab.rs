@@ -17,7 +17,7 @@
 #![allow(unsafe_code)]
 
 use super::geometry::{Geometry, OBJECTS_MAX, Pages};
-use crate::sync::{AtomicU8, AtomicU16, AtomicU32, Relaxed};
+use super::sync::{AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use page::ExtentId;
 use std::ops::Range;
 

@@ -85,6 +85,9 @@ pub enum Error {
         /// How to set it up instead.
         remedy: &'static str,
     },
+    /// The kernel does not tell how much memory is taken.
+    #[error(transparent)]
+    Memory(#[from] measure::memory::Untold),
     /// A codec refused its work.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),

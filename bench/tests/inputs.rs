@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use bench::inputs::PageSet;
-use bench::page::PAGE_SIZE;
+use measure::page::PAGE_SIZE;
 
 fn tree() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -5,11 +5,12 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use measure::page::PAGE_SIZE;
+
 use super::PageStream;
 use super::tree::{self, Found};
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::page::{PAGE_SIZE, page_count};
 
 /// Which directory at the top a file lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,7 +88,7 @@ impl PageSet {
                     group
                 }
             };
-            let page_count = page_count(bytes);
+            let page_count = bytes.div_ceil(PAGE_SIZE as u64);
             set.spans.push(FileSpan { path, group, bytes, first_page, page_count });
             first_page += page_count;
         }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use measure::page::PAGE_SIZE;
+
 use super::PageSet;
 use crate::Error;
-use crate::page::PAGE_SIZE;
 
 /// Reads a [`PageSet`] from its first page to its last.
 #[derive(Debug)]

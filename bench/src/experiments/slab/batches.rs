@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use fastrand::Rng;
+use measure::clock::Clock;
 
 use super::{Request, SIZES, figure, kinds, median};
 use crate::Error;
 use crate::objects::{Object, ObjectKind, Objects, Visit};
-use crate::pairing::Clock;
 use crate::report::{Bound, Figure, Report};
 use crate::stores::StoreKind;
 use crate::turns::{Side, rounds_by};

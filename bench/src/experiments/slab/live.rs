@@ -113,9 +113,7 @@ impl Visit for Fill {
         let mut live = Vec::with_capacity(count as usize);
         let before = HeldMemory::now()?.held;
         for nth in 0..count {
-            let mut object = objects.alloc()?;
-            object.fill(size, nth as u8);
-            live.push(Some(object));
+            live.push(Some(objects.alloc(size, nth as u8)?));
         }
         let table = count * size_of_val(&live[0]) as u64;
         let taken =
@@ -126,7 +124,7 @@ impl Visit for Fill {
             if random.u32(..STAYS) > 0
                 && let Some(object) = place.take()
             {
-                if object.look(size) != 2 * u64::from(nth as u8) {
+                if objects.look(&object) != 2 * u64::from(nth as u8) {
                     return Err(Error::Slot { slot: nth as u32 });
                 }
                 objects.free(object)?;

@@ -93,6 +93,16 @@ fn a_file_that_shrank_is_padded() {
 }
 
 #[test]
+fn a_file_that_vanished_is_an_error_each_time() {
+    let dir = tree();
+    let set = PageSet::of_tree(dir.path(), &[]).unwrap();
+    fs::remove_file(dir.path().join("b/two")).unwrap();
+    let message = set.load().unwrap_err().to_string();
+    assert!(message.contains("b/two") && message.contains("run again"), "{message}");
+    assert!(set.load().is_err());
+}
+
+#[test]
 fn a_missing_root_is_named() {
     let message = PageSet::of_tree(Path::new("/no/such/place"), &[]).unwrap_err().to_string();
     assert!(message.contains("/no/such/place"), "{message}");

@@ -1,13 +1,11 @@
 //! The command `uzram`: arguments to typed calls, their results to tables and exit codes.
 //!
 //! ```text
-//!   args -> input: walk -> plan of files -> fill: workers
-//!             worker: source reads a batch -> raw codec and device, timed -> totals
-//!   totals + device statistics + memory -> report: table or JSON
+//!   args -> measure: fill, train-dictionary, classes -> report, warnings
 //!   args -> saved file -> device -> report, image
-//!   args -> geometry -> classes: table or JSON;  zram's attributes -> table or JSON
-//!   args -> input: walk -> plan -> samples -> zcomp::train -> evaluation on what was held out -> file, report
-//!   args -> server: device, sockets, servers until a signal;  args -> client: a server's control socket -> text, table
+//!   zram's attributes -> table or JSON
+//!   args -> server: device, sockets, servers until a signal
+//!   args -> client: a server's control socket -> text, table
 //! ```
 //!
 //! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.

@@ -4,11 +4,11 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use fastrand::Rng;
+use measure::clock::{Clock, Stopwatch};
 use page::{EXTENT_PAGES_MAX, ExtentId, Request, Space, Supply};
 
 use super::{Cost, Job, ROUNDS, SMALL, report_growth, told};
 use crate::Error;
-use crate::pairing::{Clock, Stopwatch};
 use crate::report::Report;
 use crate::size::GIB;
 

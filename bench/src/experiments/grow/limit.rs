@@ -4,11 +4,11 @@
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
+use measure::clock::{Clock, Stopwatch};
 use zsmalloc::{Columns, Content, EntryPool};
 
 use super::{Cost, Job, NAME, ROUNDS, SMALL, median, report_growth, told};
 use crate::Error;
-use crate::pairing::{Clock, Stopwatch};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::quantile;

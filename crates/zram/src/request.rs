@@ -5,8 +5,7 @@
 //! theirs.
 
 use crate::cold::ReadBack;
-use crate::layout::Layout;
-use crate::parts::{SlotRange, slots_covered, slots_touched, split_slots};
+use crate::layout::{Layout, SlotRange, slots_covered, slots_touched, split_slots};
 use crate::slot::{self, ACCESSED, Encoded, IDLE};
 use crate::stats::{Held, Shard};
 use crate::stop::{self, Blocked};

@@ -3,8 +3,7 @@
 
 use super::{BlockUpdate, DEVICE_PRIORITY, Members, decoded};
 use crate::cold::BackingPlace;
-use crate::layout::Item;
-use crate::parts::SlotRange;
+use crate::layout::{Item, SlotRange};
 use crate::request::{Request, store_slot};
 use crate::slot::{self, ACCESSED, IDLE};
 use crate::stop::Blocked;

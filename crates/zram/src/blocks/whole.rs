@@ -1,8 +1,7 @@
 //! Requests that cover blocks whole, and reads of any part of them.
 
 use super::{BlockObject, BlockUpdate, DEVICE_PRIORITY, Members, decoded};
-use crate::layout::BlockRange;
-use crate::parts::{SlotRange, split_slots};
+use crate::layout::{BlockRange, SlotRange, split_slots};
 use crate::request::Request;
 use crate::slot::{self, ACCESSED};
 use crate::stop::Blocked;

@@ -3,9 +3,9 @@
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
-use super::restore::byte_range;
 use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
 use crate::blocks::{BlockObject, BlockUpdate, Members};
+use crate::layout::byte_range;
 use crate::request::{Request, store_slot};
 use crate::slot::{ACCESSED, Encoded};
 use crate::table::{AnyTable, Table};

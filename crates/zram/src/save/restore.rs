@@ -6,6 +6,7 @@ use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::read::{Chunk, FormatError, SavedReader};
 use crate::cold::{Job, JobKind};
+use crate::layout::byte_range;
 use crate::table::{AnyTable, Table};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
@@ -227,8 +228,4 @@ impl<'r> Restore<'r> {
         }
         Ok(Restored { slots: self.slots, lost })
     }
-}
-
-pub(super) fn byte_range(slots: &Range<u32>) -> Range<u64> {
-    u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

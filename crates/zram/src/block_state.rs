@@ -1,14 +1,13 @@
 //! What is known of each slot beside its data: how it is stored, its flags and when it was
 //! accessed.
 
-use crate::blocks::Members;
-use crate::cold::BackingPlace;
+use crate::blocks::{BlockKind, Members};
 use crate::hook::hook;
 use crate::layout::Item;
-use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stats::{Counters, Held, MmStat};
+use crate::slot::{self, BackingPlace, Flags, SlotKind};
+use crate::stats::{Counters, MmStat, Weight};
 use crate::table::{AnyTable, Table};
-use crate::{Error, blocks, clock, fill};
+use crate::{Error, clock};
 use std::fmt;
 use std::vec;
 use zsmalloc::{BesideSlot, Content, Old};
@@ -40,16 +39,26 @@ pub struct SlotState {
 }
 
 impl SlotState {
-    fn new(index: u32, held: Held, flags: u8, accessed_seconds: Option<u32>) -> Self {
+    /// Of a slot with an entry of its own, which is of that kind.
+    fn of_slot(index: u32, kind: SlotKind, flags: Flags, accessed_seconds: Option<u32>) -> Self {
         SlotState {
             index: index as u64,
             accessed_seconds,
-            is_same: held == Held::Same,
-            is_written_back: matches!(held, Held::Away | Held::BlockAway { .. }),
-            is_huge: matches!(held, Held::Raw | Held::Block { is_raw: true, .. }),
-            is_idle: flags & IDLE != 0,
-            priority: flags & PRIORITY,
-            is_incompressible: flags & INCOMPRESSIBLE != 0,
+            is_same: kind == SlotKind::Same,
+            is_written_back: matches!(kind, SlotKind::Backed(_)),
+            is_huge: kind == SlotKind::Raw,
+            is_idle: flags.is_idle(),
+            priority: flags.priority(),
+            is_incompressible: flags.is_incompressible(),
+        }
+    }
+
+    /// Of a slot that is in its block, whose entry is of that kind.
+    fn of_member(index: u32, kind: BlockKind, flags: Flags, accessed: Option<u32>) -> Self {
+        SlotState {
+            is_written_back: matches!(kind, BlockKind::Backed(_)),
+            is_huge: matches!(kind, BlockKind::Object { is_raw: true, .. }),
+            ..Self::of_slot(index, SlotKind::Empty, flags, accessed)
         }
     }
 }
@@ -131,27 +140,27 @@ impl<E: BesideSlot> Table<E> {
         let of_block = match &pin {
             Some(pin) => {
                 let (content, beside) = (pin.content(), pin.beside());
-                let held = blocks::held(content, layout.slots());
-                Some((held, slot::flags_of(content), beside.and_then(BesideSlot::stamped)))
+                let kind = BlockKind::of(content, layout.slots());
+                Some((kind, Flags::of(content), beside.and_then(BesideSlot::stamped)))
             }
             None => entry.and_then(|entry| self.block_left_behind(entry)),
         };
-        let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
+        let of_block = of_block.filter(|(kind, ..)| *kind != BlockKind::Empty);
         let is_unpinned = pin.as_ref().is_some_and(|pin| pin.beside().is_none());
         hook("states");
         for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
             let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
-            match own.filter(|(held, _)| *held != Old::Inline(0)) {
+            match own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty) {
                 None if is_unpinned && !self.is_unstored(slot) => return false,
                 None => {
-                    let of_block =
-                        of_block.map(|(held, flags, at)| SlotState::new(slot, held, flags, at));
+                    let of_block = of_block
+                        .map(|(kind, flags, at)| SlotState::of_member(slot, kind, flags, at));
                     some.extend(of_block);
                 }
                 Some((held, accessed)) => {
-                    let (kind, flags) = (slot::held_before(held), slot::flags_before(held));
-                    let state = SlotState::new(slot, kind, flags, accessed);
-                    some.extend(Some(state).filter(|_| kind != Held::Nothing));
+                    let (kind, flags) = (SlotKind::of(held), Flags::of_old(held));
+                    let state = SlotState::of_slot(slot, kind, flags, accessed);
+                    some.extend(Some(state).filter(|_| kind.is_stored()));
                 }
             }
         }
@@ -159,18 +168,10 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// What a block's entry says of it in a child that has not got its object.
-    fn block_left_behind(&self, entry: u32) -> Option<(Held, u8, Option<u32>)> {
+    fn block_left_behind(&self, entry: u32) -> Option<(BlockKind, Flags, Option<u32>)> {
         let look = |held, beside: &E| (held, beside.stamped());
         let (held, accessed) = self.pool.look_at(entry, look)?;
-        let kind = match held {
-            Old::Object { len, .. } => Held::Block {
-                bytes: len,
-                slots: 0,
-                is_raw: len == self.shared.layout.block_bytes(),
-            },
-            Old::Inline(_) => Held::BlockAway { slots: BackingPlace::of(held)?.slots },
-        };
-        Some((kind, slot::flags_before(held), accessed))
+        Some((BlockKind::of_old(held, self.shared.layout.slots()), Flags::of_old(held), accessed))
     }
 
     /// Marks slots idle, and blocks, those of at least that age or all.
@@ -193,12 +194,14 @@ impl<E: BesideSlot> Table<E> {
             });
             for entry in entries.drain(..) {
                 let is_slot = matches!(self.shared.layout.item_of(entry), Item::Slot(_));
-                self.pool.set_flags_if_unlocked(entry, |len, flags, beside: &E| {
-                    match slot::held(len) {
-                        Held::Same if is_slot => flags,
-                        _ if is_idle(beside) => flags | IDLE,
-                        _ => flags & !IDLE,
-                    }
+                self.pool.set_flags_if_unlocked(entry, |len, bits, beside: &E| {
+                    let flags = Flags::from_bits(bits);
+                    let chosen = match SlotKind::of_len(len) {
+                        SlotKind::Same if is_slot => flags,
+                        _ if is_idle(beside) => flags.with_idle(),
+                        _ => flags.without_idle(),
+                    };
+                    chosen.bits()
                 });
             }
         }
@@ -220,18 +223,17 @@ impl<E: BesideSlot> Table<E> {
             let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
             for slot in layout.slots_of(block) {
                 let held = self.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
-                let is_hole = held == Old::Inline(fill::HOLE);
-                assert!(
-                    !is_hole || content != Content::Inline(0),
-                    "slot {slot}: a hole in nothing"
-                );
-                places.extend(BackingPlace::of(held));
-                sums.shard(0).changed(Held::Nothing, slot::held_before(held));
+                let kind = SlotKind::of(held);
+                let is_hole_in_nothing = kind == SlotKind::Hole && slot::is_empty(content);
+                assert!(!is_hole_in_nothing, "slot {slot}: a hole in nothing");
+                places.extend(BackingPlace::of_old(held));
+                sums.shard(0).changed(Weight::default(), kind.weight());
             }
-            if content != Content::Inline(0) {
-                places.extend(BackingPlace::of_content(content));
+            if !slot::is_empty(content) {
+                places.extend(BackingPlace::of(content));
                 self.check_block(block, content);
-                sums.shard(0).changed(Held::Nothing, blocks::held(content, layout.slots()));
+                let weight = BlockKind::of(content, layout.slots()).weight();
+                sums.shard(0).changed(Weight::default(), weight);
                 sums.shard(0).changed_live([0, self.live_members(block).count()]);
             }
         }
@@ -246,7 +248,7 @@ impl<E: BesideSlot> Table<E> {
     fn check_block(&self, block: u32, content: Content<'_>) {
         let live = self.live_members(block);
         assert!(live != Members::default(), "block {block} has an object, but no slot");
-        if BackingPlace::of_content(content).is_none() {
+        if BackingPlace::of(content).is_none() {
             let members = match self.block_object(block, content) {
                 Ok(Some(stored)) => stored.members,
                 _ => panic!("block {block}: {content:?}"),

@@ -28,11 +28,11 @@ mod walk;
 mod whole;
 
 pub(crate) use cache::{BlockCache, BlockVersions};
-pub(crate) use object::{BlockObject, DEVICE_PRIORITY, Members, Packer};
+pub(crate) use object::{BlockKind, BlockObject, DEVICE_PRIORITY, Members, Packer};
 
 use crate::Error;
-use crate::cold::BackingPlace;
-use crate::stats::{Held, Shard};
+use crate::slot::{self, Flags, Payload, SlotKind};
+use crate::stats::Shard;
 use crate::streams::BlockStream;
 use crate::table::Table;
 use cache::CachedBlock;
@@ -42,7 +42,9 @@ use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old, Reservation};
 impl<E: BesideSlot> Table<E> {
     /// Whether a slot's entry is empty at this moment, or not there.
     pub(crate) fn is_slot_empty(&self, slot: u32) -> bool {
-        self.pool.look_at(slot, |held, _| held).is_none_or(|held| held == Old::Inline(0))
+        self.pool
+            .look_at(slot, |held, _| held)
+            .is_none_or(|held| SlotKind::of(held) == SlotKind::Empty)
     }
 
     /// The slots that are in a block which has an object: for as long as its entry is pinned or
@@ -85,9 +87,9 @@ impl<E: BesideSlot> Table<E> {
         block: u32,
         entry: &EntryWriteGuard<'_, E>,
     ) -> Members {
-        match entry.content() {
-            Content::Inline(0) => Members::default(),
-            _ => self.live_members(block),
+        match slot::is_empty(entry.content()) {
+            true => Members::default(),
+            false => self.live_members(block),
         }
     }
 
@@ -120,7 +122,7 @@ impl<E: BesideSlot> Table<E> {
         content: Content<'o>,
     ) -> Result<Option<BlockObject<'o>>, Error> {
         let Content::Object { bytes, flags } = content else { return Ok(None) };
-        let stored = BlockObject::new(bytes, flags, self.shared.layout.slots());
+        let stored = BlockObject::new(bytes, Flags::from_bits(flags), self.shared.layout.slots());
         stored.map(Some).ok_or_else(|| self.damaged(block))
     }
 
@@ -157,12 +159,12 @@ pub(crate) struct BlockUpdate<'t, 'b, E: BesideSlot, W> {
     /// Entries of its slots, and what they are to hold.
     pub(crate) slots: W,
     /// The object, and its flags; none, where nothing is to be in it.
-    pub(crate) new: Option<(Reservation<'t>, &'b [u8], u8)>,
+    pub(crate) new: Option<(Reservation<'t>, &'b [u8], Flags)>,
     /// How many slots are in it, before and afterwards.
     pub(crate) live: [u32; 2],
 }
 
-impl<'t, E: BesideSlot, W: IntoIterator<Item = (EntryWriteGuard<'t, E>, u64)>>
+impl<'t, E: BesideSlot, W: IntoIterator<Item = (EntryWriteGuard<'t, E>, Payload)>>
     BlockUpdate<'t, '_, E, W>
 {
     /// Changes it, and counts that; what the block's entry held.
@@ -172,29 +174,17 @@ impl<'t, E: BesideSlot, W: IntoIterator<Item = (EntryWriteGuard<'t, E>, u64)>>
         for (entry, payload) in self.slots {
             table.set_slot(shard, entry, payload);
         }
-        let held_before = held(entry.content(), slots);
-        let (old, held_now) = match self.new {
+        let before = BlockKind::of(entry.content(), slots);
+        let (old, now) = match self.new {
             Some((room, bytes, flags)) => {
-                let now = held(Content::Object { bytes, flags }, slots);
+                let now = BlockKind::of_object(bytes, flags, slots);
                 (table.commit(entry, room, bytes, flags), now)
             }
-            None => (entry.set_payload(0), Held::Nothing),
+            None => (entry.set_payload(Payload::EMPTY.bits()), BlockKind::Empty),
         };
-        shard.changed(held_before, held_now);
+        shard.changed(before.weight(), now.weight());
         shard.changed_live(self.live);
         table.release_backing(old);
         old
     }
-}
-
-/// What a block's entry holds.
-pub(crate) fn held(content: Content<'_>, slots: u32) -> Held {
-    let Content::Object { bytes, flags } = content else {
-        let away =
-            BackingPlace::of_content(content).map(|place| Held::BlockAway { slots: place.slots });
-        return away.unwrap_or(Held::Nothing);
-    };
-    let stored = BlockObject::new(bytes, flags, slots);
-    let (slots, is_raw) = stored.map_or((0, false), |of| (of.members.count(), of.is_raw()));
-    Held::Block { bytes: bytes.len(), slots, is_raw }
 }

@@ -22,7 +22,6 @@ mod cold;
 mod config;
 mod device;
 mod error;
-mod fill;
 mod hook;
 mod layout;
 pub mod memparse;

@@ -6,8 +6,8 @@
 
 use crate::cold::ReadBack;
 use crate::layout::{Layout, SlotRange, slots_covered, slots_touched, split_slots};
-use crate::slot::{self, ACCESSED, Encoded, IDLE};
-use crate::stats::{Held, Shard};
+use crate::slot::{self, Coded, Flags, Payload, Slot, SlotKind};
+use crate::stats::Shard;
 use crate::stop::{self, Blocked};
 use crate::streams::Workspace;
 use crate::table::Table;
@@ -126,15 +126,15 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         if self.table.is_block_active(range.slot) && self.table.is_slot_empty(range.slot) {
             return self.write_member(range, data);
         }
-        match data {
-            Some(data) if range.is_whole() => self.write_whole_slot(range.slot, data),
-            Some(_) => {
+        match data.map(<[u8]>::first_chunk) {
+            Some(Some(whole)) => self.write_whole_slot(range.slot, whole),
+            Some(None) => {
                 let entry = self.table.lock(range.slot, self.now_seconds)?;
                 self.rewrite_slot(entry, range, data)
             }
             // One that holds nothing is left alone.
             None => match self.table.pool.lock_existing(range.slot) {
-                Some(entry) if slot::held_now(entry.content()) != Held::Nothing => {
+                Some(entry) if Slot::of(entry.content()).kind().is_stored() => {
                     entry.beside().stamp(self.now_seconds);
                     self.rewrite_slot(entry, range, None)
                 }
@@ -156,7 +156,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
                     here.inspect_err(|stop| stop.count_failure(&self.shard.failed_reads))?
                 }
             };
-            let read = slot::decode(content, at, buf, &mut self.workspace, range.slot);
+            let read = self.workspace.decode(Slot::of(content), at, buf, range.slot);
             read.inspect_err(|_| self.shard.failed_reads.add(1))?;
             self.shard.slot_io.count_read(range.is_whole());
             self.done += range.request.len();
@@ -170,8 +170,8 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         if let Some(beside) = pin.beside() {
             beside.stamp(self.now_seconds);
         }
-        if slot::flags_of(pin.content()) & IDLE != 0 {
-            pin.clear_flags(IDLE);
+        if Flags::of(pin.content()).is_idle() {
+            pin.clear_flags(Flags::IDLE.bits());
         }
     }
 
@@ -184,7 +184,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             next = (made + DISCARD_RUN_SLOTS).min(slots.end);
             for slot in made..next {
                 if let Some(entry) = pool.lock_existing(slot as u32) {
-                    self.table.set_slot(self.shard, entry, 0);
+                    self.table.set_slot(self.shard, entry, Payload::EMPTY);
                 }
             }
             if next == slots.end {
@@ -205,7 +205,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// False: the slot has become part of a block meanwhile. So for all that is tried.
-    fn write_whole_slot(&mut self, slot: u32, data: &[u8]) -> Result<bool, Blocked> {
+    fn write_whole_slot(&mut self, slot: u32, data: &[u8; SLOT_BYTES]) -> Result<bool, Blocked> {
         let Workspace { codecs, scratch, expects_same_place, .. } = &mut *self.workspace;
         if *expects_same_place {
             // The place that the slot will go to comes from memory while it is compressed.
@@ -214,12 +214,12 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
         let entry = self.table.lock(slot, self.now_seconds)?;
-        if entry.content() == Content::Inline(0) && self.table.is_block_active(slot) {
+        if slot::is_empty(entry.content()) && self.table.is_block_active(slot) {
             return Ok(false);
         }
-        let old = store_slot(self.table, self.shard, (slot, entry), encoded, ACCESSED)?;
+        let (old, len) = store_slot(self.table, self.shard, (slot, entry), encoded)?;
         self.shard.slot_io.count_write(true);
-        *expects_same_place = encoded.len().is_some_and(|len| slot::is_same_place(old, len));
+        *expects_same_place = len.is_some_and(|len| slot::is_same_place(old, len));
         Ok(true)
     }
 
@@ -231,39 +231,45 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         range: &SlotRange,
         data: Option<&[u8]>,
     ) -> Result<bool, Blocked> {
-        if entry.content() == Content::Inline(0) && self.table.is_block_active(range.slot) {
+        if slot::is_empty(entry.content()) && self.table.is_block_active(range.slot) {
             return Ok(false);
         }
         let mut slot = [0; SLOT_BYTES];
         let content = self.resolve(range.slot, entry.content(), Some(entry.beside()))?;
-        slot::decode(content, 0, &mut slot, &mut self.workspace, range.slot)?;
+        self.workspace.decode(Slot::of(content), 0, &mut slot, range.slot)?;
         range.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let huge_size = self.table.shared.huge_size;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
-        store_slot(self.table, self.shard, (range.slot, entry), encoded, ACCESSED)?;
+        store_slot(self.table, self.shard, (range.slot, entry), encoded)?;
         self.shard.slot_io.count_write(false);
         Ok(true)
     }
 }
 
-/// Gives a slot what it is to hold, and counts it; what it held.
+/// Gives slot `nth` what it is to be, and counts it; what its entry held, and bytes of its object,
+/// if it has one.
 pub(crate) fn store_slot<E: BesideSlot>(
     table: &Table<E>,
     shard: &Shard,
-    (slot, entry): (u32, EntryWriteGuard<'_, E>),
-    encoded: Encoded<'_>,
-    flags: u8,
-) -> Result<Old, Error> {
-    let old = match encoded {
-        Encoded::Inline(payload) => entry.set_payload(payload),
-        Encoded::Object(bytes) => {
+    (nth, entry): (u32, EntryWriteGuard<'_, E>),
+    slot: Slot<'_>,
+) -> Result<(Old, Option<usize>), Error> {
+    let (coded, flags) = slot.coded();
+    let object = match &coded {
+        Coded::Payload(payload) => Err(payload),
+        Coded::Pattern(bytes) => Ok(&bytes[..]),
+        Coded::Object(bytes) => Ok(*bytes),
+    };
+    let old = match object {
+        Err(payload) => entry.set_payload(payload.bits()),
+        Ok(bytes) => {
             let room =
-                entry.reserve(bytes).map_err(|error| table.shared.out_of_memory(slot, error))?;
+                entry.reserve(bytes).map_err(|error| table.shared.out_of_memory(nth, error))?;
             table.commit(entry, room, bytes, flags)
         }
     };
-    shard.changed(slot::held_before(old), encoded.held());
+    shard.changed(SlotKind::of(old).weight(), slot.kind().weight());
     table.release_backing(old);
-    Ok(old)
+    Ok((old, object.ok().map(<[u8]>::len)))
 }

@@ -3,8 +3,9 @@
 //! it was with the object in hand.
 
 use crate::Error;
-use crate::cold::{BackingPlace, PlaceGuard, ReadBack};
+use crate::cold::{PlaceGuard, ReadBack};
 use crate::request::Request;
+use crate::slot::BackingPlace;
 use crate::stats::Counter;
 use crate::table::Table;
 use zsmalloc::{BesideSlot, Content};
@@ -86,12 +87,9 @@ impl<E: BesideSlot> Table<E> {
         beside: Option<&E>,
         read_back: &'c [ReadBack],
     ) -> Result<Content<'c>, Blocked> {
-        match content {
-            Content::Inline(payload) => match BackingPlace::from_payload(payload) {
-                Some(place) => self.resolve_backed(entry, place, read_back),
-                None => Ok(content),
-            },
-            Content::Object { .. } => {
+        match BackingPlace::of(content) {
+            Some(place) => self.resolve_backed(entry, place, read_back),
+            None => {
                 self.verify(entry, content, beside)?;
                 Ok(content)
             }

@@ -3,6 +3,7 @@
 use crate::algorithms::{Codecs, PreparedSet};
 use crate::blocks::{BlockCache, Packer};
 use crate::layout::Layout;
+use crate::slot::{self, Slot};
 use crate::{Config, Error, SLOT_BYTES};
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
@@ -25,6 +26,19 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
+    /// Writes the bytes of slot `nth` from `at` on into `buf`.
+    #[inline]
+    pub(crate) fn decode(
+        &mut self,
+        slot: Slot<'_>,
+        at: usize,
+        buf: &mut [u8],
+        nth: u32,
+    ) -> Result<(), Error> {
+        let decoded = slot::decode(slot, at, buf, &mut self.codecs, &mut self.block);
+        decoded.map_err(|source| Error::Corrupt { slot: nth.into(), source })
+    }
+
     /// Of a device that has blocks of several slots.
     pub(crate) fn blocks(&mut self) -> &mut BlockStream {
         match &mut self.blocks {

@@ -4,18 +4,17 @@
 
 use crate::algorithms::AlgorithmList;
 use crate::block_state::SlotState;
-use crate::blocks::BlockVersions;
-use crate::cold::{
-    BackingPlace, Jobs, Recompress, Recompressed, Selection, Store, WritebackLimit, WrittenBack,
-};
+use crate::blocks::{BlockKind, BlockVersions};
+use crate::cold::{Jobs, Recompress, Recompressed, Selection, Store, WritebackLimit, WrittenBack};
 use crate::layout::{Item, Layout};
 use crate::request;
 use crate::save::{self, Damage, Restored, SaveOptions, Saved};
-use crate::stats::{Counters, Held, Shard};
+use crate::slot::{BackingPlace, Flags, Payload, Slot, SlotKind};
+use crate::stats::{Counters, Shard, Weight};
 use crate::stop;
 use crate::streams::Streams;
 use crate::total_limit::TotalLimit;
-use crate::{Error, SLOT_BYTES, blocks, slot};
+use crate::{Error, SLOT_BYTES};
 use page::Budget;
 use page::fork::AtFork;
 use std::fmt::Debug;
@@ -97,12 +96,12 @@ impl<E: BesideSlot> Table<E> {
         entry: EntryWriteGuard<'t, E>,
         room: Reservation<'t>,
         bytes: &[u8],
-        flags: u8,
+        flags: Flags,
     ) -> Old {
         if E::SUMMED {
             entry.beside().note_sum(crc32fast::hash(bytes));
         }
-        entry.store_in(room, bytes, flags)
+        entry.store_in(room, bytes, flags.bits())
     }
 
     /// Whether what an entry holds, which is locked, is what was stored.
@@ -122,11 +121,11 @@ impl<E: BesideSlot> Table<E> {
         Ok(())
     }
 
-    /// What an entry holds, as the counters see it.
-    pub(crate) fn held(&self, item: Item, content: Content<'_>) -> Held {
+    /// What an entry adds to the counters by what it holds.
+    pub(crate) fn weight_of(&self, item: Item, content: Content<'_>) -> Weight {
         match item {
-            Item::Slot(_) => slot::held_now(content),
-            Item::Block(_) => blocks::held(content, self.shared.layout.slots()),
+            Item::Slot(_) => Slot::of(content).kind().weight(),
+            Item::Block(_) => BlockKind::of(content, self.shared.layout.slots()).weight(),
         }
     }
 
@@ -134,15 +133,15 @@ impl<E: BesideSlot> Table<E> {
     /// one.
     #[inline]
     pub(crate) fn release_backing(&self, old: Old) {
-        if let (Some(place), Some(store)) = (BackingPlace::of(old), &self.shared.store) {
+        if let (Some(place), Some(store)) = (BackingPlace::of_old(old), &self.shared.store) {
             store.free_object(place);
         }
     }
 
     /// Gives a slot's entry a payload instead of what it holds, and counts that.
-    pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_, E>, payload: u64) {
-        let old = slot.set_payload(payload);
-        shard.changed(slot::held_before(old), slot::held_inline(payload));
+    pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_, E>, payload: Payload) {
+        let old = slot.set_payload(payload.bits());
+        shard.changed(SlotKind::of(old).weight(), payload.weight());
         self.release_backing(old);
     }
 
@@ -278,7 +277,8 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         let (first, last) = (slot(offset), slot(offset + len - 1));
         let blocks = layout.block_of(first)..=layout.block_of(last);
         let mut entries = (first..=last).chain(blocks.map(|block| layout.first_entry(block)));
-        let is_away = |entry| self.pool.look_at(entry, |old, _| BackingPlace::of(old).is_some());
+        let is_away =
+            |entry| self.pool.look_at(entry, |old, _| BackingPlace::of_old(old).is_some());
         entries.any(|entry| is_away(entry) == Some(true))
     }
 

@@ -2,16 +2,15 @@
 //! without them.
 
 use super::{BlockUpdate, DEVICE_PRIORITY, Members, decoded};
-use crate::cold::BackingPlace;
 use crate::layout::{Item, SlotRange};
 use crate::request::{Request, store_slot};
-use crate::slot::{self, ACCESSED, IDLE};
+use crate::slot::{self, BackingPlace, Flags, Payload, Slot};
 use crate::stop::Blocked;
 use crate::streams::Workspace;
 use crate::table::Table;
-use crate::{Error, SLOT_BYTES, fill};
+use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old};
+use zsmalloc::{BesideSlot, EntryWriteGuard, Old};
 
 /// Blocks that a discard looks at before it gives its stream back.
 const BLOCKS: usize = 1 << 14;
@@ -40,12 +39,12 @@ impl<E: BesideSlot> Request<'_, E> {
         let block = layout.block_of(range.slot);
         let block_entry = layout.block_entry(block);
         let entry = table.pool.lock_existing(block_entry);
-        let Some(entry) = entry.filter(|entry| entry.content() != Content::Inline(0)) else {
+        let Some(entry) = entry.filter(|entry| !slot::is_empty(entry.content())) else {
             return Ok(false);
         };
         // Where none can be made, the slot is in its block, and stays so.
         let slot_entry = table.lock(range.slot, self.now_seconds);
-        if slot_entry.as_ref().is_ok_and(|entry| entry.content() != Content::Inline(0)) {
+        if slot_entry.as_ref().is_ok_and(|entry| !slot::is_empty(entry.content())) {
             return Ok(false);
         }
         let nth = range.slot - layout.first_slot(block);
@@ -60,7 +59,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.shared.huge_size)?;
         self.shard.block_io.count_write(false);
-        let put = |entry| store_slot(table, self.shard, (range.slot, entry), encoded, ACCESSED);
+        let put = |entry| store_slot(table, self.shard, (range.slot, entry), encoded);
         match slot_entry.and_then(put) {
             Ok(_) => {
                 self.shard.changed_live([1, 0]);
@@ -70,7 +69,7 @@ impl<E: BesideSlot> Request<'_, E> {
             // No room beside the block, or no entry to say so: it is stored anew with the slot, at
             // its own place if it fits (I6).
             Err(refused) => {
-                if BackingPlace::of_content(entry.content()).is_some() {
+                if BackingPlace::of(entry.content()).is_some() {
                     return Err(refused.into());
                 }
                 let members = table.live_members(block);
@@ -111,14 +110,16 @@ impl<E: BesideSlot> Request<'_, E> {
         let first = self.table.shared.layout.first_slot(block);
         let room =
             entry.reserve(object).map_err(|error| table.shared.out_of_memory(first, error))?;
-        let access = match patch {
+        let flags = Flags::of_priority(priority);
+        let flags = match patch {
             Some(_) => {
                 entry.beside().stamp(self.now_seconds);
-                ACCESSED
+                flags
             }
-            None => slot::flags_of(entry.content()) & IDLE,
+            None if Flags::of(entry.content()).is_idle() => flags.with_idle(),
+            None => flags,
         };
-        let new = Some((room, object, priority | access));
+        let new = Some((room, object, flags));
         BlockUpdate { block: (block, entry), slots: [], new, live: [0; 2] }
             .apply(table, self.shard);
         self.shard.block_io.rewrites.add(1);
@@ -130,7 +131,7 @@ impl<E: BesideSlot> Request<'_, E> {
     fn drop_dead_members(&mut self, block: u32, entry: EntryWriteGuard<'_, E>, when: Rewrite) {
         let table = self.table;
         let live = table.live_members_locked(block, &entry);
-        let is_away = BackingPlace::of_content(entry.content()).is_some();
+        let is_away = BackingPlace::of(entry.content()).is_some();
         let stored = table.block_object(block, entry.content());
         if live == Members::default() && (is_away || matches!(stored, Ok(Some(_)))) {
             self.free_block((block, entry), live, Members::default());
@@ -160,8 +161,8 @@ impl<E: BesideSlot> Request<'_, E> {
         let first = layout.first_slot(block);
         let entries = table.lock_slots(block, Members::all(layout.slots()));
         let entries = entries.filter_map(|(slot, entry)| {
-            let is_hole = entry.content() == Content::Inline(fill::HOLE);
-            (is_hole || slots.has(slot - first)).then_some((entry, 0))
+            let is_hole = Slot::of(entry.content()) == Slot::Hole;
+            (is_hole || slots.has(slot - first)).then_some((entry, Payload::EMPTY))
         });
         let entries: Vec<_> = entries.collect();
         let live = [live.count(), 0];
@@ -201,12 +202,12 @@ impl<E: BesideSlot> Request<'_, E> {
         let first = layout.first_slot(block);
         let some = slots.map(|slot| slot - first).fold(Members::default(), Members::with);
         let block_entry = table.pool.lock_existing(layout.block_entry(block));
-        let Some(entry) = block_entry.filter(|entry| entry.content() != Content::Inline(0)) else {
+        let Some(entry) = block_entry.filter(|entry| !slot::is_empty(entry.content())) else {
             for (slot, entry) in table.lock_slots(block, some) {
                 if table.is_block_active(slot) {
                     return Ok(false);
                 }
-                table.set_slot(self.shard, entry, 0);
+                table.set_slot(self.shard, entry, Payload::EMPTY);
             }
             return Ok(true);
         };
@@ -221,7 +222,7 @@ impl<E: BesideSlot> Request<'_, E> {
             // theirs.
             match table.lock(first + nth, self.now_seconds) {
                 Ok(slot) => {
-                    table.set_slot(self.shard, slot, fill::HOLE);
+                    table.set_slot(self.shard, slot, Payload::HOLE);
                     self.shard.changed_live([live.has(nth).into(), 0]);
                 }
                 Err(error) => done = Err(error),

@@ -3,9 +3,9 @@
 use super::{BlockObject, BlockUpdate, DEVICE_PRIORITY, Members, decoded};
 use crate::layout::{BlockRange, SlotRange, split_slots};
 use crate::request::Request;
-use crate::slot::{self, ACCESSED};
+use crate::slot::{self, Flags, Payload, Slot};
 use crate::stop::Blocked;
-use crate::{Error, SLOT_BYTES, fill};
+use crate::{Error, SLOT_BYTES};
 use zsmalloc::{BesideSlot, Content, EntryReadGuard, ORDER_MAX};
 
 /// Most slots of a block.
@@ -15,14 +15,14 @@ const SLOTS_MAX: usize = 1 << ORDER_MAX;
 struct NewBlock {
     /// Those that its object is to have: their entries are to be empty.
     members: Members,
-    payloads: [u64; SLOTS_MAX],
+    payloads: [Payload; SLOTS_MAX],
 }
 
 impl NewBlock {
     fn new(block: &[u8]) -> Self {
-        let mut sorted = NewBlock { members: Members::default(), payloads: [0; _] };
+        let mut sorted = NewBlock { members: Members::default(), payloads: [Payload::EMPTY; _] };
         for (nth, slot) in block.chunks_exact(SLOT_BYTES).enumerate() {
-            match fill::same_pattern(slot).and_then(fill::to_payload) {
+            match slot::same_pattern(slot).and_then(Payload::of_pattern) {
                 Some(payload) => sorted.payloads[nth] = payload,
                 None => sorted.members = sorted.members.with(nth as u32),
             }
@@ -73,15 +73,17 @@ impl<E: BesideSlot> Request<'_, E> {
         let live = [table.live_members_locked(block, &entry).count(), sorted.members.count()];
         // Patterns need entries; of the others those that there are have to be empty.
         let mut entries = [const { None }; SLOTS_MAX];
-        for (slot, payload) in layout.slots_of(block).zip(sorted.payloads).filter(|of| of.1 != 0) {
+        for (slot, payload) in
+            layout.slots_of(block).zip(sorted.payloads).filter(|of| of.1 != Payload::EMPTY)
+        {
             let Ok(entry) = table.lock(slot, self.now_seconds) else { return Ok(false) };
             entries[(slot - layout.first_slot(block)) as usize] = Some((entry, payload));
         }
         for (slot, entry) in table.lock_slots(block, sorted.members) {
-            entries[(slot - layout.first_slot(block)) as usize] = Some((entry, 0));
+            entries[(slot - layout.first_slot(block)) as usize] = Some((entry, Payload::EMPTY));
         }
         // From here on nothing fails.
-        let new = room.zip(object).map(|(room, object)| (room, object, ACCESSED));
+        let new = room.zip(object).map(|(room, object)| (room, object, Flags::NONE));
         let entries = entries.into_iter().flatten();
         let old = BlockUpdate { block: (block, entry), slots: entries, new, live }
             .apply(table, self.shard);
@@ -169,7 +171,7 @@ impl<E: BesideSlot> Request<'_, E> {
                     return Ok(false);
                 }
                 None => {
-                    fill::fill(buf, 0, 0);
+                    buf.fill(0);
                     self.shard.slot_io.count_read(part.is_whole());
                 }
             }
@@ -180,11 +182,11 @@ impl<E: BesideSlot> Request<'_, E> {
     /// Reads from a slot with an entry of its own; false if that is empty by now.
     fn read_own(&mut self, part: &SlotRange, buf: &mut [u8]) -> Result<bool, Blocked> {
         let pin = self.table.pool.read(part.slot);
-        if pin.content() == Content::Inline(0) {
+        if slot::is_empty(pin.content()) {
             return Ok(false);
         }
         let content = self.resolve(part.slot, pin.content(), pin.beside())?;
-        slot::decode(content, part.within.start, buf, &mut self.workspace, part.slot)?;
+        self.workspace.decode(Slot::of(content), part.within.start, buf, part.slot)?;
         self.shard.slot_io.count_read(part.is_whole());
         self.touch(&pin);
         Ok(true)

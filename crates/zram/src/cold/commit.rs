@@ -4,11 +4,11 @@
 //! the one before leaves memory, and both halves have a processor.
 
 use super::limit::{LimitCharge, WritebackLimit};
-use super::place::BackingPlace;
 use super::still_equals;
 use super::store::Store;
 use super::{Job, Which, WrittenBack};
 use crate::request::Request;
+use crate::slot::{BackingPlace, Flags, Payload};
 use crate::table::Table;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
@@ -63,7 +63,7 @@ impl WriteBuffer {
 /// An object on its way.
 pub(super) struct PendingObject {
     pub(super) entry: u32,
-    pub(super) flags: u8,
+    pub(super) flags: Flags,
     pub(super) place: BackingPlace,
 }
 
@@ -193,10 +193,10 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
         };
         self.store.add_object(place);
         let item = self.table.shared.layout.item_of(entry);
-        let before = self.table.held(item, locked.content());
-        let payload = place.to_payload();
+        let before = self.table.weight_of(item, locked.content());
+        let payload = Payload::from(place).bits();
         locked.set_payload(payload);
-        request.shard.changed(before, self.table.held(item, Content::Inline(payload)));
+        request.shard.changed(before, self.table.weight_of(item, Content::Inline(payload)));
         done.bytes += place.len as u64;
         done.slots += u64::from(place.slots);
     }

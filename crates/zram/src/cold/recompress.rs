@@ -6,8 +6,7 @@ use crate::algorithms::SECONDARY_MAX;
 use crate::blocks::{BlockUpdate, Members};
 use crate::layout::Item;
 use crate::request::Request;
-use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stats::Held;
+use crate::slot::{Flags, Slot, SlotKind};
 use crate::streams::Workspace;
 use crate::table::Table;
 use crate::try_vec::with_room;
@@ -122,9 +121,9 @@ impl<E: BesideSlot> Table<E> {
 }
 
 /// Whether an object may become smaller by the algorithm of that priority.
-fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: u8) -> bool {
-    flags & INCOMPRESSIBLE == 0
-        && flags & PRIORITY < priority
+fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
+    !flags.is_incompressible()
+        && flags.priority() < priority
         && threshold.is_none_or(|threshold| len >= threshold)
 }
 
@@ -177,7 +176,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         let (how, layout) = (self.how, self.table.shared.layout);
         let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(false) };
-        let (len, priority) = (bytes.len(), how.priority as u8);
+        let (len, flags, priority) = (bytes.len(), Flags::from_bits(flags), how.priority as u8);
         let is_one = how.selection.matches_object(layout, item, bytes, flags)
             && is_eligible(priority, how.threshold, len, flags);
         if is_one {
@@ -193,20 +192,20 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
         self.slots.resize(SLOT_BYTES, 0);
-        let content = Content::Object { bytes: &self.snapshot.bytes, flags: self.snapshot.flags };
-        slot::decode(content, 0, &mut self.slots, &mut request.workspace, slot)?;
+        request.workspace.decode(Slot::of(self.snapshot.content()), 0, &mut self.slots, slot)?;
         let Workspace { codecs, scratch, .. } = &mut *request.workspace;
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
         // Of some lengths an object is something else.
-        let len = len.filter(|&len| matches!(slot::held(len), Held::Compressed(_)));
+        let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
         let new = len.filter(|&len| self.is_enough_smaller(self.snapshot.bytes.len(), len));
         let new = new.map(|len| &scratch[..len]);
         let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
         let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
             return Ok(self.keep_old(locked, new.is_none()));
         };
-        let old = slot::held_before(self.table.commit(locked, room, new, priority));
-        request.shard.changed(old, slot::held(new.len()));
+        let now = Slot::Compressed { bytes: new, priority };
+        let old = self.table.commit(locked, room, new, Flags::of_priority(priority));
+        request.shard.changed(SlotKind::of(old).weight(), now.kind().weight());
         Ok(Outcome::Smaller(self.snapshot.bytes.len() - new.len()))
     }
 
@@ -216,8 +215,9 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
-        let content = Content::Object { bytes: &self.snapshot.bytes, flags: self.snapshot.flags };
-        let Some(stored) = table.block_object(block, content)? else { return Ok(Outcome::Left) };
+        let Some(stored) = table.block_object(block, self.snapshot.content())? else {
+            return Ok(Outcome::Left);
+        };
         let packer = &mut request.workspace.blocks().packer;
         self.slots.resize(stored.members.bytes(), 0);
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
@@ -240,7 +240,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
             return Ok(self.keep_old(locked, !is_worth));
         };
         let (block, smaller) = ((block, locked), self.snapshot.bytes.len() - new.len());
-        let new = Some((room, new, priority));
+        let new = Some((room, new, Flags::of_priority(priority)));
         BlockUpdate { block, slots: [], new, live: [0; 2] }.apply(table, request.shard);
         Ok(Outcome::Smaller(smaller))
     }
@@ -256,9 +256,10 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
     /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it
     /// smaller.
     fn keep_old(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Outcome {
-        let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
-        let flags = slot::flags_of(locked.content());
-        locked.set_flags(flags & !IDLE | incompressible);
+        let flags = Flags::of(locked.content()).without_idle();
+        let is_incompressible = is_larger && self.is_last;
+        let flags = if is_incompressible { flags.with_incompressible() } else { flags };
+        locked.set_flags(flags.bits());
         Outcome::Larger
     }
 }

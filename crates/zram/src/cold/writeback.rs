@@ -9,13 +9,12 @@
 
 use super::commit::{Committer, PendingObject, WRITE_RUN_BLOCKS_MAX, WriteRun};
 use super::limit::WritebackLimit;
-use super::place::{BACKING_GRAIN, BackingPlace};
 use super::select::Candidates;
 use super::store::{Store, bytes_stored, checksum};
 use super::{DamagedLeft, Job, JobKind, Selection};
 use crate::blocks::BlockObject;
 use crate::layout::Item;
-use crate::slot::PRIORITY;
+use crate::slot::{BACKING_GRAIN, BackingPlace, Flags};
 use crate::table::Table;
 use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
@@ -148,6 +147,7 @@ impl<E: BesideSlot> WritebackJob<'_, '_, E> {
         let item = layout.item_of(entry);
         let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(()) };
+        let flags = Flags::from_bits(flags);
         if !self.selection.matches_object(layout, item, bytes, flags) {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl<E: BesideSlot> WritebackJob<'_, '_, E> {
                 stored.ok_or(self.table.damaged(block))?.members.count()
             }
         };
-        let (room, priority) = (bytes_stored(bytes.len()), flags & PRIORITY);
+        let (room, priority) = (bytes_stored(bytes.len()), flags.priority());
         let has_room =
             |run: &&mut WriteRun| run.bytes.len() + room <= run.blocks.len() * SLOT_BYTES;
         let Some(run) = self.open.as_mut().filter(has_room) else {

@@ -7,9 +7,9 @@ use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
 use crate::blocks::{BlockObject, BlockUpdate, Members};
 use crate::layout::byte_range;
 use crate::request::{Request, store_slot};
-use crate::slot::{ACCESSED, Encoded};
+use crate::slot::{self, Flags, Payload, Slot};
 use crate::table::{AnyTable, Table};
-use crate::{Error, SLOT_BYTES, fill};
+use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 use zsmalloc::{BesideSlot, Content};
 
@@ -87,21 +87,18 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         let lies = self.is_verbatim[usize::from(priority)];
         match kind {
             RecordKind::Slot if lies => {
-                self.load_slot(request, slot, Encoded::Object(object), priority)
+                let flags = Flags::of_priority(priority).bits();
+                self.load_slot(request, slot, Slot::of(Content::Object { bytes: object, flags }))
             }
             RecordKind::Block if lies => self.load_block(request, slot, live, object, priority),
             // Patterns are the same everywhere; but what is written with what is beside it may be
             // one block.
-            RecordKind::Pattern if self.is_verbatim[0] => match fill::to_payload(value) {
-                Some(payload) => self.load_slot(request, slot, Encoded::Inline(payload), ACCESSED),
-                None => {
-                    let bytes = value.to_ne_bytes();
-                    self.load_slot(request, slot, Encoded::Object(&bytes), ACCESSED)
-                }
-            },
+            RecordKind::Pattern if self.is_verbatim[0] => {
+                self.load_slot(request, slot, Slot::Same(value))
+            }
             RecordKind::Pattern => {
                 let mut block = [0; SLOT_BYTES];
-                fill::fill(&mut block, value, 0);
+                slot::fill(&mut block, value, 0);
                 self.write(slot, &block)
             }
             RecordKind::Slot if object.len() == SLOT_BYTES => self.write(slot, object),
@@ -119,21 +116,20 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
     fn load_slot(
         &self,
         request: Option<&Request<'_, E>>,
-        slot: u32,
-        encoded: Encoded<'_>,
-        flags: u8,
+        nth: u32,
+        slot: Slot<'_>,
     ) -> Result<(), Error> {
         let own = request.is_none().then(|| Request::begin(self.table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
-        let entry = self.table.lock(slot, request.now_seconds)?;
-        let is_free = match entry.content() {
-            Content::Inline(0) => !self.table.is_block_active(slot),
-            content => content == Content::Inline(fill::HOLE),
+        let entry = self.table.lock(nth, request.now_seconds)?;
+        let is_free = match Slot::of(entry.content()) {
+            Slot::Empty => !self.table.is_block_active(nth),
+            held => held == Slot::Hole,
         };
         if !is_free {
             return Err(Error::NotEmpty);
         }
-        store_slot(self.table, request.shard, (slot, entry), encoded, flags).map(drop)
+        store_slot(self.table, request.shard, (nth, entry), slot).map(drop)
     }
 
     fn load_block(
@@ -142,14 +138,14 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         first: u32,
         live: Members,
         object: &[u8],
-        flags: u8,
+        priority: u8,
     ) -> Result<(), Error> {
         let (table, layout) = (self.table, self.table.shared.layout);
         let own = request.is_none().then(|| Request::begin(table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let block = layout.block_of(first);
         let entry = table.lock_block(block, request.now_seconds)?;
-        if entry.content() != Content::Inline(0) {
+        if !slot::is_empty(entry.content()) {
             return Err(Error::NotEmpty);
         }
         let room =
@@ -157,13 +153,13 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         // What is not live is a hole until it is come to.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
-            entries.push((table.lock(slot, request.now_seconds)?, fill::HOLE));
+            entries.push((table.lock(slot, request.now_seconds)?, Payload::HOLE));
         }
-        entries.extend(table.lock_slots(block, live).map(|(_, entry)| (entry, 0)));
-        if entries.iter().any(|(entry, _)| entry.content() != Content::Inline(0)) {
+        entries.extend(table.lock_slots(block, live).map(|(_, entry)| (entry, Payload::EMPTY)));
+        if entries.iter().any(|(entry, _)| !slot::is_empty(entry.content())) {
             return Err(Error::NotEmpty);
         }
-        let (block, new) = ((block, entry), Some((room, object, flags)));
+        let (block, new) = ((block, entry), Some((room, object, Flags::of_priority(priority))));
         BlockUpdate { block, slots: entries, new, live: [0, live.count()] }
             .apply(table, request.shard);
         Ok(())
@@ -195,7 +191,8 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         block: &mut [u8],
     ) -> Result<Members, Error> {
         let damaged = Error::Damaged { slot: first.into() };
-        let stored = BlockObject::new(object, priority, self.slots).ok_or(damaged)?;
+        let stored =
+            BlockObject::new(object, Flags::of_priority(priority), self.slots).ok_or(damaged)?;
         let codecs = self.block_codecs.as_mut().unwrap_or(&mut self.slot_codecs);
         let decoded = stored.decode(codecs, block);
         decoded.map_err(|source| Error::Corrupt { slot: first.into(), source })?;

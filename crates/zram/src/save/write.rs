@@ -12,8 +12,7 @@ use crate::algorithms::Algorithm;
 use crate::blocks::{BlockObject, Members};
 use crate::cold::{Job, JobKind, PlaceGuard};
 use crate::layout::Layout;
-use crate::slot::{self, PRIORITY};
-use crate::stats::Held;
+use crate::slot::{self, Flags, Slot};
 use crate::stop::Blocked;
 use crate::table::Table;
 use crate::{Error, SLOT_BYTES};
@@ -111,7 +110,7 @@ impl From<Blocked> for Retry {
 
 /// Whether a block's object has the slots that are live. One that memory damaged would have all the
 /// file be refused.
-fn holds_members(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool {
+fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
     members.is_some_and(|members| live.without(members) == Members::default())
@@ -273,9 +272,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             let entry = layout.block_entry(block);
             match self.resolve(entry, pin.content(), pin.beside(), reads)? {
                 Some(Content::Object { bytes, flags }) => {
+                    let flags = Flags::from_bits(flags);
                     live = table.live_members(block);
                     if holds_members(bytes, flags, layout, live) {
-                        self.add(first, RecordKind::Block, flags, live.bits(), bytes);
+                        self.add(first, RecordKind::Block, flags.priority(), live.bits(), bytes);
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
@@ -296,37 +296,32 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             }
             // Most of a block's slots hold nothing of their own: no pin for those.
             let pin = (!table.is_slot_empty(slot)).then(|| table.pool.read(slot));
-            let Some(pin) = pin.filter(|pin| pin.content() != Content::Inline(0)) else {
+            let Some(pin) = pin.filter(|pin| !slot::is_empty(pin.content())) else {
                 if is_unpinned && !table.is_unstored(slot) {
                     return Err(Retry::Made);
                 }
                 continue;
             };
-            match self.resolve(slot, pin.content(), pin.beside(), reads)? {
+            match self.resolve(slot, pin.content(), pin.beside(), reads)?.map(Slot::of) {
                 None => Record::lost(slot, 0).encode(&mut self.records),
-                Some(Content::Object { bytes, flags }) if slot::held(bytes.len()) != Held::Same => {
-                    self.add(slot, RecordKind::Slot, flags, 0, bytes);
+                Some(Slot::Compressed { bytes, priority }) => {
+                    self.add(slot, RecordKind::Slot, priority, 0, bytes);
                 }
-                Some(content) => {
-                    if let Some(pattern) = slot::pattern(content) {
-                        let record = Record {
-                            slot,
-                            kind: RecordKind::Pattern,
-                            priority: 0,
-                            live: 0,
-                            value: pattern,
-                        };
-                        record.encode(&mut self.records);
-                    }
+                Some(Slot::Raw(bytes)) => self.add(slot, RecordKind::Slot, 0, 0, bytes),
+                Some(Slot::Same(value)) => {
+                    let kind = RecordKind::Pattern;
+                    let record = Record { slot, kind, priority: 0, live: 0, value };
+                    record.encode(&mut self.records);
                 }
+                Some(Slot::Empty | Slot::Hole | Slot::Backed(_)) => {}
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, slot: u32, kind: RecordKind, flags: u8, live: u16, bytes: &[u8]) {
+    fn add(&mut self, slot: u32, kind: RecordKind, priority: u8, live: u16, bytes: &[u8]) {
         let value = bytes.len() as u64;
-        Record { slot, kind, priority: flags & PRIORITY, live, value }.encode(&mut self.records);
+        Record { slot, kind, priority, live, value }.encode(&mut self.records);
         self.objects.extend_from_slice(bytes);
     }
 

@@ -1,23 +1,22 @@
-//! What a slot can be, and how an entry of the pool says so: the one place where an entry's payload
-//! and an object's length mean something.
+//! What a slot can be, and how its entry in the pool says so. Here alone, and below, the length of
+//! an object, the flags beside it and the payload of an entry that has none mean something.
 //!
 //! ```text
-//!   object   of 4096 bytes: the slot itself | of 8: its pattern | of any other length: compressed
-//!   flags    | incompressible | idle | priority: 2 |   beside an object
-//!
-//!   payload   58 57   56   55 54      53 .. 50    49 .. 34     33 .. 0
-//!             | 0 0 |                  0                             |   empty: as its block has it, see `blocks`, else nothing
-//!             | 0 1 |                value                           |   the pattern is the value, its sign extended
-//!             | 1 0 |                value                           |   the pattern is the value's low 32 bits, twice
-//!             | 1 1 | 0  |                    0                      |   a hole: nothing, though its block has an object
-//!             | 1 1 | 1  | priority | slots - 1 | length - 1 | grain |   outside memory, at that place
+//!   an object of 4096 bytes    the slot itself
+//!   an object of 8             one pattern of 8 bytes over and over, which no payload can be
+//!   an object of other bytes   the slot compressed, by the algorithm of the flags' priority
+//!   a payload                  nothing, or a pattern, or where in the backing store it lies
 //! ```
-//! A pattern is 8 bytes that are the slot over and over. It is an object where it has no payload.
 //! The entry of a block has the same flags and, outside memory, the same payload; of its object
-//! `blocks::object` knows.
+//! [`blocks`](crate::blocks) knows.
 
+mod flags;
+mod payload;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use flags::Flags;
+pub(crate) use payload::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace, Payload};
 
 use crate::algorithms::Codecs;
 use crate::stats::Weight;
@@ -26,22 +25,6 @@ use zsmalloc::{Content, Old};
 
 /// Bytes of an object that is a pattern.
 const PATTERN_BYTES: usize = 8;
-
-const KIND_SHIFT: u32 = 57;
-const SIGNED: u64 = 1;
-const TWICE: u64 = 2;
-const NO_PATTERN: u64 = 3;
-/// What payloads have that are a place in the backing store.
-const BACKED: u64 = 7 << (KIND_SHIFT - 1);
-
-/// Objects in the backing store begin at multiples of this.
-pub(crate) const BACKING_GRAIN: usize = 32;
-const GRAIN_BITS: u32 = 34;
-const LEN_SHIFT: u32 = GRAIN_BITS;
-const SLOTS_SHIFT: u32 = 50;
-const PRIORITY_SHIFT: u32 = 54;
-/// Bytes of a backing store that can be named.
-pub(crate) const BACKING_BYTES_MAX: u64 = (BACKING_GRAIN as u64) << GRAIN_BITS;
 
 /// Bytes by which lengths may differ that are mostly of one size class.
 const SAME_PLACE_SLACK: usize = 16;
@@ -77,27 +60,6 @@ pub(crate) enum SlotKind {
     Backed(BackingPlace),
 }
 
-/// Four bits beside an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flags(u8);
-
-/// Where in the backing store an object lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BackingPlace {
-    /// In units of [`BACKING_GRAIN`].
-    pub(crate) grain: u64,
-    /// Bytes of the object.
-    pub(crate) len: usize,
-    /// Slots that it has: 1, of a slot.
-    pub(crate) slots: u32,
-    /// Of the algorithm that made it.
-    pub(crate) priority: u8,
-}
-
-/// What an entry holds that has no object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Payload(u64);
-
 /// A slot as an entry is given it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coded<'a> {
@@ -112,10 +74,10 @@ impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn of(content: Content<'a>) -> Self {
         let (bytes, flags) = match content {
-            Content::Inline(payload) => return Payload(payload).decode(),
+            Content::Inline(payload) => return Payload::from_bits(payload).decode(),
             Content::Object { bytes, flags } => (bytes, flags),
         };
-        let compressed = Slot::Compressed { bytes, priority: Flags(flags).priority() };
+        let compressed = Slot::Compressed { bytes, priority: Flags::from_bits(flags).priority() };
         match SlotKind::of_len(bytes.len()) {
             SlotKind::Raw => bytes.try_into().map_or(compressed, Slot::Raw),
             SlotKind::Same => {
@@ -161,7 +123,7 @@ impl SlotKind {
     #[inline]
     pub(crate) fn of(old: Old) -> Self {
         match old {
-            Old::Inline(payload) => Payload(payload).decode().kind(),
+            Old::Inline(payload) => Payload::from_bits(payload).decode().kind(),
             Old::Object { len, .. } => Self::of_len(len),
         }
     }
@@ -199,157 +161,10 @@ impl SlotKind {
     }
 }
 
-impl Flags {
-    /// Of what was just written.
-    pub(crate) const NONE: Self = Flags(0);
-    /// Not accessed since it was marked.
-    pub(crate) const IDLE: Self = Flags(0b0100);
-    const INCOMPRESSIBLE: Self = Flags(0b1000);
-    const PRIORITY: u8 = 0b0011;
-
-    pub(crate) fn of_priority(priority: u8) -> Self {
-        Flags(priority & Self::PRIORITY)
-    }
-
-    pub(crate) fn from_bits(bits: u8) -> Self {
-        Flags(bits)
-    }
-
-    /// The flags beside what an entry holds; none, where that is no object.
-    pub(crate) fn of(content: Content<'_>) -> Self {
-        match content {
-            Content::Object { flags, .. } => Flags(flags),
-            Content::Inline(_) => Flags::NONE,
-        }
-    }
-
-    /// The same of what it held.
-    pub(crate) fn of_old(old: Old) -> Self {
-        match old {
-            Old::Object { flags, .. } => Flags(flags),
-            Old::Inline(_) => Flags::NONE,
-        }
-    }
-
-    pub(crate) fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// How often the object was recompressed: which of the algorithms made it.
-    pub(crate) fn priority(self) -> u8 {
-        self.0 & Self::PRIORITY
-    }
-
-    pub(crate) fn is_idle(self) -> bool {
-        self.0 & Self::IDLE.0 != 0
-    }
-
-    /// Whether no algorithm makes it smaller.
-    pub(crate) fn is_incompressible(self) -> bool {
-        self.0 & Self::INCOMPRESSIBLE.0 != 0
-    }
-
-    pub(crate) fn with_idle(self) -> Self {
-        Flags(self.0 | Self::IDLE.0)
-    }
-
-    pub(crate) fn without_idle(self) -> Self {
-        Flags(self.0 & !Self::IDLE.0)
-    }
-
-    pub(crate) fn with_incompressible(self) -> Self {
-        Flags(self.0 | Self::INCOMPRESSIBLE.0)
-    }
-}
-
-impl Payload {
-    pub(crate) const EMPTY: Self = Payload(0);
-    pub(crate) const HOLE: Self = Payload(NO_PATTERN << KIND_SHIFT);
-
-    /// Of a slot that is one pattern, if it has one.
-    pub(crate) fn of_pattern(pattern: u64) -> Option<Self> {
-        let low = pattern & ((1 << KIND_SHIFT) - 1);
-        if extend(low) == pattern {
-            Some(Payload(SIGNED << KIND_SHIFT | low))
-        } else if pattern >> 32 == pattern & 0xffff_ffff {
-            Some(Payload(TWICE << KIND_SHIFT | pattern >> 32))
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn bits(self) -> u64 {
-        self.0
-    }
-
-    /// What it adds to the counters, a slot's.
-    pub(crate) fn weight(self) -> Weight {
-        self.decode().kind().weight()
-    }
-
-    #[inline]
-    fn decode(self) -> Slot<'static> {
-        let value = self.0 & ((1 << KIND_SHIFT) - 1);
-        match self.0 >> KIND_SHIFT {
-            SIGNED => Slot::Same(extend(value)),
-            TWICE => Slot::Same(value << 32 | value),
-            NO_PATTERN => BackingPlace::of_payload(self.0).map_or(Slot::Hole, Slot::Backed),
-            _ => Slot::Empty,
-        }
-    }
-}
-
-impl From<BackingPlace> for Payload {
-    fn from(place: BackingPlace) -> Self {
-        debug_assert!(place.grain >> GRAIN_BITS == 0 && (1..=1 << 16).contains(&place.len));
-        Payload(
-            BACKED
-                | u64::from(place.priority) << PRIORITY_SHIFT
-                | u64::from(place.slots - 1) << SLOTS_SHIFT
-                | (place.len as u64 - 1) << LEN_SHIFT
-                | place.grain,
-        )
-    }
-}
-
-impl BackingPlace {
-    fn of_payload(payload: u64) -> Option<Self> {
-        (payload & BACKED == BACKED).then_some(BackingPlace {
-            grain: payload & ((1 << GRAIN_BITS) - 1),
-            len: (payload >> LEN_SHIFT & 0xffff) as usize + 1,
-            slots: (payload >> SLOTS_SHIFT & 0xf) as u32 + 1,
-            priority: (payload >> PRIORITY_SHIFT & 3) as u8,
-        })
-    }
-
-    /// That of what an entry holds, a slot's or a block's.
-    #[inline]
-    pub(crate) fn of(content: Content<'_>) -> Option<Self> {
-        match content {
-            Content::Inline(payload) => Self::of_payload(payload),
-            Content::Object { .. } => None,
-        }
-    }
-
-    /// That of what an entry held.
-    #[inline]
-    pub(crate) fn of_old(old: Old) -> Option<Self> {
-        match old {
-            Old::Inline(payload) => Self::of_payload(payload),
-            Old::Object { .. } => None,
-        }
-    }
-
-    /// First byte in the store.
-    pub(crate) fn offset(self) -> u64 {
-        self.grain * BACKING_GRAIN as u64
-    }
-}
-
 /// Whether an entry, a slot's or a block's, holds nothing.
 #[inline]
 pub(crate) fn is_empty(content: Content<'_>) -> bool {
-    content == Content::Inline(Payload::EMPTY.0)
+    content == Content::Inline(Payload::EMPTY.bits())
 }
 
 /// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
@@ -427,9 +242,4 @@ pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     let (words, rest) = buf.as_chunks_mut::<PATTERN_BYTES>();
     words.fill(bytes);
     rest.copy_from_slice(&bytes[..rest.len()]);
-}
-
-/// A number of as many bits as a payload has for one, its sign extended.
-fn extend(value: u64) -> u64 {
-    ((value << (64 - KIND_SHIFT)) as i64 >> (64 - KIND_SHIFT)) as u64
 }

@@ -1,3 +1,4 @@
+use super::payload::GRAIN_BITS;
 use super::*;
 use fastrand::Rng;
 
@@ -144,7 +145,11 @@ fn payloads_mean_what_they_meant() {
     ];
     for (payload, slot) in known {
         assert_eq!(Slot::of(Content::Inline(payload)), slot, "{payload:#x}");
-        assert_eq!(slot.coded(), (Coded::Payload(Payload(payload)), Flags::NONE), "{slot:?}");
+        assert_eq!(
+            slot.coded(),
+            (Coded::Payload(Payload::from_bits(payload)), Flags::NONE),
+            "{slot:?}"
+        );
     }
     assert_eq!(Payload::of_pattern(0x1122_3344_5566_7788), None);
 }

@@ -119,7 +119,7 @@ impl Table {
     /// The states of some slots from `from` on, those of some blocks; from where to go on, if there
     /// may be more.
     pub(crate) fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        let layout = self.shared.layout;
+        let layout = self.layout;
         let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
         for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
             let before = some.len();
@@ -133,7 +133,7 @@ impl Table {
     /// The states of a block's slots from `from` on; false if it was made meanwhile, so that what
     /// was looked at is not it.
     fn block_slot_states(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
-        let (layout, is_here) = (self.shared.layout, self.shared.check_not_left_behind().is_ok());
+        let (layout, is_here) = (self.layout, self.check_not_left_behind().is_ok());
         let entry = layout.has_blocks().then(|| layout.block_entry(block));
         let pin = entry.filter(|_| is_here).map(|entry| self.pool.read(entry));
         // What there is to say of a slot in a block is its block's.
@@ -171,7 +171,7 @@ impl Table {
     fn block_left_behind(&self, entry: u32) -> Option<(BlockKind, Flags, Option<u32>)> {
         let look = |held, row: Row<'_>| (held, row.access_time());
         let (held, accessed) = self.pool.look_at(entry, look)?;
-        Some((BlockKind::of_old(held, self.shared.layout.slots()), Flags::of_old(held), accessed))
+        Some((BlockKind::of_old(held, self.layout.slots()), Flags::of_old(held), accessed))
     }
 
     /// Marks slots idle, and blocks, those of at least that age or all.
@@ -193,7 +193,7 @@ impl Table {
                 }
             });
             for entry in entries.drain(..) {
-                let is_slot = matches!(self.shared.layout.item_of(entry), Item::Slot(_));
+                let is_slot = matches!(self.layout.item_of(entry), Item::Slot(_));
                 self.pool.set_flags_if_unlocked(entry, |len, bits, row| {
                     let flags = Flags::from_bits(bits);
                     let chosen = match SlotKind::of_len(len) {
@@ -211,8 +211,8 @@ impl Table {
     /// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
     /// (zr-B2).
     pub(crate) fn check_entries(&self) {
-        let layout = self.shared.layout;
-        if layout.has_blocks() && self.shared.check_not_left_behind().is_err() {
+        let layout = self.layout;
+        if layout.has_blocks() && self.check_not_left_behind().is_err() {
             // A child has not got what there is to look at.
             return;
         }
@@ -237,10 +237,10 @@ impl Table {
                 sums.shard(0).changed_live([0, self.live_members(block).count()]);
             }
         }
-        let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
+        let (now, sum) = (self.counters.mm_stat(), sums.mm_stat());
         assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
-        assert_eq!(self.shared.counters.in_objects(), sums.in_objects());
-        self.shared.store.iter().for_each(|store| store.check(&places));
+        assert_eq!(self.counters.in_objects(), sums.in_objects());
+        self.store.iter().for_each(|store| store.check(&places));
     }
 
     /// Asserts that a block holds something, and that its object, if it is here, has the slots that

@@ -50,7 +50,7 @@ impl Table {
     /// The slots that are in a block which has an object: for as long as its entry is pinned or
     /// locked, else at this moment.
     pub(crate) fn live_members(&self, block: u32) -> Members {
-        let slots = (0..).zip(self.shared.layout.slots_of(block));
+        let slots = (0..).zip(self.layout.slots_of(block));
         let live = slots.filter(|&(_, slot)| self.is_slot_empty(slot));
         live.fold(Members::default(), |live, (nth, _)| live.with(nth))
     }
@@ -59,7 +59,7 @@ impl Table {
     /// where the slot's entry is locked and this says no, it stays so until that is unlocked
     /// (zr-B1).
     pub(crate) fn is_block_active(&self, slot: u32) -> bool {
-        let layout = self.shared.layout;
+        let layout = self.layout;
         if !layout.has_blocks() {
             return false;
         }
@@ -71,7 +71,7 @@ impl Table {
     /// Whether a slot whose entry was found empty holds nothing, though its block's entry could not
     /// be pinned. If not, it has a block by now.
     pub(crate) fn is_unstored(&self, slot: u32) -> bool {
-        let (layout, versions) = (self.shared.layout, &self.shared.versions);
+        let (layout, versions) = (self.layout, &self.versions);
         let block = layout.block_of(slot);
         let version = versions.now(block);
         // Who emptied the slot's entry to make a block has made and locked the block's, then raised
@@ -98,7 +98,7 @@ impl Table {
         // After the block's entry was locked: who has a slot's locked by now, and found the block's
         // vacant, is waited for; who locks one later finds the block's locked.
         fence(SeqCst);
-        let first = self.shared.layout.first_slot(block);
+        let first = self.layout.first_slot(block);
         let slots = some.iter().map(move |nth| first + nth);
         slots.filter_map(|slot| Some((slot, self.pool.lock_existing(slot)?)))
     }
@@ -108,7 +108,7 @@ impl Table {
         block: u32,
         seconds: u32,
     ) -> Result<EntryWriteGuard<'_>, Error> {
-        self.lock_entry(self.shared.layout.block_entry(block), seconds)
+        self.lock_entry(self.layout.block_entry(block), seconds)
     }
 
     /// The object of a block, if it has one.
@@ -118,17 +118,17 @@ impl Table {
         content: Content<'o>,
     ) -> Result<Option<BlockObject<'o>>, Error> {
         let Content::Object { bytes, flags } = content else { return Ok(None) };
-        let stored = BlockObject::new(bytes, Flags::from_bits(flags), self.shared.layout.slots());
+        let stored = BlockObject::new(bytes, Flags::from_bits(flags), self.layout.slots());
         stored.map(Some).ok_or_else(|| self.damaged(block))
     }
 
     pub(crate) fn corrupt(&self, block: u32, source: zcomp::Error) -> Error {
-        Error::Corrupt { slot: self.shared.layout.first_slot(block).into(), source }
+        Error::Corrupt { slot: self.layout.first_slot(block).into(), source }
     }
 
     /// A block's object has not what it must have.
     pub(crate) fn damaged(&self, block: u32) -> Error {
-        Error::Damaged { slot: self.shared.layout.first_slot(block).into() }
+        Error::Damaged { slot: self.layout.first_slot(block).into() }
     }
 }
 
@@ -141,7 +141,7 @@ fn decoded<'b>(
     stored: &BlockObject<'_>,
 ) -> Result<(&'b CachedBlock, &'b mut Packer), Error> {
     let BlockStream { packer, cache } = blocks;
-    let version = table.shared.versions.now(block);
+    let version = table.versions.now(block);
     let decoded = cache.get(block, version, |buf| {
         let decoded = stored.decode(&mut packer.codecs, buf);
         decoded.map(|()| stored.members).map_err(|source| table.corrupt(block, source))
@@ -163,8 +163,8 @@ pub(crate) struct BlockUpdate<'t, 'b, W> {
 impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t, '_, W> {
     /// Changes it, and counts that; what the block's entry held.
     pub(crate) fn apply(self, table: &'t Table, shard: &Shard) -> Old {
-        let (slots, (block, entry)) = (table.shared.layout.slots(), self.block);
-        table.shared.versions.raise(block);
+        let (slots, (block, entry)) = (table.layout.slots(), self.block);
+        table.versions.raise(block);
         for (entry, payload) in self.slots {
             table.set_slot(shard, entry, payload);
         }

@@ -4,7 +4,7 @@ use crate::blocks::BlockVersions;
 use crate::cold::{Jobs, Store};
 use crate::stats::Counters;
 use crate::streams::Streams;
-use crate::table::{Shared, Table};
+use crate::table::Table;
 use crate::total_limit::TotalLimit;
 use crate::{Compaction, Config, Error, Fork, SLOT_BYTES};
 use page::page_size;
@@ -32,22 +32,23 @@ pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }
-    let shared = Shared {
+    let table = Arc::new(Table {
+        columns,
+        huge_size: pool.table().huge_size(0),
+        pool,
         counters: Counters::new(streams.len()),
         streams,
         total: total.clone(),
         disksize: layout.all_slots() * SLOT_BYTES as u64,
         layout,
         versions: BlockVersions::new(layout.has_blocks()),
-        huge_size: pool.table().huge_size(0),
         algorithms,
         jobs: Jobs::default(),
         save_buffers: Default::default(),
         store,
         writeback,
         is_left_behind: AtomicBool::new(false),
-    };
-    let table = Arc::new(Table { shared, pool, columns });
+    });
     let weak: Weak<Table> = Arc::downgrade(&table);
     page::fork::register(weak.clone());
     total.count_with(weak);
@@ -118,7 +119,7 @@ mod tests {
             let mut rng = fastrand::Rng::with_seed(1);
             let bytes: Vec<u8> = (0..1 << 20).map(|_| b"acgt"[rng.usize(..4)]).collect();
             table.write(0, &bytes).unwrap();
-            let layout = table.shared.layout;
+            let layout = table.layout;
             let entries = [5, 100].map(|slot| layout.first_entry(layout.block_of(slot)));
             entries.iter().for_each(|&entry| damage(&table, entry));
             let all = layout.all_slots() / u64::from(layout.slots());
@@ -148,7 +149,7 @@ mod tests {
             let mut back = vec![0; 8 * SLOT_BYTES];
             table.read(0, &mut back).unwrap();
             assert_eq!(back[16..], bytes[16..8 * SLOT_BYTES]);
-            let layout = table.shared.layout;
+            let layout = table.layout;
             let entry = layout.first_entry(layout.block_of(5));
             damage(&table, entry);
             let slot = u64::from(layout.slot_of(entry));
@@ -165,7 +166,7 @@ mod tests {
             let saved = table.save_to(&mut Vec::new(), &SaveOptions::default()).unwrap();
             let lost = slot * SLOT_BYTES as u64;
             assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
-            assert!(table.shared.counters.io_stat().failed_reads > 0);
+            assert!(table.counters.io_stat().failed_reads > 0);
             // What is written whole needs nothing of it.
             table.write(slot * SLOT_BYTES as u64, &bytes[..4 * SLOT_BYTES]).unwrap();
             table.read(0, &mut back).unwrap();

@@ -5,7 +5,7 @@ use crate::build::{build_table, pages_for};
 use crate::cold::{BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
 use crate::save::{Damage, Restored, SaveOptions, Saved};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
-use crate::table::{Shared, Table};
+use crate::table::Table;
 use crate::total_limit::{self, MARGIN};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file};
 use page::page_size;
@@ -55,19 +55,19 @@ impl Device {
             _ => {}
         }
         if limit_tables {
-            device.table.shared.total.limit_with_pages(needed);
+            device.table.total.limit_with_pages(needed);
         }
         Ok(device)
     }
 
     /// Bytes of the device.
     pub fn disksize(&self) -> u64 {
-        self.table.shared.disksize
+        self.table.disksize
     }
 
     /// Bytes that are compressed as one where they are written as one.
     pub fn block(&self) -> usize {
-        self.table.shared.layout.block_bytes()
+        self.table.layout.block_bytes()
     }
 
     /// Writes `bytes` at `offset`.
@@ -101,7 +101,7 @@ impl Device {
     /// # Errors
     /// [`Error::LeftBehind`]
     pub fn flush(&self) -> Result<(), Error> {
-        self.table.shared.check_not_left_behind()
+        self.table.check_not_left_behind()
     }
 
     /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that
@@ -146,7 +146,7 @@ impl Device {
     /// # Errors
     /// [`Error::NoBuffer`]
     pub fn prepare_save(&self) -> Result<(), Error> {
-        self.table.shared.save_buffers.make()
+        self.table.save_buffers.make()
     }
 
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of
@@ -222,14 +222,14 @@ impl Device {
 
     /// The job that is under way: that recompresses, writes back, saves or restores.
     pub fn job(&self) -> Option<JobStat> {
-        self.table.shared.jobs.stat()
+        self.table.jobs.stat()
     }
 
     /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
     /// recompressed or wrote back by then stays so; of a save nothing is left, and of a restore an
     /// empty device. Whether there is one.
     pub fn cancel_job(&self) -> bool {
-        self.table.shared.jobs.cancel()
+        self.table.jobs.cancel()
     }
 
     /// Cancels the job that is under way and waits for its end, so long at most; whether it has
@@ -241,7 +241,7 @@ impl Device {
         while self.job().is_some() {
             self.cancel_job();
             if Instant::now() >= until {
-                return self.table.shared.jobs.give_up();
+                return self.table.jobs.give_up();
             }
             std::thread::sleep(PAUSE);
         }
@@ -274,7 +274,7 @@ impl Device {
     /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs
     /// more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
-        self.table.shared.total.set_limit(bytes);
+        self.table.total.set_limit(bytes);
     }
 
     /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited
@@ -305,7 +305,7 @@ impl Device {
     }
 
     fn is_compacted(&self) -> bool {
-        self.compaction != Compaction::Off && self.table.shared.check_not_left_behind().is_ok()
+        self.compaction != Compaction::Off && self.table.check_not_left_behind().is_ok()
     }
 
     /// Bytes of pages that compaction could free.
@@ -327,24 +327,24 @@ impl Device {
             mem_limit: pages.limit().map_or(0, bytes),
             mem_used_max: bytes(pages.peak()),
             pages_compacted: self.table.pool.compaction_stat().freed_pages,
-            ..self.table.shared.counters.mm_stat()
+            ..self.table.counters.mm_stat()
         }
     }
 
     /// The kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
-        let stat = self.table.shared.counters.io_stat();
+        let stat = self.table.counters.io_stat();
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
     /// The kernel's `bd_stat`: what lies in the backing store, and what was read and written there.
     pub fn bd_stat(&self) -> BdStat {
-        self.table.shared.store.as_ref().map_or(BdStat::default(), |store| store.stat())
+        self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
     /// What was done with single slots, and, if blocks are more than that, with blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
-        let Shared { counters, layout, .. } = &self.table.shared;
+        let Table { counters, layout, .. } = &*self.table;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
         if layout.has_blocks() {
             let (_, dead_slots) = counters.in_objects();
@@ -371,7 +371,7 @@ impl Device {
 
     /// The limit of all memory in bytes, if there is one.
     pub fn total_limit(&self) -> Option<u64> {
-        self.table.shared.total.limit()
+        self.table.total.limit()
     }
 
     /// Statistics per size class; they print as the kernel's `classes` file.
@@ -383,7 +383,7 @@ impl Device {
     /// Nothing else may use the device meanwhile. In a child that the pool's pages did not come to
     /// there is nothing to assert.
     pub fn check(&self) {
-        if self.table.shared.check_not_left_behind().is_ok() {
+        if self.table.check_not_left_behind().is_ok() {
             self.table.check();
         }
     }

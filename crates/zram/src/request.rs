@@ -42,7 +42,7 @@ pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error>
     while next < slots.end {
         // The stream, not used otherwise, is given back now and then, for those who wait.
         let mut request = Request::begin(table);
-        next = match table.shared.layout.has_blocks() {
+        next = match table.layout.has_blocks() {
             false => request.free_slots(next..slots.end),
             true => request.free_blocks(next..slots.end, &mut done),
         };
@@ -63,22 +63,22 @@ pub(crate) fn write_zeroes(table: &Table, offset: u64, len: u64) -> Result<(), E
 impl<'t> Request<'t> {
     /// Begins when there is a stream for it.
     pub(crate) fn begin(table: &'t Table) -> Self {
-        Self::with(table, table.shared.streams.get())
+        Self::with(table, table.streams.get())
     }
 
     /// The same for a job, which has a stream of its own.
     pub(crate) fn for_job(table: &'t Table) -> Self {
-        Self::with(table, table.shared.streams.for_job())
+        Self::with(table, table.streams.for_job())
     }
 
     fn with(table: &'t Table, workspace: MutexGuard<'t, Workspace>) -> Self {
-        let shard = table.shared.counters.shard(workspace.index);
+        let shard = table.counters.shard(workspace.index);
         let now_seconds = if table.columns.access_time { clock::seconds() } else { 0 };
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        self.table.shared.layout
+        self.table.layout
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
@@ -207,7 +207,7 @@ impl<'t> Request<'t> {
             // The place that the slot will go to comes from memory while it is compressed.
             self.table.pool.prefetch(slot);
         }
-        let huge_size = self.table.shared.huge_size;
+        let huge_size = self.table.huge_size;
         let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
         let entry = self.table.lock(slot, self.now_seconds)?;
         if slot::is_empty(entry.content()) && self.table.is_block_active(slot) {
@@ -235,7 +235,7 @@ impl<'t> Request<'t> {
         self.workspace.decode(Slot::of(content), 0, &mut slot, range.slot)?;
         range.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
-        let huge_size = self.table.shared.huge_size;
+        let huge_size = self.table.huge_size;
         let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
         store_slot(self.table, self.shard, (range.slot, entry), encoded)?;
         self.shard.slot_io.count_write(false);
@@ -260,8 +260,7 @@ pub(crate) fn store_slot(
     let old = match object {
         Err(payload) => entry.set_payload(payload.bits()),
         Ok(bytes) => {
-            let room =
-                entry.reserve(bytes).map_err(|error| table.shared.out_of_memory(nth, error))?;
+            let room = entry.reserve(bytes).map_err(|error| table.out_of_memory(nth, error))?;
             table.commit(entry, room, bytes, flags)
         }
     };

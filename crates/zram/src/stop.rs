@@ -54,7 +54,7 @@ pub(crate) fn until_done(
             read_back.clear();
             done = reached;
         }
-        let slot = table.shared.layout.slot_of(guard.entry);
+        let slot = table.layout.slot_of(guard.entry);
         read_back.push(guard.read(slot)?);
     }
 }
@@ -106,7 +106,7 @@ impl Table {
         let is_it = |read_back: &&ReadBack| {
             (read_back.guard.entry, read_back.guard.place) == (entry, place)
         };
-        match (read_back.iter().find(is_it), &self.shared.store) {
+        match (read_back.iter().find(is_it), &self.store) {
             (Some(read_back), _) => {
                 Ok(Content::Object { bytes: &read_back.bytes, flags: place.priority })
             }

@@ -21,9 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row, Slots};
 
-/// What a device has beside the pool.
+/// What a device is: its entries, and what is used to work on them.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Table {
+    pub(crate) pool: Arc<EntryPool<Slots>>,
+    /// What the pool notes of each entry.
+    pub(crate) columns: Columns,
     pub(crate) streams: Streams,
     pub(crate) counters: Counters,
     /// Limits all memory.
@@ -45,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) is_left_behind: AtomicBool,
 }
 
-impl Shared {
+impl Table {
     /// Whether requests are possible at all, and this one.
     fn check_range(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.check_not_left_behind()?;
@@ -64,18 +67,7 @@ impl Shared {
         let total_limit = self.total.limit().filter(|_| source.is_refused());
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
     }
-}
 
-/// The slots.
-#[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) shared: Shared,
-    pub(crate) pool: Arc<EntryPool<Slots>>,
-    /// What the pool notes of each.
-    pub(crate) columns: Columns,
-}
-
-impl Table {
     /// Whether nothing is stored.
     pub(crate) fn is_empty(&self) -> bool {
         let (mut next, mut is_empty) = (Some(0), true);
@@ -112,7 +104,7 @@ impl Table {
             && let (Content::Object { bytes, .. }, Some(row)) = (content, row)
             && row.checksum() != Some(crc32fast::hash(bytes))
         {
-            return Err(Error::Checksum { slot: self.shared.layout.slot_of(entry).into() });
+            return Err(Error::Checksum { slot: self.layout.slot_of(entry).into() });
         }
         Ok(())
     }
@@ -121,7 +113,7 @@ impl Table {
     pub(crate) fn weight_of(&self, item: Item, content: Content<'_>) -> Weight {
         match item {
             Item::Slot(_) => Slot::of(content).kind().weight(),
-            Item::Block(_) => BlockKind::of(content, self.shared.layout.slots()).weight(),
+            Item::Block(_) => BlockKind::of(content, self.layout.slots()).weight(),
         }
     }
 
@@ -129,7 +121,7 @@ impl Table {
     /// one.
     #[inline]
     pub(crate) fn release_backing(&self, old: Old) {
-        if let (Some(place), Some(store)) = (BackingPlace::of_old(old), &self.shared.store) {
+        if let (Some(place), Some(store)) = (BackingPlace::of_old(old), &self.store) {
             store.free_object(place);
         }
     }
@@ -153,7 +145,7 @@ impl Table {
         index: u32,
         seconds: u32,
     ) -> Result<EntryWriteGuard<'_>, Error> {
-        let full = |error| self.shared.out_of_memory(self.shared.layout.slot_of(index), error);
+        let full = |error| self.out_of_memory(self.layout.slot_of(index), error);
         let entry = self.pool.lock(index).map_err(full)?;
         entry.row().set_access_time(seconds);
         Ok(entry)
@@ -163,71 +155,70 @@ impl Table {
 /// While no thread has a stream, no request is under way.
 impl AtFork for Table {
     fn prepare(&self) {
-        self.shared.jobs.lock_for_fork();
-        self.shared.streams.lock_for_fork();
+        self.jobs.lock_for_fork();
+        self.streams.lock_for_fork();
         self.pool.prepare();
-        self.shared.store.iter().for_each(|store| store.lock_for_fork());
+        self.store.iter().for_each(|store| store.lock_for_fork());
     }
 
     fn in_parent(&self) {
-        self.shared.store.iter().for_each(|store| store.unlock_after_fork());
+        self.store.iter().for_each(|store| store.unlock_after_fork());
         self.pool.in_parent();
-        self.shared.streams.unlock_after_fork();
-        self.shared.jobs.unlock_after_fork();
+        self.streams.unlock_after_fork();
+        self.jobs.unlock_after_fork();
     }
 
     fn in_child(&self) {
-        self.shared.store.iter().for_each(|store| store.unlock_in_child());
+        self.store.iter().for_each(|store| store.unlock_in_child());
         self.pool.in_child();
-        self.shared.jobs.abandon_in_child();
-        self.shared.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
-        self.shared.streams.unlock_after_fork();
+        self.jobs.abandon_in_child();
+        self.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
+        self.streams.unlock_after_fork();
     }
 }
 
 /// What the device's users ask for: a request is one call, and so is each of the others.
 impl Table {
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.check_range(offset, bytes.len() as u64)?;
+        self.check_range(offset, bytes.len() as u64)?;
         stop::until_done(self, |request| request.write(offset, bytes))
     }
 
     pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        self.shared.check_range(offset, buf.len() as u64)?;
+        self.check_range(offset, buf.len() as u64)?;
         stop::until_done(self, |request| request.read(offset, buf))
     }
 
     pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.shared.check_range(offset, len)?;
+        self.check_range(offset, len)?;
         request::discard(self, offset, len)
     }
 
     pub(crate) fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.shared.check_range(offset, len)?;
+        self.check_range(offset, len)?;
         request::write_zeroes(self, offset, len)
     }
 
     pub(crate) fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
-        self.shared.check_not_left_behind()?;
+        self.check_not_left_behind()?;
         self.mark_slots_idle(age)
     }
 
     pub(crate) fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        self.shared.check_not_left_behind()?;
+        self.check_not_left_behind()?;
         self.recompress_all(how)
     }
 
     pub(crate) fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
-        self.shared.check_not_left_behind()?;
-        self.write_back_all(selection, &self.shared.writeback)
+        self.check_not_left_behind()?;
+        self.write_back_all(selection, &self.writeback)
     }
 
     pub(crate) fn may_wait(&self, offset: u64, len: u64) -> bool {
-        if self.shared.store.is_none() || len == 0 || self.shared.check_range(offset, len).is_err()
-        {
+        if self.store.is_none() || len == 0 || self.check_range(offset, len).is_err() {
             return false;
         }
-        let layout = self.shared.layout;
+        let layout = self.layout;
         let slot = |at: u64| (at / SLOT_BYTES as u64) as u32;
         let (first, last) = (slot(offset), slot(offset + len - 1));
         let blocks = layout.block_of(first)..=layout.block_of(last);
@@ -243,7 +234,7 @@ impl Table {
         options: &SaveOptions,
         is_free: &dyn Fn() -> bool,
     ) -> Result<Saved, Error> {
-        self.shared.check_not_left_behind()?;
+        self.check_not_left_behind()?;
         save::save_file(self, path, options, is_free)
     }
 
@@ -252,7 +243,7 @@ impl Table {
         out: &mut dyn Write,
         options: &SaveOptions,
     ) -> Result<Saved, Error> {
-        self.shared.check_not_left_behind()?;
+        self.check_not_left_behind()?;
         save::save_to(self, out, options)
     }
 
@@ -262,12 +253,12 @@ impl Table {
         path: &Path,
         damage: Damage,
     ) -> Result<Restored, Error> {
-        self.shared.check_not_left_behind()?;
+        self.check_not_left_behind()?;
         save::restore(self, from, path, damage)
     }
 
     pub(crate) fn compact(&self) -> usize {
-        if self.shared.check_not_left_behind().is_ok() {
+        if self.check_not_left_behind().is_ok() {
             self.rewrite_all();
         }
         self.pool.compact()

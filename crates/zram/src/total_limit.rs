@@ -93,8 +93,7 @@ impl fmt::Debug for TotalLimit {
 
 /// Bytes of a table and all it has.
 pub(crate) fn of(table: &Table) -> u64 {
-    let shared = &table.shared;
-    let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
-    let own = own + shared.versions.bytes() + shared.store.as_ref().map_or(0, |of| of.bytes());
+    let own = size_of_val(table) + table.streams.bytes() + table.counters.bytes();
+    let own = own + table.versions.bytes() + table.store.as_ref().map_or(0, |of| of.bytes());
     (table.pool.bytes() + own) as u64
 }

@@ -57,7 +57,7 @@ impl Request<'_> {
         }
         range.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
-        let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.shared.huge_size)?;
+        let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.huge_size)?;
         self.shard.block_io.count_write(false);
         let put = |entry| store_slot(table, self.shard, (range.slot, entry), encoded);
         match slot_entry.and_then(put) {
@@ -89,7 +89,7 @@ impl Request<'_> {
         patch: Option<(u32, &[u8])>,
     ) -> Result<(), Error> {
         let table = self.table;
-        table.verify(table.shared.layout.block_entry(block), entry.content(), Some(entry.row()))?;
+        table.verify(table.layout.block_entry(block), entry.content(), Some(entry.row()))?;
         let Some(stored) = table.block_object(block, entry.content())? else { return Ok(()) };
         if members.iter().any(|nth| !stored.members.has(nth)) {
             return Err(table.damaged(block));
@@ -103,9 +103,8 @@ impl Request<'_> {
         // own.
         let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
         let object = packer.pack(members, priority, slot)?;
-        let first = self.table.shared.layout.first_slot(block);
-        let room =
-            entry.reserve(object).map_err(|error| table.shared.out_of_memory(first, error))?;
+        let first = self.table.layout.first_slot(block);
+        let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
         let flags = Flags::of_priority(priority);
         let flags = match patch {
             Some(_) => {
@@ -137,7 +136,7 @@ impl Request<'_> {
         let Ok(Some(stored)) = stored else { return };
         let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
         let is_worth = || {
-            let (all, all_dead) = table.shared.counters.in_objects();
+            let (all, all_dead) = table.counters.in_objects();
             dead * DEAD_SHARE >= count || all_dead * DEAD_SHARE_OF_ALL > all
         };
         if dead > 0 && (when == Rewrite::IfDead || is_worth()) {
@@ -232,8 +231,8 @@ impl Request<'_> {
 impl Table {
     /// Stores all blocks anew that have dead slots.
     pub(crate) fn rewrite_all(&self) {
-        let layout = self.shared.layout;
-        let (_, dead) = self.shared.counters.in_objects();
+        let layout = self.layout;
+        let (_, dead) = self.counters.in_objects();
         let mut next = Some(0).filter(|_| dead > 0);
         let mut blocks = Vec::new();
         while let Some(from) = next {

@@ -23,14 +23,14 @@ impl Table {
 
     /// The first block from `block` on that has an entry.
     fn next_own(&self, block: u64) -> Option<u32> {
-        let layout = self.shared.layout;
+        let layout = self.layout;
         let first = Some(layout.all_slots() + block).filter(|_| layout.has_blocks())?;
         Some((self.pool.first_made(first)? - layout.all_slots()) as u32)
     }
 
     /// The first one that has a slot with an entry.
     fn next_of_slot(&self, block: u64) -> Option<u32> {
-        let layout = self.shared.layout;
+        let layout = self.layout;
         let slot = self.pool.first_made(block << layout.order())?;
         (slot < layout.all_slots()).then(|| layout.block_of(slot as u32))
     }
@@ -42,7 +42,7 @@ impl BlockWalk<'_> {
     /// then (`tidy`): in the order of `is_unstored` that is known by the versions, and then the
     /// next block is looked at by itself.
     fn find(&mut self) -> Option<u32> {
-        let (layout, versions) = (self.table.shared.layout, &self.table.shared.versions);
+        let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();
         self.own = self.table.next_own(self.from);
         hook("walk");

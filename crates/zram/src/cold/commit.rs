@@ -121,7 +121,7 @@ impl<'t> Committer<'t> {
     /// Takes note of a fault of the store.
     fn note(&self, run: &WriteRun, error: &io::Error) {
         self.store.counts.failed_writes.fetch_add(1, Relaxed);
-        let slot = run.pending.first().map_or(0, |of| self.table.shared.layout.slot_of(of.entry));
+        let slot = run.pending.first().map_or(0, |of| self.table.layout.slot_of(of.entry));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
@@ -192,7 +192,7 @@ impl<'t> Committer<'t> {
             return;
         };
         self.store.add_object(place);
-        let item = self.table.shared.layout.item_of(entry);
+        let item = self.table.layout.item_of(entry);
         let before = self.table.weight_of(item, locked.content());
         let payload = Payload::from(place).bits();
         locked.set_payload(payload);

@@ -77,11 +77,10 @@ struct RecompressJob<'t> {
 impl Table {
     /// Compresses what is chosen once more.
     pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        let job = self.shared.jobs.begin(JobKind::Recompress, 0)?;
+        let job = self.jobs.begin(JobKind::Recompress, 0)?;
         let mut work = RecompressJob::new(self, how)?;
         let (mut done, mut pages) = (Recompressed::default(), 0);
-        let (layout, selection, priority) =
-            (self.shared.layout, &how.selection, how.priority as u8);
+        let (layout, selection, priority) = (self.layout, &how.selection, how.priority as u8);
         let takes = |item, len, flags| {
             selection.matches_kind(layout, item, len, flags)
                 && is_eligible(priority, how.threshold, len, flags)
@@ -129,23 +128,22 @@ fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags)
 
 impl<'t> RecompressJob<'t> {
     fn new(table: &'t Table, how: &'t Recompress) -> Result<Self, Error> {
-        let shared = &table.shared;
         let priority = how.priority;
-        if !(1..=SECONDARY_MAX).contains(&priority) || shared.algorithms[priority].is_none() {
+        if !(1..=SECONDARY_MAX).contains(&priority) || table.algorithms[priority].is_none() {
             return Err(Error::NoAlgorithm { priority });
         }
         match how.threshold {
-            Some(bytes) if bytes >= shared.huge_size => {
-                return Err(Error::Threshold { bytes, huge: shared.huge_size });
+            Some(bytes) if bytes >= table.huge_size => {
+                return Err(Error::Threshold { bytes, huge: table.huge_size });
             }
             _ => {}
         }
-        let block_bytes = shared.layout.block_bytes();
+        let block_bytes = table.layout.block_bytes();
         Ok(RecompressJob {
             table,
             how,
             classes: table.pool.table(),
-            is_last: shared.algorithms[priority + 1..].iter().all(Option::is_none),
+            is_last: table.algorithms[priority + 1..].iter().all(Option::is_none),
             snapshot: Snapshot::with_room(block_bytes)?,
             slots: with_room(block_bytes)?,
         })
@@ -165,7 +163,7 @@ impl<'t> RecompressJob<'t> {
     }
 
     fn item(&mut self, entry: u32) -> Result<Outcome, Error> {
-        match self.table.shared.layout.item_of(entry) {
+        match self.table.layout.item_of(entry) {
             Item::Slot(slot) => self.slot(slot, entry),
             Item::Block(block) => self.block(block, entry),
         }
@@ -173,7 +171,7 @@ impl<'t> RecompressJob<'t> {
 
     /// Copies the object of an entry, if it is one to be tried.
     fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
-        let (how, layout) = (self.how, self.table.shared.layout);
+        let (how, layout) = (self.how, self.table.layout);
         let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(false) };
         let (len, flags, priority) = (bytes.len(), Flags::from_bits(flags), how.priority as u8);

@@ -149,7 +149,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
 
     /// Shows `look` some items' entries and buckets, from entry `from` on; from where to go on.
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
-        let layout = self.table.shared.layout;
+        let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
             if let Old::Object { len, flags } = held
                 && (self.matches)(layout.item_of(entry), len, Flags::from_bits(flags))

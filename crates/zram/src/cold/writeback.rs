@@ -87,9 +87,9 @@ impl Table {
         selection: &Selection,
         limit: &WritebackLimit,
     ) -> Result<WrittenBack, Error> {
-        let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
+        let store = self.store.as_ref().ok_or(Error::NoBacking)?;
         store.check_not_left_behind()?;
-        let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
+        let job = self.jobs.begin(JobKind::WriteBack, 0)?;
         let committer = &Committer::new(self, &job, store, limit, selection.which);
         let (ended, damaged) = thread::scope(|scope| {
             let work = WritebackJob {
@@ -118,7 +118,7 @@ impl Table {
 impl WritebackJob<'_, '_> {
     /// Writes all; what ended it early, and what is damaged.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
-        let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
+        let (table, layout, selection) = (self.table, self.table.layout, self.selection);
         let takes = |item, len, flags| selection.matches_kind(layout, item, len, flags);
         let mut candidates = match Candidates::new(table, takes) {
             Ok(candidates) => candidates.peekable(),
@@ -143,7 +143,7 @@ impl WritebackJob<'_, '_> {
 
     /// Copies the object of an entry to the others that are to be written. An error ends the job.
     fn copy_object(&mut self, entry: u32) -> Result<(), Error> {
-        let layout = self.table.shared.layout;
+        let layout = self.table.layout;
         let item = layout.item_of(entry);
         let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(()) };

@@ -36,10 +36,10 @@ impl<'t> Loader<'t> {
         order: u32,
         algorithms: &AlgorithmList,
     ) -> Result<Self, Error> {
-        let layout = table.shared.layout;
+        let layout = table.layout;
         let codecs = |bytes| PreparedSet::of(algorithms, bytes)?.codecs();
         let is_same_order = order == layout.order();
-        let alike = same_algorithms(algorithms, &table.shared.algorithms);
+        let alike = same_algorithms(algorithms, &table.algorithms);
         let as_they_lie = alike.map(|alike| alike && is_same_order);
         let mut each = algorithms.iter().zip(as_they_lie);
         Ok(Loader {
@@ -140,7 +140,7 @@ impl<'t> Loader<'t> {
         object: &[u8],
         priority: u8,
     ) -> Result<(), Error> {
-        let (table, layout) = (self.table, self.table.shared.layout);
+        let (table, layout) = (self.table, self.table.layout);
         let own = request.is_none().then(|| Request::begin(table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let block = layout.block_of(first);
@@ -148,8 +148,7 @@ impl<'t> Loader<'t> {
         if !slot::is_empty(entry.content()) {
             return Err(Error::NotEmpty);
         }
-        let room =
-            entry.reserve(object).map_err(|error| table.shared.out_of_memory(first, error))?;
+        let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
         // What is not live is a hole until it is come to.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
@@ -203,7 +202,7 @@ impl<'t> Loader<'t> {
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
-        let begins = slot.is_multiple_of(self.table.shared.layout.slots());
+        let begins = slot.is_multiple_of(self.table.layout.slots());
         if !is_next || begins || run == 0 {
             self.flush()?;
             self.run.0 = slot.into();

@@ -53,13 +53,12 @@ pub(crate) fn restore(
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
-    let job =
-        table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / SLOT_BYTES as u64)?;
+    let job = table.jobs.begin(JobKind::Restore, table.disksize / SLOT_BYTES as u64)?;
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
     let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;
-    let (disksize, needed) = (table.shared.disksize, reader.head.disksize);
+    let (disksize, needed) = (table.disksize, reader.head.disksize);
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
     }

@@ -64,7 +64,7 @@ pub(crate) fn save_to(
 }
 
 fn begin(table: &Table) -> Result<Job<'_>, Error> {
-    table.shared.jobs.begin(JobKind::Save, table.shared.disksize / SLOT_BYTES as u64)
+    table.jobs.begin(JobKind::Save, table.disksize / SLOT_BYTES as u64)
 }
 
 /// Why nothing was saved.
@@ -142,9 +142,9 @@ impl<'t> Saver<'t> {
         out: &'t mut dyn Write,
         options: &'t SaveOptions,
     ) -> Result<Self, Failure> {
-        let patience = options.patience.filter(|_| table.shared.store.is_some());
+        let patience = options.patience.filter(|_| table.store.is_some());
         let saved = Saved::new()?;
-        let (ChunkBuffers { records, objects }, are_kept) = table.shared.save_buffers.take()?;
+        let (ChunkBuffers { records, objects }, are_kept) = table.save_buffers.take()?;
         Ok(Saver {
             table,
             job,
@@ -162,16 +162,16 @@ impl<'t> Saver<'t> {
     }
 
     fn save(mut self) -> Result<Saved, Failure> {
-        let mut reads = BlockReads::new(self.table.shared.layout)?;
+        let mut reads = BlockReads::new(self.table.layout)?;
         self.header()?;
-        let (table, layout) = (self.table, self.table.shared.layout);
+        let (table, layout) = (self.table, self.table.layout);
         let mut blocks = table.blocks_from(0).peekable();
         while let Some(block) = blocks.next() {
             // The next one comes from memory while this one is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
             self.add_block(block, &mut reads)?;
         }
-        let end = (self.table.shared.disksize / SLOT_BYTES as u64) as u32;
+        let end = (self.table.disksize / SLOT_BYTES as u64) as u32;
         if !self.records.is_empty() || self.first < end {
             self.finish_chunk(end)?;
         }
@@ -190,16 +190,16 @@ impl<'t> Saver<'t> {
     }
 
     fn header(&mut self) -> Result<(), Failure> {
-        let shared = &self.table.shared;
+        let table = self.table;
         let of = |algorithm: &Option<Algorithm>| {
             let Some(Algorithm { codec, params }) = algorithm else { return Default::default() };
             let mut name = [0; NAME];
             name[..codec.name().len()].copy_from_slice(codec.name().as_bytes());
             (name, params.dictionary.as_ref().map_or(0, |of| of.bytes().len() as u32))
         };
-        let algorithms: [_; ALGORITHMS] = shared.algorithms.each_ref().map(of);
+        let algorithms: [_; ALGORITHMS] = table.algorithms.each_ref().map(of);
         let dictionaries = || {
-            let params = shared.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
+            let params = table.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
             params.filter_map(|params| Some(params.dictionary.as_ref()?.bytes()))
         };
         let (mut sum, mut bytes) = (crc32fast::Hasher::new(), FILE_HEAD_BYTES + size_of::<u32>());
@@ -207,7 +207,7 @@ impl<'t> Saver<'t> {
             sum.update(dictionary);
             bytes += dictionary.len();
         }
-        let (disksize, order) = (shared.disksize, shared.layout.order());
+        let (disksize, order) = (table.disksize, table.layout.order());
         let head = FileHead { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
         self.write(&head.encode())?;
         dictionaries().try_for_each(|dictionary| self.write(dictionary))?;
@@ -217,7 +217,7 @@ impl<'t> Saver<'t> {
 
     /// Adds a block, and its slots.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Failure> {
-        let layout = self.table.shared.layout;
+        let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
             self.finish_chunk(layout.first_slot(block))?;
         }
@@ -237,7 +237,7 @@ impl<'t> Saver<'t> {
 
     /// Reads an object back, or takes note that it can't be read.
     fn read_object(&self, guard: PlaceGuard, reads: &mut BlockReads) -> Result<(), Error> {
-        let slot = self.table.shared.layout.slot_of(guard.entry);
+        let slot = self.table.layout.slot_of(guard.entry);
         let (of, buffer) = ((guard.entry, guard.place), reads.spare_for(guard.place.len));
         match self.reader.read(guard, slot, buffer, self.job) {
             Ok(read_back) => reads.read_back.push(read_back),
@@ -264,7 +264,7 @@ impl<'t> Saver<'t> {
     }
 
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Retry> {
-        let (table, layout) = (self.table, self.table.shared.layout);
+        let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
         let (mut live, mut lost) = (Members::default(), Members::default());
         let block_pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
@@ -372,7 +372,7 @@ impl Drop for Saver<'_> {
                 [&mut self.records, &mut self.objects].map(std::mem::take);
             records.clear();
             objects.clear();
-            self.table.shared.save_buffers.put_back(ChunkBuffers { records, objects });
+            self.table.save_buffers.put_back(ChunkBuffers { records, objects });
         }
     }
 }

@@ -14,8 +14,8 @@
 
 mod algorithms;
 mod attributes;
+mod block;
 mod block_state;
-mod blocks;
 mod build;
 mod clock;
 mod cold;
@@ -30,7 +30,6 @@ mod request;
 mod save;
 mod slot;
 mod stats;
-mod stop;
 mod streams;
 mod table;
 mod total_limit;

@@ -8,7 +8,7 @@
 //!   a payload                  nothing, or a pattern, or where in the backing store it lies
 //! ```
 //! The entry of a block has the same flags and, outside memory, the same payload; of its object
-//! [`blocks`](crate::blocks) knows.
+//! [`block`](crate::block) knows.
 
 mod flags;
 mod payload;
@@ -143,17 +143,21 @@ impl SlotKind {
         !matches!(self, SlotKind::Empty | SlotKind::Hole)
     }
 
+    /// Bytes of its object, of a slot that has one and is more than a pattern.
+    pub(crate) fn object_len(self) -> Option<usize> {
+        match self {
+            SlotKind::Compressed(len) => Some(len),
+            SlotKind::Raw => Some(SLOT_BYTES),
+            _ => None,
+        }
+    }
+
     /// What it adds to the counters.
     #[inline]
     pub(crate) fn weight(self) -> Weight {
-        let bytes = match self {
-            SlotKind::Compressed(bytes) => bytes,
-            SlotKind::Raw => SLOT_BYTES,
-            _ => 0,
-        };
         Weight {
             slots: self.is_stored().into(),
-            bytes: bytes as i64,
+            bytes: self.object_len().unwrap_or(0) as i64,
             same: (self == SlotKind::Same).into(),
             raw: (self == SlotKind::Raw).into(),
             in_objects: 0,

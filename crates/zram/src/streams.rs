@@ -1,7 +1,7 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
 use crate::algorithms::{Codecs, PreparedSet};
-use crate::blocks::{BlockCache, Packer};
+use crate::block::{BlockCache, BlockStream, Packer};
 use crate::layout::Layout;
 use crate::slot::{self, Slot};
 use crate::{Config, Error, SLOT_BYTES};
@@ -48,21 +48,9 @@ impl Workspace {
     }
 }
 
-/// What it takes to compress several slots as one, and what was decompressed last.
-pub(crate) struct BlockStream {
-    pub(crate) packer: Packer,
-    pub(crate) cache: BlockCache,
-}
-
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workspace").field("nth", &self.index).finish_non_exhaustive()
-    }
-}
-
-impl BlockStream {
-    fn buffer_bytes(&self) -> usize {
-        self.packer.buffer_bytes() + self.cache.bytes()
     }
 }
 

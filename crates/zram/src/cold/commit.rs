@@ -9,7 +9,7 @@ use super::store::Store;
 use super::{Job, Which, WrittenBack};
 use crate::request::Request;
 use crate::slot::{BackingPlace, Flags, Payload};
-use crate::table::Table;
+use crate::table::{Table, weight_of};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
@@ -193,10 +193,10 @@ impl<'t> Committer<'t> {
         };
         self.store.add_object(place);
         let item = self.table.layout.item_of(entry);
-        let before = self.table.weight_of(item, locked.content());
+        let before = weight_of(self.table, item, locked.content());
         let payload = Payload::from(place).bits();
         locked.set_payload(payload);
-        request.shard.changed(before, self.table.weight_of(item, Content::Inline(payload)));
+        request.shard.changed(before, weight_of(self.table, item, Content::Inline(payload)));
         done.bytes += place.len as u64;
         done.slots += u64::from(place.slots);
     }

@@ -22,7 +22,9 @@ pub use store::BdStat;
 pub use writeback::WrittenBack;
 
 pub(crate) use job::{Job, Jobs};
+pub(crate) use recompress::recompress;
 pub(crate) use store::{CHECKSUM_BYTES, PlaceGuard, ReadBack, Store};
+pub(crate) use writeback::write_back;
 
 use crate::Error;
 use crate::slot::Flags;

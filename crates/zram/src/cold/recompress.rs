@@ -3,12 +3,12 @@
 use super::select::Candidates;
 use super::{DamagedLeft, JobKind, Selection, Snapshot, still_equals};
 use crate::algorithms::SECONDARY_MAX;
-use crate::blocks::{BlockUpdate, Members};
+use crate::block::Members;
 use crate::layout::Item;
 use crate::request::Request;
 use crate::slot::{Flags, Slot, SlotKind};
 use crate::streams::Workspace;
-use crate::table::Table;
+use crate::table::{BlockUpdate, Table, block_object, live_members};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{ClassTable, Content, EntryWriteGuard, Geometry};
@@ -74,49 +74,47 @@ struct RecompressJob<'t> {
     slots: Vec<u8>,
 }
 
-impl Table {
-    /// Compresses what is chosen once more.
-    pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        let job = self.jobs.begin(JobKind::Recompress, 0)?;
-        let mut work = RecompressJob::new(self, how)?;
-        let (mut done, mut pages) = (Recompressed::default(), 0);
-        let (layout, selection, priority) = (self.layout, &how.selection, how.priority as u8);
-        let takes = |item, len, flags| {
-            selection.matches_kind(layout, item, len, flags)
-                && is_eligible(priority, how.threshold, len, flags)
-        };
-        let mut candidates = Candidates::new(self, takes)?.peekable();
-        while let Some(entry) = candidates.next() {
-            // The next one comes from memory while this one is compressed.
-            candidates.peek().inspect(|&&next| self.pool.prefetch(next));
-            if how.max_pages.is_some_and(|max| pages >= max) {
-                break;
+/// Compresses what is chosen once more.
+pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed, Error> {
+    let job = table.jobs.begin(JobKind::Recompress, 0)?;
+    let mut work = RecompressJob::new(table, how)?;
+    let (mut done, mut pages) = (Recompressed::default(), 0);
+    let (layout, selection, priority) = (table.layout, &how.selection, how.priority as u8);
+    let takes = |item, len, flags| {
+        selection.matches_kind(layout, item, len, flags)
+            && is_eligible(priority, how.threshold, len, flags)
+    };
+    let mut candidates = Candidates::new(table, takes)?.peekable();
+    while let Some(entry) = candidates.next() {
+        // The next one comes from memory while this one is compressed.
+        candidates.peek().inspect(|&&next| table.pool.prefetch(next));
+        if how.max_pages.is_some_and(|max| pages >= max) {
+            break;
+        }
+        job.report_progress(done.tried)?;
+        let tried = match work.item(entry) {
+            Ok(tried) => tried,
+            Err(error) => {
+                done.damaged.note(error, layout.slot_of(entry))?;
+                continue;
             }
-            job.report_progress(done.tried)?;
-            let tried = match work.item(entry) {
-                Ok(tried) => tried,
-                Err(error) => {
-                    done.damaged.note(error, layout.slot_of(entry))?;
-                    continue;
-                }
-            };
-            pages += match layout.item_of(entry) {
-                _ if matches!(tried, Outcome::Left) => continue,
-                Item::Slot(_) => 1,
-                Item::Block(_) => (work.slots.len() / SLOT_BYTES) as u64,
-            };
-            done.tried += 1;
-            match tried {
-                Outcome::Left | Outcome::Larger => {}
-                Outcome::Touched => done.touched += 1,
-                Outcome::Smaller(by) => {
-                    done.smaller += 1;
-                    done.saved_bytes += by as u64;
-                }
+        };
+        pages += match layout.item_of(entry) {
+            _ if matches!(tried, Outcome::Left) => continue,
+            Item::Slot(_) => 1,
+            Item::Block(_) => (work.slots.len() / SLOT_BYTES) as u64,
+        };
+        done.tried += 1;
+        match tried {
+            Outcome::Left | Outcome::Larger => {}
+            Outcome::Touched => done.touched += 1,
+            Outcome::Smaller(by) => {
+                done.smaller += 1;
+                done.saved_bytes += by as u64;
             }
         }
-        Ok(done)
     }
+    Ok(done)
 }
 
 /// Whether an object may become smaller by the algorithm of that priority.
@@ -213,7 +211,7 @@ impl<'t> RecompressJob<'t> {
         }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
-        let Some(stored) = table.block_object(block, self.snapshot.content())? else {
+        let Some(stored) = block_object(table, block, self.snapshot.content())? else {
             return Ok(Outcome::Left);
         };
         let packer = &mut request.workspace.blocks().packer;
@@ -221,7 +219,7 @@ impl<'t> RecompressJob<'t> {
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
         decoded.map_err(|source| table.corrupt(block, source))?;
         let all = stored.members;
-        let members = all.within(table.live_members(block));
+        let members = all.within(live_members(table, block));
         if members == Members::default() {
             return Ok(Outcome::Left);
         }
@@ -230,7 +228,7 @@ impl<'t> RecompressJob<'t> {
             .pack(members, priority, |nth| &slots[all.before(nth) * SLOT_BYTES..][..SLOT_BYTES])?;
         let is_worth = self.is_enough_smaller(self.snapshot.bytes.len(), new.len());
         let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
-        if table.live_members(block).without(members) != Members::default() {
+        if live_members(table, block).without(members) != Members::default() {
             return Ok(Outcome::Touched);
         }
         let Some(room) = Some(()).filter(|()| is_worth).and_then(|()| locked.reserve(new).ok())

@@ -4,7 +4,7 @@
 //! the largest lengths that are left; so a selection needs little memory, however many are chosen.
 //! All they see is of one moment: who works on an item asks once more.
 
-use crate::blocks::BlockObject;
+use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
 use crate::slot::{Flags, SlotKind};
 use crate::table::Table;

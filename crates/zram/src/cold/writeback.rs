@@ -12,7 +12,7 @@ use super::limit::WritebackLimit;
 use super::select::Candidates;
 use super::store::{Store, bytes_stored, checksum};
 use super::{DamagedLeft, Job, JobKind, Selection};
-use crate::blocks::BlockObject;
+use crate::block::BlockObject;
 use crate::layout::Item;
 use crate::slot::{BACKING_GRAIN, BackingPlace, Flags};
 use crate::table::Table;
@@ -80,38 +80,33 @@ struct WritebackJob<'s, 't: 's> {
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
-impl Table {
-    /// Writes back what is chosen.
-    pub(crate) fn write_back_all(
-        &self,
-        selection: &Selection,
-        limit: &WritebackLimit,
-    ) -> Result<WrittenBack, Error> {
-        let store = self.store.as_ref().ok_or(Error::NoBacking)?;
-        store.check_not_left_behind()?;
-        let job = self.jobs.begin(JobKind::WriteBack, 0)?;
-        let committer = &Committer::new(self, &job, store, limit, selection.which);
-        let (ended, damaged) = thread::scope(|scope| {
-            let work = WritebackJob {
-                table: self,
-                job: &job,
-                looked_at: 0,
-                damaged: DamagedLeft::default(),
-                store,
-                limit,
-                selection,
-                open: None,
-                group: Vec::new(),
-                committer,
-                scope,
-                before: VecDeque::with_capacity(WRITE_GROUPS_IN_FLIGHT),
-            };
-            work.all()
-        });
-        match committer.fault().or(ended.err()) {
-            Some(error) => Err(error),
-            None => Ok(WrittenBack { damaged, ..committer.done() }),
-        }
+/// Writes back what is chosen.
+pub(crate) fn write_back(table: &Table, selection: &Selection) -> Result<WrittenBack, Error> {
+    let limit = &*table.writeback;
+    let store = table.store.as_ref().ok_or(Error::NoBacking)?;
+    store.check_not_left_behind()?;
+    let job = table.jobs.begin(JobKind::WriteBack, 0)?;
+    let committer = &Committer::new(table, &job, store, limit, selection.which);
+    let (ended, damaged) = thread::scope(|scope| {
+        let work = WritebackJob {
+            table,
+            job: &job,
+            looked_at: 0,
+            damaged: DamagedLeft::default(),
+            store,
+            limit,
+            selection,
+            open: None,
+            group: Vec::new(),
+            committer,
+            scope,
+            before: VecDeque::with_capacity(WRITE_GROUPS_IN_FLIGHT),
+        };
+        work.all()
+    });
+    match committer.fault().or(ended.err()) {
+        Some(error) => Err(error),
+        None => Ok(WrittenBack { damaged, ..committer.done() }),
     }
 }
 

@@ -4,11 +4,11 @@
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
 use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
-use crate::blocks::{BlockObject, BlockUpdate, Members};
+use crate::block::{BlockObject, Members};
 use crate::layout::byte_range;
-use crate::request::{Request, store_slot};
+use crate::request::{self, Request};
 use crate::slot::{self, Flags, Payload, Slot};
-use crate::table::Table;
+use crate::table::{BlockUpdate, Table, is_block_active, lock_block, lock_slots};
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 use zsmalloc::Content;
@@ -73,7 +73,7 @@ impl<'t> Loader<'t> {
     pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
         let Range { start, end } = byte_range(&chunk.slots);
         // What can't be freed, for want of memory, is listed as lost all the same.
-        let _ = self.table.discard(start, end - start);
+        let _ = request::discard(self.table, start, end - start);
     }
 
     fn load_record(
@@ -123,13 +123,13 @@ impl<'t> Loader<'t> {
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let entry = self.table.lock(nth, request.now_seconds)?;
         let is_free = match Slot::of(entry.content()) {
-            Slot::Empty => !self.table.is_block_active(nth),
+            Slot::Empty => !is_block_active(self.table, nth),
             held => held == Slot::Hole,
         };
         if !is_free {
             return Err(Error::NotEmpty);
         }
-        store_slot(self.table, request.shard, (nth, entry), slot).map(drop)
+        self.table.store(request.shard, (nth, entry), slot).map(drop)
     }
 
     fn load_block(
@@ -144,7 +144,7 @@ impl<'t> Loader<'t> {
         let own = request.is_none().then(|| Request::begin(table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let block = layout.block_of(first);
-        let entry = table.lock_block(block, request.now_seconds)?;
+        let entry = lock_block(table, block, request.now_seconds)?;
         if !slot::is_empty(entry.content()) {
             return Err(Error::NotEmpty);
         }
@@ -154,7 +154,7 @@ impl<'t> Loader<'t> {
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
             entries.push((table.lock(slot, request.now_seconds)?, Payload::HOLE));
         }
-        entries.extend(table.lock_slots(block, live).map(|(_, entry)| (entry, Payload::EMPTY)));
+        entries.extend(lock_slots(table, block, live).map(|(_, entry)| (entry, Payload::EMPTY)));
         if entries.iter().any(|(entry, _)| !slot::is_empty(entry.content())) {
             return Err(Error::NotEmpty);
         }
@@ -215,7 +215,7 @@ impl<'t> Loader<'t> {
         if self.run.1.is_empty() {
             return Ok(());
         }
-        let written = self.table.write(self.run.0 * SLOT_BYTES as u64, &self.run.1);
+        let written = request::write(self.table, self.run.0 * SLOT_BYTES as u64, &self.run.1);
         self.run.1.clear();
         written
     }

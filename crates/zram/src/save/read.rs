@@ -7,7 +7,7 @@ use super::format::{
     Record, RecordKind, padding,
 };
 use crate::algorithms::{Algorithm, AlgorithmList};
-use crate::blocks::{BlockObject, Members};
+use crate::block::{BlockObject, Members};
 use crate::layout::Layout;
 use crate::slot::{self, Flags};
 use crate::{Config, Error, SLOT_BYTES, open_file};

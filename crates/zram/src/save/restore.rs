@@ -9,7 +9,7 @@ use crate::cold::{Job, JobKind};
 use crate::layout::byte_range;
 use crate::table::Table;
 use crate::try_vec::with_room;
-use crate::{Error, SLOT_BYTES};
+use crate::{Error, SLOT_BYTES, request};
 use rustix_futex_sync::Mutex;
 use std::io::Read;
 use std::ops::Range;
@@ -85,7 +85,7 @@ pub(crate) fn restore(
     restore.into_inner().end().map_err(|failure| {
         // It was empty before; but for one that was given up it is another's by now.
         if !job.is_given_up() {
-            let _ = table.discard(0, disksize);
+            let _ = request::discard(table, 0, disksize);
         }
         match failure {
             Failure::File(wrong) => wrong.at(path),

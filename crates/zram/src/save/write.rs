@@ -2,19 +2,18 @@
 
 use super::atomic_file::AtomicFile;
 use super::backed_reads::{BackingReader, BlockReads};
-use super::buffers::ChunkBuffers;
+use super::buffers::{ChunkBuffers, SpareBuffers};
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME,
     RECORD_BYTES, Record, RecordKind, padding,
 };
 use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
-use crate::blocks::{BlockObject, Members};
+use crate::block::{BlockObject, Members};
 use crate::cold::{Job, JobKind, PlaceGuard};
 use crate::layout::Layout;
 use crate::slot::{self, Flags, Slot};
-use crate::stop::Blocked;
-use crate::table::Table;
+use crate::table::{Blocked, Table, blocks_from, is_slot_empty, is_unstored, live_members};
 use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -28,6 +27,7 @@ const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 /// Saves to a file, which takes its place when it is whole, if that `is_free` then.
 pub(crate) fn save_file(
     table: &Table,
+    buffers: &SpareBuffers,
     path: &Path,
     options: &SaveOptions,
     is_free: &dyn Fn() -> bool,
@@ -36,7 +36,7 @@ pub(crate) fn save_file(
     let job = begin(table)?;
     let failed = |error: io::Error| Error::path("save to", path, &error);
     let mut file = AtomicFile::new(path).map_err(failed)?;
-    let saved = Saver::new(table, &job, &mut file, options).and_then(Saver::save);
+    let saved = Saver::new(table, buffers, &job, &mut file, options).and_then(Saver::save);
     let placed = saved.and_then(|mut saved| {
         file.sync()?;
         job.check_cancelled()?;
@@ -55,11 +55,12 @@ pub(crate) fn save_file(
 /// Saves to wherever.
 pub(crate) fn save_to(
     table: &Table,
+    buffers: &SpareBuffers,
     out: &mut dyn Write,
     options: &SaveOptions,
 ) -> Result<Saved, Error> {
     let job = begin(table)?;
-    let saved = Saver::new(table, &job, out, options).and_then(Saver::save);
+    let saved = Saver::new(table, buffers, &job, out, options).and_then(Saver::save);
     saved.map_err(|failure| failure.at(Path::new("-")))
 }
 
@@ -119,6 +120,8 @@ fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> b
 /// A save under way.
 struct Saver<'t> {
     table: &'t Table,
+    /// Where the device keeps memory for a save.
+    buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
     options: &'t SaveOptions,
@@ -138,15 +141,17 @@ impl<'t> Saver<'t> {
     /// All memory that it takes is made here.
     fn new(
         table: &'t Table,
+        buffers: &'t SpareBuffers,
         job: &'t Job<'t>,
         out: &'t mut dyn Write,
         options: &'t SaveOptions,
     ) -> Result<Self, Failure> {
         let patience = options.patience.filter(|_| table.store.is_some());
         let saved = Saved::new()?;
-        let (ChunkBuffers { records, objects }, are_kept) = table.save_buffers.take()?;
+        let (ChunkBuffers { records, objects }, are_kept) = buffers.take()?;
         Ok(Saver {
             table,
+            buffers,
             job,
             out,
             options,
@@ -165,7 +170,7 @@ impl<'t> Saver<'t> {
         let mut reads = BlockReads::new(self.table.layout)?;
         self.header()?;
         let (table, layout) = (self.table, self.table.layout);
-        let mut blocks = table.blocks_from(0).peekable();
+        let mut blocks = blocks_from(table, 0).peekable();
         while let Some(block) = blocks.next() {
             // The next one comes from memory while this one is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
@@ -273,7 +278,7 @@ impl<'t> Saver<'t> {
             match self.resolve(entry, pin.content(), pin.row(), reads)? {
                 Some(Content::Object { bytes, flags }) => {
                     let flags = Flags::from_bits(flags);
-                    live = table.live_members(block);
+                    live = live_members(table, block);
                     if holds_members(bytes, flags, layout, live) {
                         self.add(first, RecordKind::Block, flags.priority(), live.bits(), bytes);
                     } else if self.options.skips(&table.damaged(block)) {
@@ -283,7 +288,7 @@ impl<'t> Saver<'t> {
                     }
                 }
                 Some(Content::Inline(_)) => {}
-                None => (live, lost) = (table.live_members(block), table.live_members(block)),
+                None => (live, lost) = (live_members(table, block), live_members(table, block)),
             }
         }
         let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.row().is_none());
@@ -295,9 +300,9 @@ impl<'t> Saver<'t> {
                 continue;
             }
             // Most of a block's slots hold nothing of their own: no pin for those.
-            let pin = (!table.is_slot_empty(slot)).then(|| table.pool.read(slot));
+            let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
             let Some(pin) = pin.filter(|pin| !slot::is_empty(pin.content())) else {
-                if is_unpinned && !table.is_unstored(slot) {
+                if is_unpinned && !is_unstored(table, slot) {
                     return Err(Retry::Made);
                 }
                 continue;
@@ -372,7 +377,7 @@ impl Drop for Saver<'_> {
                 [&mut self.records, &mut self.objects].map(std::mem::take);
             records.clear();
             objects.clear();
-            self.table.save_buffers.put_back(ChunkBuffers { records, objects });
+            self.buffers.put_back(ChunkBuffers { records, objects });
         }
     }
 }

@@ -180,7 +180,7 @@ mod tests {
 
     /// Looks, with each page that is committed, whether a prefault is seen by those who find no
     /// page on offer.
-    #[derive(Default)]
+    #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,
         pages: AtomicUsize,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use zsmalloc::{Config, Pool};
 
 /// Panics at the first page that a thread of the pool's wants, and counts those that come after.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Panics(AtomicU32);
 
 impl Supply for Panics {

@@ -516,6 +516,7 @@ fn compaction_at_the_limit_frees_pages() {
 type Other = (Sender<()>, Receiver<[usize; 2]>);
 
 /// A supply that, once armed, holds a commit up until another thread has answered.
+#[derive(Debug)]
 struct Halting {
     ask: Mutex<Option<Other>>,
     answer: Mutex<Option<[usize; 2]>>,
@@ -573,7 +574,7 @@ fn a_second_compactor_is_sent_away_at_once() {
 }
 
 /// Refuses all as long as the pool has more pages than so many.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Tight {
     pool: OnceLock<Weak<Pool>>,
     most: AtomicUsize,

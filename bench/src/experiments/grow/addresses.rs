@@ -47,6 +47,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 /// Grants pages while what the space counts is below a limit, as a device's does.
+#[derive(Debug)]
 struct Total {
     space: OnceLock<Weak<Space<()>>>,
     limit: usize,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Grants segments of 1 MiB only: a larger one is refused, and so is each half of what was refused
 /// just before.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,
 }

@@ -4,12 +4,12 @@
 //! the one before leaves memory, and both halves have a processor.
 
 use super::limit::{LimitCharge, WritebackLimit};
-use super::place::BackingPlace;
 use super::still_equals;
 use super::store::Store;
 use super::{Job, Which, WrittenBack};
 use crate::request::Request;
-use crate::table::Table;
+use crate::slot::{BackingPlace, Flags, Payload};
+use crate::table::{Table, weight_of};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
@@ -63,7 +63,7 @@ impl WriteBuffer {
 /// An object on its way.
 pub(super) struct PendingObject {
     pub(super) entry: u32,
-    pub(super) flags: u8,
+    pub(super) flags: Flags,
     pub(super) place: BackingPlace,
 }
 
@@ -121,7 +121,7 @@ impl<'t> Committer<'t> {
     /// Takes note of a fault of the store.
     fn note(&self, run: &WriteRun, error: &io::Error) {
         self.store.counts.failed_writes.fetch_add(1, Relaxed);
-        let slot = run.pending.first().map_or(0, |of| self.table.shared.layout.slot_of(of.entry));
+        let slot = run.pending.first().map_or(0, |of| self.table.layout.slot_of(of.entry));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
@@ -192,11 +192,11 @@ impl<'t> Committer<'t> {
             return;
         };
         self.store.add_object(place);
-        let item = self.table.shared.layout.item_of(entry);
-        let before = self.table.held(item, locked.content());
-        let payload = place.to_payload();
+        let item = self.table.layout.item_of(entry);
+        let before = weight_of(self.table, item, locked.content());
+        let payload = Payload::from(place).bits();
         locked.set_payload(payload);
-        request.shard.changed(before, self.table.held(item, Content::Inline(payload)));
+        request.shard.changed(before, weight_of(self.table, item, Content::Inline(payload)));
         done.bytes += place.len as u64;
         done.slots += u64::from(place.slots);
     }

@@ -6,9 +6,10 @@ use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::read::{Chunk, FormatError, SavedReader};
 use crate::cold::{Job, JobKind};
+use crate::layout::byte_range;
 use crate::table::Table;
 use crate::try_vec::with_room;
-use crate::{Error, SLOT_BYTES};
+use crate::{Error, SLOT_BYTES, request};
 use rustix_futex_sync::Mutex;
 use std::io::Read;
 use std::ops::Range;
@@ -52,13 +53,12 @@ pub(crate) fn restore(
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
-    let job =
-        table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / SLOT_BYTES as u64)?;
+    let job = table.jobs.begin(JobKind::Restore, table.disksize / SLOT_BYTES as u64)?;
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
     let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;
-    let (disksize, needed) = (table.shared.disksize, reader.head.disksize);
+    let (disksize, needed) = (table.disksize, reader.head.disksize);
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
     }
@@ -85,7 +85,7 @@ pub(crate) fn restore(
     restore.into_inner().end().map_err(|failure| {
         // It was empty before; but for one that was given up it is another's by now.
         if !job.is_given_up() {
-            let _ = table.discard(0, disksize);
+            let _ = request::discard(table, 0, disksize);
         }
         match failure {
             Failure::File(wrong) => wrong.at(path),
@@ -226,8 +226,4 @@ impl<'r> Restore<'r> {
         }
         Ok(Restored { slots: self.slots, lost })
     }
-}
-
-pub(super) fn byte_range(slots: &Range<u32>) -> Range<u64> {
-    u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

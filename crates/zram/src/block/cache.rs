@@ -5,7 +5,7 @@
 //! first, with the block's entry locked (zr-B4); who reads looks at it with the entry pinned. So
 //! what has the version of now is what the object holds.
 
-use super::object::Members;
+use super::object::{Members, Packer};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 /// Bytes of decompressed blocks that a stream keeps, but for the least.
@@ -70,7 +70,7 @@ impl CachedBlock {
     }
 }
 
-/// What a stream keeps.
+/// What of blocks a stream keeps.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     blocks: Box<[CachedBlock]>,
@@ -120,5 +120,17 @@ impl BlockCache {
         };
         self.blocks[nth].asked = self.clock;
         Ok(&self.blocks[nth])
+    }
+}
+
+/// What it takes to compress several slots as one, and what was decompressed last.
+pub(crate) struct BlockStream {
+    pub(crate) packer: Packer,
+    pub(crate) cache: BlockCache,
+}
+
+impl BlockStream {
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.packer.buffer_bytes() + self.cache.bytes()
     }
 }

@@ -10,8 +10,10 @@
 //! entries say: those that are empty.
 
 use crate::algorithms::Codecs;
-use crate::slot::PRIORITY;
+use crate::slot::{BackingPlace, Flags};
+use crate::stats::Weight;
 use crate::{Error, SLOT_BYTES};
+use zsmalloc::{Content, Old};
 
 /// Some slots of a block, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +82,8 @@ pub(crate) struct BlockObject<'o> {
 
 impl<'o> BlockObject<'o> {
     /// `None`: it is no object of a block of so many slots. `flags` are its own.
-    pub(crate) fn new(object: &'o [u8], flags: u8, slots: u32) -> Option<Self> {
-        let (all, priority) = (Members::all(slots), flags & PRIORITY);
+    pub(crate) fn new(object: &'o [u8], flags: Flags, slots: u32) -> Option<Self> {
+        let (all, priority) = (Members::all(slots), flags.priority());
         if object.len() == all.bytes() {
             return Some(BlockObject { members: all, priority, data: object });
         }
@@ -109,6 +111,66 @@ impl<'o> BlockObject<'o> {
             return Ok(());
         }
         codecs.of(self.priority).decompress(self.data, buf)
+    }
+}
+
+/// What the entry of a block can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    /// Its slots are by themselves.
+    Empty,
+    Object {
+        bytes: usize,
+        /// Slots of the object, as far as they are known.
+        members: Members,
+        is_raw: bool,
+    },
+    /// Outside memory.
+    Backed(BackingPlace),
+}
+
+impl BlockKind {
+    /// Decodes what the entry of a block of so many slots holds.
+    pub(crate) fn of(content: Content<'_>, slots: u32) -> Self {
+        match content {
+            Content::Object { bytes, flags } => {
+                Self::of_object(bytes, Flags::from_bits(flags), slots)
+            }
+            Content::Inline(_) => BackingPlace::of(content).map_or(Self::Empty, Self::Backed),
+        }
+    }
+
+    /// The same of an object; of one that is none, no slots are known.
+    pub(crate) fn of_object(bytes: &[u8], flags: Flags, slots: u32) -> Self {
+        let object = BlockObject::new(bytes, flags, slots);
+        let of_it = object.map_or((Members::default(), false), |of| (of.members, of.is_raw()));
+        BlockKind::Object { bytes: bytes.len(), members: of_it.0, is_raw: of_it.1 }
+    }
+
+    /// What is known of it without its object.
+    pub(crate) fn of_old(old: Old, slots: u32) -> Self {
+        match old {
+            Old::Object { len, .. } => {
+                let is_raw = len == Members::all(slots).bytes();
+                BlockKind::Object { bytes: len, members: Members::default(), is_raw }
+            }
+            Old::Inline(_) => BackingPlace::of_old(old).map_or(Self::Empty, Self::Backed),
+        }
+    }
+
+    /// What it adds to the counters. Of its slots the live ones are counted apart.
+    pub(crate) fn weight(self) -> Weight {
+        match self {
+            BlockKind::Empty => Weight::default(),
+            BlockKind::Object { bytes, members, is_raw } => {
+                let slots = i64::from(members.count());
+                let raw = if is_raw { slots } else { 0 };
+                Weight { bytes: bytes as i64, raw, in_objects: slots, ..Weight::default() }
+            }
+            BlockKind::Backed(place) => {
+                Weight { in_objects: place.slots.into(), ..Weight::default() }
+            }
+        }
     }
 }
 

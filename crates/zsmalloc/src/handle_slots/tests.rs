@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::entry::Location;
+use crate::meta::Arena;
 use crate::table::LIFT;
 use crate::table::helpers::seed;
 use fastrand::Rng;
-use slab::packed::Arena;
 use std::sync::Arc;
 
 /// A table and which of its slots are given out.

@@ -1,15 +1,14 @@
 //! The pages that caches share.
 
 use crate::cache_id::CacheId;
+use crate::fork::Member;
+use crate::layout::GRANULE;
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicUsize, Relaxed};
 use crate::{Error, fork};
 use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
-use std::sync::Arc;
-
-/// Pages of an entry of the map from pages to slabs.
-pub(crate) const GRANULE: u32 = 4;
+use std::sync::{Arc, Weak};
 
 /// Pages for caches, and the memory of what manages them.
 #[derive(Debug)]
@@ -31,7 +30,8 @@ impl Arena {
         let space = Space::new(config)?;
         let (block_bytes, caches) = (AtomicUsize::new(0), AtomicU32::new(0));
         let arena = Arc::new(Arena { space, block_bytes, caches });
-        fork::register(&arena);
+        let member: Weak<Arena> = Arc::downgrade(&arena);
+        fork::register(member);
         Ok(arena)
     }
 
@@ -65,24 +65,23 @@ impl Arena {
         pages.sum()
     }
 
-    /// Holds the arena still over a fork, after all caches.
-    pub(crate) fn lock_for_fork(&self) {
-        self.space.lock_for_fork();
-    }
-
-    /// Releases what `lock_for_fork` took.
-    pub(crate) fn unlock_after_fork(&self) {
-        self.space.unlock_after_fork();
-    }
-
-    /// Counts the committed pages anew, in a child, before its caches are repaired.
-    pub(crate) fn recount(&self) {
-        self.space.recount(self.committed());
-    }
-
     /// Asserts that extents and the page budget agree; no cache is at work.
     pub fn check(&self) {
         self.space.check();
         assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
+    }
+}
+
+impl Member for Arena {
+    fn lock_for_fork(&self) {
+        self.space.lock_for_fork();
+    }
+
+    fn unlock_after_fork(&self) {
+        self.space.unlock_after_fork();
+    }
+
+    fn recount(&self) {
+        self.space.recount(self.committed());
     }
 }

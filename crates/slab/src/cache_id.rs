@@ -12,10 +12,8 @@
 //! slab with a live object, of which he was told: it was attached before, and stays so until that
 //! object is freed.
 
-use crate::depot::Depot;
 use crate::slab::Slab;
-use crate::sync::Relaxed;
-use page::{Extent, ExtentId};
+use page::Extent;
 
 const ATTACHED: u32 = 1;
 
@@ -49,24 +47,5 @@ impl CacheId {
     #[inline]
     pub(crate) fn is_attached(self, extent: &Extent<Slab>) -> bool {
         extent.tag() == self.attached_tag()
-    }
-}
-
-impl Depot {
-    /// Takes a slab that was just made up into the cache, as `owner`'s. The lock is held (sl-H2).
-    pub(crate) fn attach(&self, id: ExtentId, owner: u32) {
-        let extent = self.arena.space.extent(id);
-        extent.data.owner.store(owner, Relaxed);
-        extent.set_tag(self.cache_id.attached_tag());
-    }
-
-    /// Ends that: the slab, which is no one's and empty, is about to go. The lock is held (sl-H2).
-    pub(crate) fn detach(&self, id: ExtentId) {
-        self.arena.space.extent(id).set_tag(self.cache_id.tag());
-    }
-
-    /// Whether the slab is the cache's. The lock is held (sl-H2).
-    pub(crate) fn is_attached(&self, id: ExtentId) -> bool {
-        self.cache_id.is_attached(self.arena.space.extent(id))
     }
 }

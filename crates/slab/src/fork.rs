@@ -9,32 +9,47 @@
 //!
 //! Locks: those of the packages above that register themselves, then threads' registry, caches,
 //! arenas, threads' numbers.
+//!
+//! # Safety
+//! `in_child` is called by `page::fork` alone.
+#![allow(unsafe_code)]
 
-use crate::Arena;
 use crate::sync::Mutex;
 use crate::thread::{self, ThreadHooks};
 use page::fork::AtFork;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
-static ARENAS: Mutex<Vec<Weak<Arena>>> = Mutex::new(Vec::new());
+static ARENAS: Mutex<Vec<Weak<dyn Member>>> = Mutex::new(Vec::new());
 /// What is locked at the moment; one thread forks at a time.
 static LOCKED: Mutex<Locked> = Mutex::new(Locked { caches: Vec::new(), arenas: Vec::new() });
 
 struct Locked {
     caches: Vec<Arc<dyn ThreadHooks>>,
-    arenas: Vec<Arc<Arena>>,
+    arenas: Vec<Arc<dyn Member>>,
 }
 
 struct All;
 
+/// An arena, held over every fork after all caches.
+pub(crate) trait Member: Send + Sync {
+    /// Takes its locks.
+    fn lock_for_fork(&self);
+
+    /// Releases what `lock_for_fork` took.
+    fn unlock_after_fork(&self);
+
+    /// Counts the committed pages anew, in a child, before its caches are repaired.
+    fn recount(&self);
+}
+
 /// Has an arena, and all caches, held over every fork.
-pub(crate) fn register(arena: &Arc<Arena>) {
+pub(crate) fn register(arena: Weak<dyn Member>) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     page::fork::register_once(&IS_REGISTERED, All);
     let mut arenas = ARENAS.lock();
     arenas.retain(|arena| arena.strong_count() > 0);
-    arenas.push(Arc::downgrade(arena));
+    arenas.push(arena);
 }
 
 impl AtFork for All {
@@ -69,6 +84,7 @@ impl AtFork for All {
         let number = thread::forget_lost();
         // Counted first: repairing gives pages back.
         arenas.iter().for_each(|arena| arena.recount());
-        caches.iter().for_each(|cache| cache.repair(number));
+        // SAFETY: this is called in a child that has no other thread yet.
+        caches.iter().for_each(|cache| unsafe { cache.repair(number) });
     }
 }

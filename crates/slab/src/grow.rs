@@ -1,281 +1,250 @@
-//! Slabs are made and given back, with no lock of the cache held; those of the reserve too.
+//! Slabs are made and given back, with no lock of the cache held.
 //!
 //! # Safety
-//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known to its maker alone, or to
-//!   who unlinked it: he may work in it, and do with its memory what he likes, as no object of it
-//!   is live (sl-K1).
+//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known to its maker alone, who has
+//!   a [`NewSlab`], or to who unlinked it, who has a [`Chain`]: he may work in it, and do with its
+//!   memory what he likes, as no object of it is live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::bits::{NO_ONE, RESERVE};
-use crate::depot::{Depot, State};
+use crate::bits::NO_ONE;
+use crate::depot::{Depot, Locked};
 use crate::lists::List;
 use crate::options::Memory;
 use crate::red_zones::RedZones;
 use crate::shape::{BLOCK_HEADER, Shape};
 use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
-use crate::thread::{self, Number};
+use crate::thread;
 use page::{ExtentId, PageSet, Request, page_size};
 use std::alloc;
 use std::ptr::NonNull;
 
-impl Depot {
-    /// A slab without objects in use, in no list.
-    pub(crate) fn make(&self) -> Result<ExtentId, Error> {
-        let (space, pages) = (&self.arena.space, self.shape.pages as u32);
-        let block = self.alloc_block()?;
-        let made = space.alloc(pages, self.cache_id.tag()).and_then(|id| {
-            space.charge(pages).inspect_err(|_| space.free(id))?;
-            Ok(id)
-        });
-        match made {
-            Ok(id) => {
-                self.lay_out(id, block);
-                Ok(id)
-            }
-            Err(error) => {
-                // SAFETY: no slab has it.
-                unsafe { self.free_block(block) };
-                Err(error.into())
-            }
-        }
+/// Slabs that may be empty, as a share of all.
+const EMPTY_SHARE: usize = 32;
+
+/// A slab without objects in use that no one else knows of.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct NewSlab<'d> {
+    depot: &'d Depot,
+    id: ExtentId,
+}
+
+impl NewSlab<'_> {
+    /// Takes the slab up into its cache, as `owner`'s, in no list yet.
+    pub(crate) fn attach(self, locked: &mut Locked<'_>, owner: u32) -> ExtentId {
+        assert!(std::ptr::eq(self.depot, locked.depot), "a slab of another cache");
+        // SAFETY: this is the slab's maker (sl-A1), who goes on only as the owner, or the holder of
+        // the lock.
+        unsafe { locked.attach(self.id, owner) };
+        self.id
     }
 
-    /// What a block takes of the heap: `bytes`, of which some may be the heap's own.
-    fn block_layout(&self) -> (alloc::Layout, usize) {
-        let bytes = self.shape.block_bytes();
-        match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
-            Ok(layout) => (layout, bytes + BLOCK_HEADER),
-            Err(error) => unreachable!("a block of {bytes} bytes: {error}"),
-        }
-    }
-
-    /// A block for a slab.
-    fn alloc_block(&self) -> Result<NonNull<u8>, Error> {
-        let (layout, bytes) = self.block_layout();
-        let supply = self.arena.space.supply();
-        if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
-            let pages = bytes.div_ceil(page_size());
-            return Err(page::Error::Refused { pages }.into());
-        }
-        // SAFETY: a slab has an object at least, so a block has bytes.
-        let block = NonNull::new(unsafe { alloc::alloc(layout) });
-        let block = block.ok_or(page::Error::Mapping { bytes })?;
-        self.arena.block_bytes.fetch_add(bytes, Relaxed);
-        Ok(block)
-    }
-
-    /// Gives a block back.
-    ///
-    /// # Safety
-    /// It is from `alloc_block`, and for no slab, or for one that is no longer and has forgotten it.
-    unsafe fn free_block(&self, block: NonNull<u8>) {
-        let (layout, bytes) = self.block_layout();
-        self.arena.block_bytes.fetch_sub(bytes, Relaxed);
-        // SAFETY: it is of this layout, and no one's, as the caller says.
-        unsafe { alloc::dealloc(block.as_ptr(), layout) }
-    }
-
-    /// Gives the blocks of the slabs back that stay when the cache is gone, for objects that users
-    /// still have.
-    ///
-    /// # Safety
-    /// No one uses the cache, nor will.
-    pub(crate) unsafe fn free_blocks(&self) {
-        let space = &self.arena.space;
-        for id in space.live().filter(|&id| self.cache_id.has(space.extent(id))) {
-            let slab = &space.extent(id).data;
-            if let Some(block) = slab.block() {
-                slab.forget_block();
-                // SAFETY: the slab had it, and no one asks for its bits any more.
-                unsafe { self.free_block(block) };
-            }
-        }
-    }
-
-    /// Lays a slab out, and its objects.
-    fn lay_out(&self, id: ExtentId, block: NonNull<u8>) {
-        let Shape { colours, colour_step, first, objects, .. } = self.shape;
-        let colour = self.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
-        let extent = self.arena.space.extent(id);
-        let start = self.arena.space.address(extent.start());
-        let pad = self.red_zones.as_ref().map_or(0, RedZones::pad);
-        // First, so that a child which is forked meanwhile finds it in no list.
-        extent.data.list.store(List::Unlisted as u8, Relaxed);
-        // A fork amid a constructor leaves the slab to the thread that makes it, which the child
-        // has.
-        extent.data.owner.store(thread::mark(), Relaxed);
-        // SAFETY: the extent is new and its pages are charged, and the block is; no one else knows
-        // of either.
-        unsafe {
-            let slab_ref = SlabRef::new(&extent.data, &self.shape);
-            slab_ref.reset(start, block, first + colour + pad);
-        }
-        for index in 0..objects {
-            let object = self.slab_ref(id).object(index);
-            if let Some(red_zones) = &self.red_zones {
-                // SAFETY: the object is free, and its zones lie within its stride.
-                unsafe { red_zones.write_zones(object) }
-            }
-            if let Some(constructor) = self.options.constructor {
-                constructor(object);
-            }
-        }
-    }
-
-    /// Unlinks the empty slabs above `most`, as a chain through their links. The lock is held.
-    pub(crate) fn unlink_empty(&self, state: &mut State, most: usize) -> Option<ExtentId> {
-        let mut chain = None;
-        while state.lists.len(List::Free) > most
-            && let Some(id) = state.lists.first(List::Free)
-        {
-            state.lists.unlink(id, |id| self.slab_ref(id));
-            self.detach(id);
-            self.slab_ref(id).set_next(chain);
-            chain = Some(id);
-        }
-        chain
-    }
-
-    /// Gives a chain of slabs back, now or after a grace period.
-    pub(crate) fn retire(&self, chain: Option<ExtentId>) {
-        let Some(head) = chain else { return };
-        if self.options.memory == Memory::AnyTime {
-            self.reclaim(head);
-        } else if let Some(depot) = self.me.upgrade() {
-            self.waiting.fetch_add(1, Relaxed);
-            let guard = crossbeam_epoch::pin();
-            guard.defer(move || {
-                depot.reclaim(head);
-                depot.waiting.fetch_sub(1, Relaxed);
-            });
-            guard.flush();
-        }
-    }
-
-    /// Gives back the pages of slabs that no one knows any more.
-    fn reclaim(&self, head: ExtentId) {
-        // They were unlinked by the caller, who alone knows of them (sl-A1). A fork amid a
-        // destructor leaves them to him.
-        let mine = thread::mark();
-        let all = std::iter::successors(Some(head), |&id| self.slab_ref(id).next());
-        all.for_each(|id| self.slab_ref(id).slab.owner.store(mine, Relaxed));
-        let mut chain = Some(head);
-        while let Some(id) = chain {
-            let slab_ref = self.slab_ref(id);
-            chain = slab_ref.next();
-            if let Some(destructor) = self.options.destructor {
-                (0..self.shape.objects).for_each(|index| destructor(slab_ref.object(index)));
-            }
-            self.give_back(id);
-        }
-    }
-
-    /// Gives back the pages of a slab, and its block if it has one.
-    fn give_back(&self, id: ExtentId) {
-        let space = &self.arena.space;
-        let slab = &space.extent(id).data;
-        let block = slab.block();
-        let all = u16::MAX >> (u16::BITS as usize - self.shape.pages);
-        let pages = PageSet::from_low_bits((all & !slab.released()).into());
-        // SAFETY: no object is out, and no one looks any more (sl-K1).
-        if unsafe { space.release(id, &pages) }.len() == pages.len() {
-            slab.clear();
-            space.free(id);
-            // SAFETY: the slab that had it is gone.
-            block.into_iter().for_each(|block| unsafe { self.free_block(block) });
-        } else if let Some(block) = block {
-            // Locked memory, so none of it was given back before: it stays, as a new slab.
-            self.lay_out(id, block);
-            self.link_new(&mut self.state(), id);
-        }
-    }
-
-    /// Gives up the slabs of all threads but this one, which are no more, and what they were about.
-    pub(crate) fn repair_slabs(&self, number: Number) {
-        let space = &self.arena.space;
-        let mut state = self.state();
-        let mut lost = Vec::new();
-        for id in space.live().filter(|&id| self.cache_id.has(space.extent(id))) {
-            let slab = &space.extent(id).data;
-            let owner = slab.owner.load(Relaxed);
-            if number.is(owner) || state.reserve.contains(&id) {
-                continue;
-            }
-            if !self.is_attached(id) {
-                if owner == thread::mark() {
-                    continue;
-                }
-                // New or on its way out. Where memory is stable it may wait for its grace period.
-                let is_whole = !slab.first().is_null() && slab.block().is_some();
-                if !is_whole || self.options.memory == Memory::AnyTime {
-                    lost.push(id);
-                }
-            } else if List::of_slab(slab) != List::Unlisted {
-                state.lists.unlink(id, |id| self.slab_ref(id));
-                self.link_orphan(&mut state, id);
-            } else {
-                // A thread's, or the reserve's while its idle pages were given back.
-                state.owned -= usize::from(owner != RESERVE);
-                self.slab_ref(id).rebuild();
-                self.link_orphan(&mut state, id);
-            }
-        }
-        drop(state);
-        // Without destructors: some may have been called.
-        lost.into_iter().for_each(|id| self.give_back(id));
-    }
-
-    /// Makes a slab no one's, and frees in it what others have freed. The lock is held (sl-K3).
-    fn link_orphan(&self, state: &mut State, id: ExtentId) {
-        let slab_ref = self.slab_ref(id);
-        slab_ref.slab.bits(&self.shape).orphan();
-        slab_ref.drain_remote();
-        state.lists.link(id, List::of(slab_ref, &self.shape), |id| self.slab_ref(id));
-    }
-
-    /// Makes the slabs of the reserve.
-    pub(crate) fn make_reserve(&self) -> Result<(), Error> {
-        let slabs = self.options.reserve.div_ceil(self.shape.objects);
-        let refused = page::Error::Mapping { bytes: slabs * size_of::<ExtentId>() };
-        self.state().reserve.try_reserve_exact(slabs).map_err(|_| Error::Pages(refused))?;
-        for _ in 0..slabs {
-            let id = self.make()?;
-            let mut state = self.state();
-            self.attach(id, RESERVE);
-            state.reserve.push(id);
-        }
-        Ok(())
-    }
-
-    /// Makes the reserve's slabs no one's, for a cache that ends.
-    pub(crate) fn end_reserve(&self) {
-        let mut state = self.state();
-        for id in std::mem::take(&mut state.reserve) {
-            let slab_ref = self.slab_ref(id);
-            slab_ref.slab.owner.store(NO_ONE, Relaxed);
-            state.lists.link(id, List::of(slab_ref, &self.shape), |id| self.slab_ref(id));
-        }
-        let chain = self.unlink_empty(&mut state, 0);
-        drop(state);
-        self.retire(chain);
+    /// Takes the slab up as no one's.
+    pub(crate) fn link(self, locked: &mut Locked<'_>) {
+        let id = self.attach(locked, NO_ONE);
+        locked.link(id);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::sync::Relaxed;
-    use crate::{Arena, RawCache};
+/// Empty slabs that were unlinked to go, each linked to the next.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Chain<'d> {
+    depot: &'d Depot,
+    head: ExtentId,
+}
 
-    #[test]
-    fn no_block_outlives_its_cache() {
-        let arena = Arena::new(page::Config::default()).unwrap();
-        let cache = RawCache::new(&arena, 48, 8).unwrap();
-        let object = cache.alloc().unwrap();
-        assert!(arena.block_bytes.load(Relaxed) > 0);
-        assert_eq!(cache.destroy().unwrap_err().objects, [object]);
-        assert_eq!(arena.block_bytes.load(Relaxed), 0);
-        arena.check();
+/// Makes a slab without objects in use.
+pub(crate) fn make(depot: &Depot) -> Result<NewSlab<'_>, Error> {
+    let (space, pages) = (depot.space(), depot.shape.pages as u32);
+    let block = alloc_block(depot)?;
+    let made = space.alloc(pages, depot.cache_id.tag()).and_then(|id| {
+        space.charge(pages).inspect_err(|_| space.free(id))?;
+        Ok(id)
+    });
+    match made {
+        Ok(id) => {
+            // SAFETY: the extent is new and its pages are charged, and the block is; no one else
+            // knows of either.
+            unsafe { lay_out(depot, id, block) };
+            Ok(NewSlab { depot, id })
+        }
+        Err(error) => {
+            // SAFETY: no slab has it.
+            unsafe { free_block(depot, block) };
+            Err(error.into())
+        }
+    }
+}
+
+/// Returns what a block takes of the heap: its layout, and the bytes that are counted for it.
+fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
+    let bytes = depot.shape.block_bytes();
+    match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
+        Ok(layout) => (layout, bytes + BLOCK_HEADER),
+        Err(error) => unreachable!("a block of {bytes} bytes: {error}"),
+    }
+}
+
+/// Returns a block for a slab.
+fn alloc_block(depot: &Depot) -> Result<NonNull<u8>, Error> {
+    let (layout, bytes) = block_layout(depot);
+    let supply = depot.space().supply();
+    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
+        return Err(page::Error::Refused { pages: bytes.div_ceil(page_size()) }.into());
+    }
+    // SAFETY: a slab has an object at least, so a block has bytes.
+    let block = NonNull::new(unsafe { alloc::alloc(layout) });
+    let block = block.ok_or(page::Error::Mapping { bytes })?;
+    depot.arena.block_bytes.fetch_add(bytes, Relaxed);
+    Ok(block)
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// The block is from `alloc_block` of this cache, and no slab has it any more.
+unsafe fn free_block(depot: &Depot, block: NonNull<u8>) {
+    let (layout, bytes) = block_layout(depot);
+    depot.arena.block_bytes.fetch_sub(bytes, Relaxed);
+    // SAFETY: the block is of this layout, and no one's, as the caller says.
+    unsafe { alloc::dealloc(block.as_ptr(), layout) }
+}
+
+/// Gives back the blocks of the slabs that stay when the cache is gone, for objects that users
+/// still have.
+///
+/// # Safety
+/// No one uses the cache, nor will.
+pub(crate) unsafe fn free_blocks(depot: &Depot) {
+    let space = depot.space();
+    for id in space.live().filter(|&id| depot.cache_id.has(space.extent(id))) {
+        // SAFETY: no one asks for the slab's bits any more, and it has forgotten the block.
+        unsafe {
+            if let Some(block) = depot.slab(id).take_block() {
+                free_block(depot, block);
+            }
+        }
+    }
+}
+
+/// Lays a slab out, and its objects.
+///
+/// # Safety
+/// The extent is of the cache, with all its pages charged, and the block is from `alloc_block`; no
+/// one else knows of either.
+unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
+    let Shape { colours, colour_step, first, objects, .. } = depot.shape;
+    let colour = depot.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
+    let (slab, start) = (depot.slab(id), depot.space().address(depot.space().extent(id).start()));
+    let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
+    // First, so that a child which is forked meanwhile finds it in no list.
+    slab.list.store(List::Unlisted as u8, Relaxed);
+    // A fork amid a constructor leaves the slab to the thread that makes it, which the child has.
+    // SAFETY: no one else knows of the slab, says the caller; so here and below.
+    let slab_ref = unsafe {
+        slab.set_owner(thread::mark());
+        SlabRef::begin(slab, &depot.shape, (start, block), first + colour + pad)
+    };
+    for index in 0..objects {
+        let object = slab_ref.object(index);
+        if let Some(red_zones) = &depot.red_zones {
+            // SAFETY: the object is free, and its zones lie within its stride.
+            unsafe { red_zones.write_zones(object) }
+        }
+        if let Some(constructor) = depot.options.constructor {
+            constructor(object);
+        }
+    }
+}
+
+/// Unlocks, and gives back what there is too much of.
+pub(crate) fn end(mut locked: Locked<'_>) {
+    let most = locked.depot.empty_min.max(locked.slabs() / EMPTY_SHARE);
+    let chain = unlink_empty(&mut locked, most);
+    drop(locked);
+    retire(chain);
+}
+
+/// Unlinks the empty slabs above `most`.
+pub(crate) fn unlink_empty<'d>(locked: &mut Locked<'d>, most: usize) -> Option<Chain<'d>> {
+    let mut head = None;
+    while locked.lists.len(List::Free) > most
+        && let Some(id) = locked.lists.first(List::Free)
+    {
+        locked.detach(id);
+        locked.depot.slab(id).set_next(head);
+        head = Some(id);
+    }
+    head.map(|head| Chain { depot: locked.depot, head })
+}
+
+/// Gives slabs back, now or after a grace period. No lock is held.
+pub(crate) fn retire(chain: Option<Chain<'_>>) {
+    let Some(Chain { depot, head }) = chain else { return };
+    if depot.options.memory == Memory::AnyTime {
+        // SAFETY: this has the chain.
+        unsafe { reclaim(depot, head) };
+    } else if let Some(depot) = depot.me.upgrade() {
+        depot.waiting.fetch_add(1, Relaxed);
+        let guard = crossbeam_epoch::pin();
+        guard.defer(move || {
+            // SAFETY: this had the chain, and no guard of before is left.
+            unsafe { reclaim(&depot, head) };
+            depot.waiting.fetch_sub(1, Relaxed);
+        });
+        guard.flush();
+    }
+}
+
+/// Gives back the pages of slabs that no one knows any more.
+///
+/// # Safety
+/// The caller has, or had, the chain that begins with `head`, and no guard is pinned since before.
+unsafe fn reclaim(depot: &Depot, head: ExtentId) {
+    // A fork amid a destructor leaves the slabs to who has unlinked them.
+    let mine = thread::mark();
+    for id in std::iter::successors(Some(head), |&id| depot.slab(id).next()) {
+        // SAFETY: the caller alone knows of the slabs (sl-A1).
+        unsafe { depot.slab(id).set_owner(mine) };
+    }
+    let mut chain = Some(head);
+    while let Some(id) = chain {
+        chain = depot.slab(id).next();
+        // SAFETY: as above; none of the objects is in use.
+        unsafe {
+            if let Some(destructor) = depot.options.destructor {
+                let slab_ref = depot.detached(id);
+                (0..depot.shape.objects).for_each(|index| destructor(slab_ref.object(index)));
+            }
+            give_back(depot, id);
+        }
+    }
+}
+
+/// Gives back the pages of a slab, and its block if it has one.
+///
+/// # Safety
+/// The slab is the cache's, but not attached, and no one but the caller knows of it, or will look
+/// at it (sl-A1). No object of it is in use (sl-K1).
+pub(crate) unsafe fn give_back(depot: &Depot, id: ExtentId) {
+    let (space, slab) = (depot.space(), depot.slab(id));
+    let block = slab.block();
+    let all = u16::MAX >> (u16::BITS as usize - depot.shape.pages);
+    let pages = PageSet::from_low_bits((all & !slab.released()).into());
+    // SAFETY: no object is out, and no one looks any more, says the caller; so the block is no
+    // one's once the slab is gone.
+    unsafe {
+        if space.release(id, &pages).len() == pages.len() {
+            slab.clear();
+            space.free(id);
+            block.into_iter().for_each(|block| free_block(depot, block));
+        } else if let Some(block) = block {
+            // Locked memory, so none of it was given back before: it stays, as a new slab.
+            lay_out(depot, id, block);
+            NewSlab { depot, id }.link(&mut depot.lock());
+        }
     }
 }

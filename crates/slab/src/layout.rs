@@ -13,6 +13,10 @@ use std::str::FromStr;
 
 /// Bytes of a line of the processor's cache.
 pub(crate) const LINE: usize = 64;
+/// Most pages of a slab.
+pub(crate) const PAGES_MAX: usize = 16;
+/// Pages of an entry of the map from pages to slabs.
+pub(crate) const GRANULE: u32 = 4;
 
 /// Where and how a slab's free objects are noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

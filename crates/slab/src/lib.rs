@@ -20,17 +20,21 @@
 //! # Ok::<(), slab::Error>(())
 //! ```
 
+mod alloc;
 mod arena;
 mod bits;
 mod cache;
 mod cache_id;
+mod check;
 mod depot;
 mod divider;
 mod error;
 mod fork;
 mod grow;
 mod layout;
+mod layouts_2013;
 mod leak;
+mod life;
 mod lists;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -60,9 +64,8 @@ pub use crossbeam_epoch::{Guard, pin};
 pub use error::Error;
 pub use layout::{Layout, line_align};
 pub use leak::Leak;
-pub use options::{Debug, Memory, Options};
+pub use options::{Debug, Memory, Options, Tunables};
 pub use raw::RawCache;
 pub use shape::Shape;
 pub use slabinfo::SlabInfo;
 pub use stat::CacheStat;
-pub use thread_slabs::Tunables;

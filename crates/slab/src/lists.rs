@@ -1,15 +1,73 @@
-//! The slabs that are no thread's, by how many of their objects are in use.
+//! Lists of slabs, which are linked in their descriptors: a thread's, and those of the slabs that
+//! are no thread's, by how many of their objects are in use.
 //!
 //! ```text
-//!   partial | full | free: heads of lists that are linked in the descriptors
+//!   partial | full | free: head --> slab <--> slab <--> ... <-- tail
 //! ```
-use crate::shape::Shape;
 use crate::slab::Slab;
-use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
-use page::ExtentId;
+use page::{ExtentId, Space};
+use std::cell::Cell;
 
-/// The list a slab is on.
+/// A list of slabs. A slab is in one at most.
+#[derive(Debug, Default)]
+pub(crate) struct SlabList {
+    head: Cell<Option<ExtentId>>,
+    tail: Cell<Option<ExtentId>>,
+}
+
+impl SlabList {
+    pub(crate) fn first(&self) -> Option<ExtentId> {
+        self.head.get()
+    }
+
+    pub(crate) fn last(&self) -> Option<ExtentId> {
+        self.tail.get()
+    }
+
+    /// Puts a slab at the head.
+    pub(crate) fn push_front(&self, space: &Space<Slab>, id: ExtentId) {
+        let (slab, head) = (&space.extent(id).data, self.head.get());
+        slab.set_prev(None);
+        slab.set_next(head);
+        match head {
+            Some(head) => space.extent(head).data.set_prev(Some(id)),
+            None => self.tail.set(Some(id)),
+        }
+        self.head.set(Some(id));
+    }
+
+    /// Takes a slab out, wherever it is.
+    pub(crate) fn remove(&self, space: &Space<Slab>, id: ExtentId) {
+        let slab = &space.extent(id).data;
+        let (prev, next) = (slab.prev(), slab.next());
+        match prev {
+            Some(prev) => space.extent(prev).data.set_next(next),
+            None => self.head.set(next),
+        }
+        match next {
+            Some(next) => space.extent(next).data.set_prev(prev),
+            None => self.tail.set(prev),
+        }
+    }
+
+    /// Returns the slabs, from the head on.
+    pub(crate) fn iter(&self, space: &Space<Slab>) -> impl Iterator<Item = ExtentId> {
+        std::iter::successors(self.first(), |&id| space.extent(id).data.next())
+    }
+
+    /// Asserts that the links agree.
+    pub(crate) fn check(&self, space: &Space<Slab>) {
+        let mut last = None;
+        for id in self.iter(space) {
+            assert_eq!(space.extent(id).data.prev(), last, "the slab before {id:?}");
+            last = Some(id);
+        }
+        assert_eq!(self.last(), last, "the last slab");
+    }
+}
+
+/// The list a slab is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     Partial,
@@ -20,29 +78,26 @@ pub(crate) enum List {
 }
 
 impl List {
-    pub(crate) fn of(slab_ref: SlabRef<'_>, shape: &Shape) -> Self {
-        match slab_ref.active() {
+    /// Returns the list of slabs of which so many of `objects` are in use.
+    pub(crate) fn of(active: usize, objects: usize) -> Self {
+        match active {
             0 => List::Free,
-            active if active == shape.objects => List::Full,
+            active if active == objects => List::Full,
             _ => List::Partial,
         }
     }
 
+    /// Returns the list that a slab is in.
     pub(crate) fn of_slab(slab: &Slab) -> Self {
         let all = [List::Partial, List::Full, List::Free, List::Unlisted];
         all[slab.list.load(Relaxed) as usize]
     }
 }
 
-/// Finds a slab that the caller may work in.
-pub(crate) trait Find<'s>: Fn(ExtentId) -> SlabRef<'s> {}
-
-impl<'s, F: Fn(ExtentId) -> SlabRef<'s>> Find<'s> for F {}
-
-/// The lists.
+/// The slabs that are no one's.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
-    heads: [Option<ExtentId>; 3],
+    lists: [SlabList; 3],
     lens: [usize; 3],
     /// Objects in use in their slabs.
     pub(crate) active: usize,
@@ -50,63 +105,40 @@ pub(crate) struct Lists {
 
 impl Lists {
     pub(crate) fn first(&self, list: List) -> Option<ExtentId> {
-        self.heads[list as usize]
+        self.lists[list as usize].first()
     }
 
     pub(crate) fn len(&self, list: List) -> usize {
         self.lens[list as usize]
     }
 
-    /// Slabs in all lists.
+    /// Returns the number of slabs in all lists.
     pub(crate) fn slabs(&self) -> usize {
         self.lens.iter().sum()
     }
 
-    /// Takes a slab out of its list.
-    pub(crate) fn unlink<'s>(&mut self, id: ExtentId, find: impl Find<'s>) {
-        let slab_ref = find(id);
-        let (list, prev, next) = (List::of_slab(slab_ref.slab), slab_ref.prev(), slab_ref.next());
-        match prev {
-            Some(prev) => find(prev).set_next(next),
-            None => self.heads[list as usize] = next,
-        }
-        if let Some(next) = next {
-            find(next).set_prev(prev);
-        }
-        slab_ref.slab.list.store(List::Unlisted as u8, Relaxed);
-        self.lens[list as usize] -= 1;
-        self.active -= slab_ref.active();
+    /// Takes a slab with `active` objects in use out of its list.
+    pub(crate) fn unlink(&mut self, space: &Space<Slab>, id: ExtentId, active: usize) {
+        let slab = &space.extent(id).data;
+        let list = List::of_slab(slab) as usize;
+        self.lists[list].remove(space, id);
+        slab.list.store(List::Unlisted as u8, Relaxed);
+        self.lens[list] -= 1;
+        self.active -= active;
     }
 
-    /// Puts a slab at the head of a list.
-    pub(crate) fn link<'s>(&mut self, id: ExtentId, list: List, find: impl Find<'s>) {
-        let slab_ref = find(id);
-        let head = self.heads[list as usize];
-        slab_ref.set_links(None, head);
-        if let Some(head) = head {
-            find(head).set_prev(Some(id));
-        }
-        self.heads[list as usize] = Some(id);
-        slab_ref.slab.list.store(list as u8, Relaxed);
+    /// Puts a slab with `active` objects in use at the head of a list.
+    pub(crate) fn link(&mut self, space: &Space<Slab>, id: ExtentId, list: List, active: usize) {
+        self.lists[list as usize].push_front(space, id);
+        space.extent(id).data.list.store(list as u8, Relaxed);
         self.lens[list as usize] += 1;
-        self.active += slab_ref.active();
+        self.active += active;
     }
 
-    /// Asserts that links, lengths and the count agree, and that each slab is on the list its count
-    /// says.
-    pub(crate) fn check<'s>(&self, shape: &Shape, find: impl Find<'s>) {
-        let (mut lens, mut active) = ([0; 3], 0);
-        for list in [List::Partial, List::Full, List::Free] {
-            let mut prev = None;
-            for id in std::iter::successors(self.first(list), |&id| find(id).next()) {
-                let slab_ref = find(id);
-                assert_eq!((slab_ref.prev(), List::of(slab_ref, shape)), (prev, list), "{id:?}");
-                assert_eq!(List::of_slab(slab_ref.slab), list, "{id:?}");
-                active += slab_ref.active();
-                lens[list as usize] += 1;
-                prev = Some(id);
-            }
-        }
-        assert_eq!((lens, active), (self.lens, self.active), "slabs by list, objects in use");
+    /// Asserts that links and lengths agree.
+    pub(crate) fn check(&self, space: &Space<Slab>) {
+        self.lists.iter().for_each(|list| list.check(space));
+        let lens = self.lists.each_ref().map(|list| list.iter(space).count());
+        assert_eq!(lens, self.lens, "slabs by list");
     }
 }

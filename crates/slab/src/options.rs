@@ -1,7 +1,7 @@
 //! How a cache is made.
 
+use crate::Error;
 use crate::layout::Layout;
-use crate::thread_slabs::Tunables;
 use std::ptr::NonNull;
 
 /// Whether misuse of objects' memory is looked for.
@@ -23,6 +23,31 @@ pub enum Memory {
     /// Only once every guard that [`pin`](crate::pin) gave before is dropped: until then it holds
     /// an object of the cache, that one or a later one.
     Stable,
+}
+
+/// How many free objects a thread keeps in slabs of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunables {
+    /// Most free objects; above, slabs go back to the cache. 0 is no slabs for threads.
+    pub limit: u32,
+    /// Free objects that go back at a time, at least.
+    pub batchcount: u32,
+}
+
+impl Tunables {
+    /// Returns what suits slabs of `objects` objects, `stride` bytes each: a mebibyte of objects,
+    /// but no more than 4096, and at least two slabs of them.
+    pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
+        let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
+        Tunables { limit, batchcount: limit / 2 }
+    }
+
+    pub(crate) fn check(self) -> Result<Self, Error> {
+        let Tunables { limit, batchcount } = self;
+        let is_none = limit == 0 && batchcount == 0;
+        let is_some = batchcount >= 1 && batchcount <= limit && limit <= 1 << 20;
+        if is_none || is_some { Ok(self) } else { Err(Error::Tunables { limit, batchcount }) }
+    }
 }
 
 /// What a cache is to be like; the default is what suits most.

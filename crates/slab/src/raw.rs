@@ -10,10 +10,10 @@ use crate::options::Options;
 use crate::slabinfo::SlabInfo;
 use crate::stat::CacheStat;
 use crate::sync::Relaxed;
-use crate::thread::{self, number_if_known};
-use crate::{Arena, Error, Leak, Shape};
+use crate::thread::number_if_known;
+use crate::{Arena, Error, Leak, Shape, alloc, check, life, own, shrink};
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// A cache of objects of one size and alignment.
 ///
@@ -38,17 +38,14 @@ impl RawCache {
         align: usize,
         options: Options,
     ) -> Result<Self, Error> {
-        let depot = Depot::new(arena, size, align, options)?;
-        let cache: Weak<Depot> = Arc::downgrade(&depot);
-        thread::register(cache);
-        Ok(RawCache { depot })
+        Ok(RawCache { depot: life::open(arena, size, align, options)? })
     }
 
     /// An object. Its bytes are those it had when it was last freed, the constructor's, or zero.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
-        match self.depot.alloc_fast(number_if_known()) {
+        match own::alloc_fast(&self.depot, number_if_known()) {
             Some(object) => Ok(object),
             None => self.alloc_slowly(),
         }
@@ -56,7 +53,7 @@ impl RawCache {
 
     #[cold]
     fn alloc_slowly(&self) -> Result<NonNull<u8>, Error> {
-        self.give(self.depot.alloc()?)
+        self.give(alloc::alloc(&self.depot)?)
     }
 
     fn give(&self, object: NonNull<u8>) -> Result<NonNull<u8>, Error> {
@@ -70,7 +67,7 @@ impl RawCache {
     /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who
     /// must go on so that others can free.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
-        self.alloc().or_else(|error| self.give(self.depot.alloc_reserved().ok_or(error)?))
+        self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
     }
 
     /// Gives an object back. A foreign address and a double free are errors and change nothing, but
@@ -82,35 +79,48 @@ impl RawCache {
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        if self.depot.free_fast(number_if_known(), object) {
-            Ok(())
-        } else {
-            self.free_slowly(object)
+        // SAFETY: as the caller says.
+        unsafe {
+            if own::free_fast(&self.depot, number_if_known(), object) {
+                Ok(())
+            } else {
+                self.free_slowly(object)
+            }
         }
     }
 
+    /// # Safety
+    /// As for [`free`](Self::free).
     #[cold]
-    fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
-        self.free_found(object).inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
+    unsafe fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
+        // SAFETY: as the caller says.
+        let freed = unsafe { self.free_found(object) };
+        freed.inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
     }
 
-    fn free_found(&self, object: NonNull<u8>) -> Result<(), Error> {
-        let place = self.depot.locate(object)?;
-        let (_, extent, index) = place;
-        if let Some(red_zones) = &self.depot.red_zones
-            && extent.data.bits(&self.depot.shape).is_live(index)
-        {
-            // SAFETY: it is an object of the cache, which its user gives back.
-            unsafe { red_zones.on_free(object) }.inspect_err(|_| self.depot.quarantine(object))?;
+    /// # Safety
+    /// As for [`free`](Self::free).
+    unsafe fn free_found(&self, object: NonNull<u8>) -> Result<(), Error> {
+        let location = self.depot.locate(object)?;
+        let (_, extent, index) = location;
+        if let Some(red_zones) = &self.depot.red_zones {
+            // SAFETY: the object is live, so its slab stays; or no one ends it, says the caller.
+            let bits = unsafe { extent.data.bits(self.depot.shape.bits_words) };
+            if bits.is_live(index) {
+                // SAFETY: it is an object of the cache, which its user gives back.
+                let looked_at = unsafe { red_zones.on_free(object) };
+                looked_at.inspect_err(|_| self.depot.quarantine(object))?;
+            }
         }
-        self.depot.free(object, place)
+        // SAFETY: as the caller says.
+        unsafe { alloc::free(&self.depot, object, location) }
     }
 
     /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs
     /// went, or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
-        self.depot.shrink()
+        shrink::shrink(&self.depot)
     }
 
     /// Ends the cache. Objects that users still have are an error, which names them; they stay
@@ -122,7 +132,7 @@ impl RawCache {
 
     /// An error that names the objects which users have, if there are any.
     pub(crate) fn leak(&self) -> Result<(), Leak> {
-        let objects = self.depot.live();
+        let objects = check::live(&self.depot);
         let name = self.depot.options.name.clone();
         if objects.is_empty() { Ok(()) } else { Err(Leak { name, objects }) }
     }
@@ -158,15 +168,16 @@ impl RawCache {
         SlabInfo::of(&self.depot)
     }
 
-    /// Asserts the whole state of the cache, in which no thread is at work.
+    /// Asserts the state of the cache, in which no thread is at work. Of the slabs of other threads
+    /// only the number is looked at.
     pub fn check(&self) {
-        self.depot.check();
+        check::check(&self.depot);
     }
 }
 
 impl Drop for RawCache {
     fn drop(&mut self) {
         // SAFETY: `&mut self`, and the depot is no one else's but those who reclaim slabs.
-        unsafe { self.depot.close() }
+        unsafe { life::close(&self.depot) }
     }
 }

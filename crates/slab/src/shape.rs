@@ -7,18 +7,11 @@
 //! order is the smallest, of two, that leaves no more than an eighth. The other two take the pages,
 //! and the side, that pack most.
 
-use crate::arena::GRANULE;
-use crate::layout::LINE;
+use crate::layout::{GRANULE, PAGES_MAX};
+use crate::layouts_2013::{HEADER, Packing, WIDTH};
 use crate::{Error, Layout};
 use page::page_size;
 
-/// Most pages of a slab.
-pub(crate) const PAGES_MAX: usize = 16;
-/// SLAB tried no order above this one as long as one object fits.
-const ORDER_MAX: u32 = 1;
-/// Bytes of SLAB's header before 2013: two links, colour and address of the first object, two
-/// counts.
-pub(crate) const HEADER: usize = 40;
 /// What a slab costs outside its pages and its block: descriptor and map entries.
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
 /// What the heap keeps with a block, or loses behind it.
@@ -27,6 +20,7 @@ pub(crate) const BLOCK_HEADER: usize = 16;
 const SMALL_SHARE: usize = 128;
 /// A thread that goes to another slab does so for as many objects at least, or as many pages.
 const WORTH: (usize, usize) = (128, 8);
+
 /// The shape of a cache's slabs. Offsets are from the slab's first byte, or the block's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -169,48 +163,25 @@ fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     })
 }
 
-/// SLAB's own arithmetic, with a header of `header` bytes and 4-byte indexes in front of the
-/// objects.
+/// The shape that SLAB's arithmetic comes to, with a header of `header` bytes.
 fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Option<Shape> {
-    const WIDTH: usize = 4;
-    let stride = size.next_multiple_of(8).next_multiple_of(align);
-    let management = |objects: usize| header + objects * WIDTH;
-    let is_large = stride >= page_size() / 8;
-    for order in 0..=PAGES_MAX.ilog2() {
-        let bytes = page_size() << order;
-        let front = |objects| management(objects).next_multiple_of(align.max(WIDTH));
-        let mut objects = bytes / stride;
-        if !is_large {
-            objects = (bytes - header) / (stride + WIDTH);
-            objects -= usize::from(front(objects) + objects * stride > bytes);
-        }
-        if objects == 0 {
-            continue;
-        }
-        let covered = objects * stride + if is_large { 0 } else { front(objects) };
-        let mut left = bytes - covered;
-        if order < ORDER_MAX && left * 8 > bytes {
-            continue;
-        }
-        // What goes off the slab comes back if there is room after all.
-        let on_slab = !is_large || left >= front(objects);
-        left -= if on_slab && is_large { front(objects) } else { 0 };
-        let colour_step = align.max(LINE);
-        return Some(Shape {
-            layout,
-            stride,
-            objects,
-            pages: 1 << order,
-            on_slab,
-            width: WIDTH,
-            colours: left / colour_step + 1,
-            colour_step,
-            bits_words: objects.div_ceil(64),
-            index_at: if on_slab { 0 } else { 2 * 8 * objects.div_ceil(64) },
-            first: if on_slab { front(objects) } else { 0 },
-        });
-    }
-    None
+    let Packing { stride, objects, pages, on_slab, left, first } =
+        Packing::new(size, align, header)?;
+    let colour_step = Packing::colour_step(align);
+    let bits_words = objects.div_ceil(64);
+    Some(Shape {
+        layout,
+        stride,
+        objects,
+        pages,
+        on_slab,
+        width: WIDTH,
+        colours: left / colour_step + 1,
+        colour_step,
+        bits_words,
+        index_at: if on_slab { 0 } else { 2 * 8 * bits_words },
+        first,
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The kernel's table of caches: `/proc/slabinfo`, version 2.1.
 
 use crate::depot::Depot;
+use crate::options::Tunables;
 use crate::stat::CacheStat;
-use crate::thread_slabs::Tunables;
 use std::fmt;
 
 /// One line of the table.

@@ -33,11 +33,10 @@ pub struct CacheStat {
 
 impl CacheStat {
     pub(crate) fn of(depot: &Depot) -> Self {
-        let state = depot.state();
+        let state = depot.lock();
         let lists = &state.lists;
-        let in_magazines =
-            depot.threads.all().map(|thread_slabs| thread_slabs.kept() as usize).sum();
-        let reserved = depot.reserved(&state);
+        let in_magazines = depot.threads.kept();
+        let reserved = state.reserved();
         let objects = depot.shape.objects;
         let in_use = lists.active + (state.owned + state.reserve.len()) * objects;
         let slabs = state.slabs();

@@ -2,6 +2,10 @@
 //!
 //! Locks: `CACHES` is taken before any cache's, `TAKEN` last. Under none of them is anything called
 //! that is a user's: a destructor may end a cache, which takes `CACHES`.
+//!
+//! # Safety
+//! One function is declared unsafe, and none called.
+#![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
 use crate::sync::Mutex;
@@ -64,7 +68,10 @@ pub(crate) trait ThreadHooks: Send + Sync {
     fn unlock_after_fork(&self);
 
     /// Gives up what was kept for all threads but this one, in a child.
-    fn repair(&self, number: Number);
+    ///
+    /// # Safety
+    /// There are no other threads.
+    unsafe fn repair(&self, number: Number);
 }
 
 /// Caches, and whether they were forgotten.

@@ -13,19 +13,21 @@
 //! - sl-M1: a thread's slabs are noted and used by that thread alone: a [`Number`] can't leave its
 //!   thread, and a number goes to another one under a lock. Others may look at `kept`, and set
 //!   `limit` to 0, which asks for all of it.
-//! - sl-M2: the word, and the hints, are slabs' that the thread owns now: who makes a slab the
-//!   thread's notes it, and who makes it no one's forgets it first. So the words of bits stay, and
+//! - sl-M2: the word, and the hints, are slabs' that the thread owns now: a slab is noted when it
+//!   becomes the thread's, and forgotten before it becomes no one's. So the words of bits stay, and
 //!   the thread may change the live ones (sl-K3).
 #![allow(unsafe_code)]
 
-use crate::Error;
 use crate::bits::{self, Bits, Word};
 use crate::divider::Divider;
-use crate::shape::{PAGES_MAX, Shape};
+use crate::layout::PAGES_MAX;
+use crate::lists::SlabList;
+use crate::options::Tunables;
+use crate::shape::Shape;
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
 use crate::thread::{NUMBERS, Number};
 use page::ExtentId;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
 /// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are
@@ -35,43 +37,9 @@ const HINT_SHIFT: u32 = 14;
 /// Pages are no longer than 64 KiB.
 const PAGE_SHIFT_MAX: u32 = 16;
 
-/// How many free objects a thread keeps in slabs of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tunables {
-    /// Most free objects; above, slabs go back to the cache. 0 is no slabs for threads.
-    pub limit: u32,
-    /// Free objects that go back at a time, at least.
-    pub batchcount: u32,
-}
-
-impl Tunables {
-    /// What suits a shape: a mebibyte of objects, but no more than 4096, and at least two slabs of
-    /// them.
-    pub(crate) fn suiting(shape: &Shape) -> Self {
-        let limit = ((1 << 20) / shape.stride).clamp(16, 4096).max(2 * shape.objects) as u32;
-        Tunables { limit, batchcount: limit / 2 }
-    }
-
-    pub(crate) fn check(self) -> Result<Self, Error> {
-        let Tunables { limit, batchcount } = self;
-        let is_none = limit == 0 && batchcount == 0;
-        let is_some = batchcount >= 1 && batchcount <= limit && limit <= 1 << 20;
-        if is_none || is_some { Ok(self) } else { Err(Error::Tunables { limit, batchcount }) }
-    }
-}
-
 #[inline]
 fn hint_index(address: usize) -> usize {
     (address >> HINT_SHIFT) % HINTS
-}
-
-/// The slabs of a thread.
-#[derive(Debug, Default)]
-pub(crate) struct Own {
-    /// Which of them objects are taken from.
-    pub(crate) current: Option<ExtentId>,
-    pub(crate) head: Option<ExtentId>,
-    pub(crate) tail: Option<ExtentId>,
 }
 
 /// Where a slab begins, and its live bits.
@@ -119,26 +87,37 @@ pub(crate) struct ThreadSlabs {
     kept: AtomicU32,
     /// Most there may be; 0 asks for all.
     limit: AtomicU32,
-    own: UnsafeCell<Own>,
+    /// The thread's slabs, the newest first.
+    pub(crate) slabs: SlabList,
+    /// Which of them objects are taken from.
+    pub(crate) current: Cell<Option<ExtentId>>,
+    number: u32,
     hints: [Cell<Hint>; HINTS],
 }
 
 // What every call needs is a line of memory.
-const _: () = assert!(std::mem::offset_of!(ThreadSlabs, own) == 64);
+const _: () = assert!(std::mem::offset_of!(ThreadSlabs, slabs) == 64);
 // The longest slab, in granules, is less than half the table (`Hint::none`).
 const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - HINT_SHIFT) < HINTS / 2);
 
 impl ThreadSlabs {
-    fn new(limit: u32, shape: &Shape) -> Self {
+    fn new(number: u32, limit: u32, shape: &Shape) -> Self {
         ThreadSlabs {
             word: Cell::new(None),
             divider: Divider::new(shape),
             words: shape.bits_words,
             kept: AtomicU32::new(0),
             limit: AtomicU32::new(limit),
-            own: UnsafeCell::default(),
+            slabs: SlabList::default(),
+            current: Cell::new(None),
+            number,
             hints: std::array::from_fn(Hint::none),
         }
+    }
+
+    /// The thread's number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// An object of the current word.
@@ -153,8 +132,11 @@ impl ThreadSlabs {
     }
 
     /// Frees an object of a slab that a hint tells of.
+    ///
+    /// # Safety
+    /// No one uses the object, unless it is free.
     #[inline]
-    pub(crate) fn free(&self, object: NonNull<u8>) -> FastFree {
+    pub(crate) unsafe fn free(&self, object: NonNull<u8>) -> FastFree {
         let address = object.addr().get();
         let Hint { first, live } = self.hints[hint_index(address)].get();
         let Some(index) = self.divider.index(address.wrapping_sub(first)) else {
@@ -183,16 +165,17 @@ impl ThreadSlabs {
     }
 
     /// Objects are taken from word `word` of a slab of the thread's from now on.
-    pub(crate) fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
+    ///
+    /// # Safety
+    /// The bits are of such a slab, whose first object lies at `first`, and [`forget`] comes before
+    /// it is the thread's no more.
+    ///
+    /// [`forget`]: Self::forget
+    pub(crate) unsafe fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
         let [live, remote] = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
         // SAFETY: a word has a bit for an object at least, which lies in the slab.
         let base = unsafe { first.add(word * 64 * self.divider.stride) };
         self.word.set(Some(Current { live, remote, base }));
-    }
-
-    /// From no word, until [`set_word`](Self::set_word).
-    pub(crate) fn forget_word(&self) {
-        self.word.set(None);
     }
 
     /// The places of a slab's granules.
@@ -201,13 +184,20 @@ impl ThreadSlabs {
     }
 
     /// Notes a slab of the thread's, whose first object lies at `first`.
-    pub(crate) fn set_hint(&self, first: usize, live: &[Word]) {
+    ///
+    /// # Safety
+    /// As for [`set_word`](Self::set_word).
+    pub(crate) unsafe fn set_hint(&self, first: usize, live: &[Word]) {
         self.hint_indices(first)
             .for_each(|place| self.hints[place].set(Hint { first, live: live.as_ptr() }));
     }
 
-    /// Forgets a slab.
-    pub(crate) fn forget_hint(&self, first: usize) {
+    /// Forgets a slab, of which the first object lies at `first`, and its word.
+    pub(crate) fn forget(&self, id: ExtentId, first: usize) {
+        if self.current.get() == Some(id) {
+            self.current.set(None);
+            self.word.set(None);
+        }
         let places =
             self.hint_indices(first).filter(|&place| self.hints[place].get().first == first);
         places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
@@ -232,14 +222,6 @@ impl ThreadSlabs {
             assert_eq!([live, remote], words, "the word is the current slab's");
             assert_eq!(base.addr().get(), first + word * 64 * self.divider.stride);
         }
-    }
-
-    /// The thread's slabs, for the length of `work`, which does not come here again.
-    #[inline]
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Own) -> R) -> R {
-        // SAFETY: sl-M1: whoever has these is its thread; or no other is left
-        // (`AllThreadSlabs::all`).
-        work(unsafe { &mut *self.own.get() })
     }
 
     #[inline]
@@ -310,25 +292,39 @@ impl AllThreadSlabs {
         let slot = &self.slots[usize::from(number.index())];
         let mut memory = Vec::new();
         memory.try_reserve_exact(1).ok()?;
-        memory.push(ThreadSlabs::new(self.tunables.limit, shape));
+        memory.push(ThreadSlabs::new(number.raw(), self.tunables.limit, shape));
         let thread_slabs: *mut [ThreadSlabs] = Box::into_raw(memory.into_boxed_slice());
         slot.store(thread_slabs.cast(), Release);
         self.of(number)
     }
 
-    /// Those of all threads: to look at, or, by one who knows that no thread is at work, to empty.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &ThreadSlabs> {
-        // SAFETY: as for `own`; made before the pointer was stored, by release.
+    /// Returns those of all threads.
+    ///
+    /// # Safety
+    /// No other thread is at work, or only `kept` and `limit` are looked at and changed.
+    pub(crate) unsafe fn all(&self) -> impl Iterator<Item = &ThreadSlabs> {
+        // SAFETY: as in `of`; made before the pointer was stored, by release.
         self.slots.iter().filter_map(|slot| unsafe { slot.load(Acquire).as_ref() })
     }
 
-    /// Bytes that they take, the slabs themselves not counted.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&self.slots) + self.all().count() * size_of::<ThreadSlabs>()
+    /// Returns the number of free objects in slabs of threads.
+    pub(crate) fn kept(&self) -> usize {
+        // SAFETY: nothing else is looked at.
+        unsafe { self.all() }.map(|thread_slabs| thread_slabs.kept() as usize).sum()
     }
-}
 
-impl AllThreadSlabs {
+    /// Asks all threads for all that they keep.
+    pub(crate) fn ask(&self) {
+        // SAFETY: nothing else is changed.
+        unsafe { self.all() }.for_each(|thread_slabs| thread_slabs.set_limit(0));
+    }
+
+    /// Returns the bytes that they take, the slabs themselves not counted.
+    pub(crate) fn bytes(&self) -> usize {
+        // SAFETY: they are counted only.
+        size_of_val(&self.slots) + unsafe { self.all() }.count() * size_of::<ThreadSlabs>()
+    }
+
     /// Ends those of all threads but this one.
     ///
     /// # Safety

@@ -2,12 +2,13 @@
 //! pages.
 
 use super::error::Error;
-use super::slab::Slab;
-use page::{Extent, page_shift, page_size};
+use page::{page_shift, page_size};
 use std::ops::Range;
 
 /// Most objects of a slab: the used bits of its descriptor.
 pub(crate) const OBJECTS_MAX: usize = 512;
+/// Bytes of a slab's descriptor, with what is the extent's.
+pub(crate) const DESCRIPTOR_BYTES: usize = 96;
 /// Most pages of a slab.
 const PAGES_MAX: usize = 16;
 
@@ -46,7 +47,7 @@ impl Geometry {
         };
         let shapes = (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
         // Shares are compared as fractions, without division.
-        let cost = |shape: &Geometry| shape.waste() + size_of::<Extent<Slab>>();
+        let cost = |shape: &Geometry| shape.waste() + DESCRIPTOR_BYTES;
         let least = shapes.min_by(|a, b| (cost(a) * b.objects).cmp(&(cost(b) * a.objects)));
         least.ok_or(Error::Size { size, max })
     }

@@ -16,7 +16,7 @@
 //! A descriptor begins as zeros: all its fields are atomic integers.
 #![allow(unsafe_code)]
 
-use super::geometry::{Geometry, OBJECTS_MAX, Pages};
+use super::geometry::{DESCRIPTOR_BYTES, Geometry, OBJECTS_MAX, Pages};
 use super::sync::{AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use page::ExtentId;
 use std::ops::Range;
@@ -45,8 +45,9 @@ pub(crate) struct Slab {
     used: [AtomicU32; WORDS],
 }
 
-// As drawn above, and 96 bytes with what is the extent's.
-const _: () = assert!(size_of::<Slab>() == 84 && size_of::<page::Extent<Slab>>() == 96);
+// As drawn above.
+const _: () =
+    assert!(size_of::<Slab>() == 84 && size_of::<page::Extent<Slab>>() == DESCRIPTOR_BYTES);
 
 // SAFETY: all its fields are atomic integers.
 unsafe impl page::Zeroed for Slab {}

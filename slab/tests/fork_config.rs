@@ -1,7 +1,7 @@
 //! Objects are memory that is given out: a child has it, whatever the arena was asked for.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../zsmalloc/tests/support/child.rs"]
+#[path = "../../crates/zsmalloc/tests/support/child.rs"]
 mod child;
 
 use child::in_child;

@@ -3,7 +3,7 @@
 //! by others that end with objects left.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../page/tests/support/seed.rs"]
+#[path = "../../crates/page/tests/support/seed.rs"]
 mod seed;
 #[path = "support/subject.rs"]
 mod subject;

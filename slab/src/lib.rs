@@ -46,7 +46,7 @@ mod red_zones;
 #[path = "../tests/support/s4.rs"]
 mod s4;
 #[cfg(test)]
-#[path = "../../page/tests/support/seed.rs"]
+#[path = "../../crates/page/tests/support/seed.rs"]
 mod seed;
 mod shape;
 mod shrink;

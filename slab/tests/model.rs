@@ -2,7 +2,7 @@
 //! and counts agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../page/tests/support/seed.rs"]
+#[path = "../../crates/page/tests/support/seed.rs"]
 mod seed;
 #[path = "support/subject.rs"]
 mod subject;

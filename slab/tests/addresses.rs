@@ -1,7 +1,7 @@
 //! Objects are found by their addresses, wherever their slabs come to lie.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../page/tests/support/small_segments.rs"]
+#[path = "../../crates/page/tests/support/small_segments.rs"]
 mod small_segments;
 
 use slab::{Arena, RawCache};

@@ -1,7 +1,7 @@
 //! A fork while another thread makes the first cache of the process: its child can make its own.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../zsmalloc/tests/support/child.rs"]
+#[path = "../../crates/zsmalloc/tests/support/child.rs"]
 mod child;
 
 use child::in_child;

@@ -1,9 +1,9 @@
 //! Caches in a child after fork, while other threads of the parent use them (I8).
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../zsmalloc/tests/support/child.rs"]
+#[path = "../../crates/zsmalloc/tests/support/child.rs"]
 mod child;
-#[path = "../../page/tests/support/seed.rs"]
+#[path = "../../crates/page/tests/support/seed.rs"]
 mod seed;
 
 use child::in_child;

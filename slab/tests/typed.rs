@@ -1,7 +1,7 @@
 //! Boxes, constructors, threads that come and go, and debug mode.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../page/tests/support/seed.rs"]
+#[path = "../../crates/page/tests/support/seed.rs"]
 mod seed;
 
 use slab::{Arena, Cache, Construct, ConstructedCache, Debug, Error, Layout, Options, RawCache};

@@ -185,6 +185,112 @@ impl<const W: usize> PageSet<W> {
     }
 }
 
+/// Which pages of an extent have memory, and which of those hold no live object.
+///
+/// ```text
+///   untouched --enter--> committed --leave--> retained --begin_release .. end_release--> untouched
+///                            ^                   | ^
+///                            '-------enter-------' '------prefault-- untouched
+/// ```
+/// A page that is being given back, outside of the owner's lock, stays retained until
+/// [`released`](Self::released). Until then the owner keeps its slots from being given out, and
+/// notes beside this that the extent is busy. Changes are ordered as those of a [`PageSet`].
+#[derive(Debug, Default)]
+pub struct Residency<const W: usize = WORDS> {
+    committed: PageSet<W>,
+    retained: PageSet<W>,
+}
+
+impl<const W: usize> Residency<W> {
+    /// Returns the pages that are counted in the budget, the retained ones among them.
+    pub fn committed(&self) -> &PageSet<W> {
+        &self.committed
+    }
+
+    /// Returns the pages that are counted in the budget though no live object lies on them.
+    pub fn retained(&self) -> &PageSet<W> {
+        &self.retained
+    }
+
+    /// Returns how many of `pages` must be committed before an object may lie there.
+    #[inline]
+    pub fn missing(&self, pages: Range<u32>) -> u32 {
+        pages.len() as u32 - self.committed.count(pages)
+    }
+
+    /// Makes `pages` those of a live object, which are charged to the budget. Returns how many of
+    /// them were retained.
+    #[inline]
+    pub fn enter(&self, pages: Range<u32>) -> u32 {
+        // Mostly all are committed and none is retained: nothing is written then.
+        if !self.committed.contains_all(pages.clone()) {
+            self.committed.insert(pages.clone());
+        }
+        if self.retained.contains_any(pages.clone()) { self.retained.remove(pages) } else { 0 }
+    }
+
+    /// Makes a committed page retained, as no live object lies on it. Returns whether it was not.
+    #[inline]
+    pub fn leave(&self, page: u32) -> bool {
+        debug_assert!(self.committed.contains(page), "page {page} is left, and not committed");
+        self.retained.insert(page..page + 1) == 1
+    }
+
+    /// Makes untouched pages, which are charged to the budget, retained ones.
+    pub fn prefault(&self, pages: Range<u32>) {
+        debug_assert!(!self.committed.contains_any(pages.clone()), "{pages:?} are committed");
+        self.committed.insert(pages.clone());
+        self.retained.insert(pages);
+    }
+
+    /// Returns the highest retained pages, `most` at most, for the owner to give back.
+    pub fn releasable(&self, most: u32) -> PageSet<W> {
+        let highest = PageSet::default();
+        let mut left = most;
+        for (nth, word) in self.retained.0.iter().enumerate().rev() {
+            let mut bits = word.load(Relaxed);
+            for _ in left..bits.count_ones() {
+                bits &= bits - 1;
+            }
+            left -= bits.count_ones();
+            highest.0[nth].store(bits, Relaxed);
+        }
+        highest
+    }
+
+    /// Makes pages untouched that the system has taken back. They were retained. Returns how many
+    /// they are.
+    pub fn released(&self, gone: &PageSet<W>) -> u32 {
+        for pages in gone.runs() {
+            debug_assert!(self.retained.contains_all(pages.clone()), "{pages:?} are not retained");
+            self.committed.remove(pages.clone());
+            self.retained.remove(pages);
+        }
+        gone.len()
+    }
+
+    /// Makes every page untouched.
+    pub fn clear(&self) {
+        self.committed.clear();
+        self.retained.clear();
+    }
+
+    /// Makes no page retained, for an owner who finds anew on which pages objects live.
+    pub fn clear_retained(&self) {
+        self.retained.clear();
+    }
+
+    /// Asserts that the committed pages are those with a live object, and the retained ones.
+    pub fn check(&self, live: impl Fn(u32) -> bool) {
+        for page in 0..W as u32 * 64 {
+            let (is_live, is_retained) = (live(page), self.retained.contains(page));
+            assert!(!(is_live && is_retained), "page {page} is retained under a live object");
+            let is_committed = self.committed.contains(page);
+            assert_eq!(is_committed, is_live || is_retained, "whether page {page} is committed");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,5 +360,74 @@ mod tests {
             }
             assert_eq!(set.len() as usize, model.iter().filter(|&&bit| bit).count());
         }
+    }
+
+    /// A page, as an array has it.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Page {
+        Untouched,
+        Live,
+        Retained,
+    }
+
+    fn residency_against_a_model<const W: usize>() {
+        let len = W * 64;
+        let mut random = fastrand::Rng::with_seed(crate::seed::seed(13));
+        let residency = Residency::<W>::default();
+        let mut model = vec![Page::Untouched; len];
+        for _ in 0..5_000 {
+            let start = random.usize(..len);
+            let pages = start..random.usize(start..len.min(start + 20)) + 1;
+            let range = start as u32..pages.end as u32;
+            let count = |which| model[pages.clone()].iter().filter(|&&page| page == which).count();
+            match random.u32(..5) {
+                0 | 1 => {
+                    assert_eq!(residency.missing(range.clone()) as usize, count(Page::Untouched));
+                    assert_eq!(residency.enter(range) as usize, count(Page::Retained));
+                    model[pages].fill(Page::Live);
+                }
+                2 => {
+                    for page in pages {
+                        let was = model[page];
+                        if was != Page::Untouched {
+                            assert_eq!(residency.leave(page as u32), was == Page::Live);
+                            model[page] = Page::Retained;
+                        }
+                    }
+                }
+                3 if count(Page::Untouched) == pages.len() => {
+                    residency.prefault(range);
+                    model[pages].fill(Page::Retained);
+                }
+                _ => {
+                    let most = random.u32(..20);
+                    let going = residency.releasable(most);
+                    let retained = (0..len).rev().filter(|&page| model[page] == Page::Retained);
+                    let mut highest: Vec<_> = retained.take(most as usize).collect();
+                    highest.reverse();
+                    assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
+                    // Some of them stay, as locked pages do.
+                    highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
+                        going.remove(page as u32..page as u32 + 1);
+                    });
+                    assert_eq!(residency.released(&going), going.len());
+                    going.runs().flatten().for_each(|page| model[page as usize] = Page::Untouched);
+                }
+            }
+            residency.check(|page| model[page as usize] == Page::Live);
+            let is = |which| model.iter().filter(|&&page| page == which).count() as u32;
+            assert_eq!(residency.retained().len(), is(Page::Retained));
+            assert_eq!(residency.committed().len(), is(Page::Retained) + is(Page::Live));
+        }
+        residency.clear_retained();
+        assert!(residency.retained().is_empty());
+        residency.clear();
+        residency.check(|_| false);
+    }
+
+    #[test]
+    fn residency_of_short_and_long_extents() {
+        residency_against_a_model::<1>();
+        residency_against_a_model::<4>();
     }
 }

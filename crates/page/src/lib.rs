@@ -20,6 +20,7 @@ mod extent;
 pub mod fork;
 mod free_runs;
 pub mod heap;
+mod list;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod mapping;
@@ -30,19 +31,22 @@ mod sections;
 #[path = "../tests/support/seed.rs"]
 mod seed;
 mod size;
+mod slots;
 mod space;
 mod supply;
 mod sync;
 mod table;
 mod zeroed;
 
-pub use bits::{EXTENT_PAGES_MAX, PageSet};
+pub use bits::{EXTENT_PAGES_MAX, PageSet, Residency};
 pub use budget::Budget;
 pub use config::{Config, OFFSET_BITS};
 pub use error::Error;
 pub use extent::{Extent, ExtentId};
+pub use list::{Links, ListHead};
 pub use mapping::stuck_bytes;
 pub use size::{page_shift, page_size};
+pub use slots::SlotGrid;
 pub use space::Space;
 pub use supply::{RefuseNth, Request, Supply};
 pub use zeroed::Zeroed;

@@ -6,7 +6,7 @@
 //! there must be valid with all its bytes zero, and must need no drop.
 #![allow(unsafe_code)]
 
-use crate::bits::PageSet;
+use crate::bits::{PageSet, Residency};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// A type whose values may begin, and begin again, as zero bytes.
@@ -26,3 +26,5 @@ unsafe impl Zeroed for AtomicU64 {}
 unsafe impl<T> Zeroed for AtomicPtr<T> {}
 // SAFETY: it is an array of AtomicU64.
 unsafe impl<const W: usize> Zeroed for PageSet<W> {}
+// SAFETY: its fields are two PageSets.
+unsafe impl<const W: usize> Zeroed for Residency<W> {}

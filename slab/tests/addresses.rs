@@ -68,7 +68,8 @@ fn segments_come_back_for_other_threads_too() {
     end(&arena, cache);
 }
 
-/// More sections than the first table by address had room for: 2,049 MiB in segments of 1 MiB.
+/// More sections than the first tables of the address index have room for: 2,049 MiB in segments of
+/// 1 MiB.
 #[test]
 fn small_segments_without_number() {
     let supply = Arc::new(SmallSegments::default());

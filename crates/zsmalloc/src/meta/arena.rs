@@ -67,7 +67,7 @@ impl Arena {
     fn committed(&self) -> usize {
         self.space
             .live()
-            .map(|id| self.space.extent(id).data.committed().count_ones() as usize)
+            .map(|id| self.space.extent(id).data.residency.committed().len() as usize)
             .sum()
     }
 

@@ -18,7 +18,6 @@
 #![allow(unsafe_code)]
 
 use super::error::Error;
-use super::geometry::Pages;
 use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
 use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
@@ -34,6 +33,8 @@ struct State {
     /// The lowest slab with room, if it is known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
+    /// How many of the retained pages are being given back.
+    releasing: usize,
 }
 
 /// A cache of objects of one size and alignment, given out lowest address first.
@@ -117,10 +118,10 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
         let mut state = self.state.lock();
         let (id, index) = self.locate(object)?;
-        let emptied = self.slab(id).data.clear_used(&self.geometry, index);
+        let emptied = self.slab(id).data.clear_used(self.geometry.grid(), index);
         let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
-        state.stat.retained += emptied.count_ones() as usize;
+        state.stat.retained += emptied as usize;
         self.update_summary(&mut state, id);
         self.release(state, CacheStat::retained_max);
         Ok(())
@@ -146,12 +147,10 @@ impl Cache {
     pub fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
-            let slab = &self.slab(id).data;
-            let releasing = slab.releasing();
-            slab.end_release(releasing, 0);
-            state.stat.retained += releasing.count_ones() as usize;
+            self.slab(id).data.end_release(&PageSet::default());
             self.update_summary(&mut state, id);
         }
+        state.releasing = 0;
         self.release(state, CacheStat::retained_max);
     }
 
@@ -163,13 +162,13 @@ impl Cache {
         self.space().extent(id)
     }
 
-    fn offset(&self, id: ExtentId, index: usize) -> u64 {
-        self.slab(id).start() + (index * self.geometry.stride) as u64
+    fn offset(&self, id: ExtentId, index: u32) -> u64 {
+        self.slab(id).start() + u64::from(index) * self.geometry.stride as u64
     }
 
     /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what
     /// they are.
-    fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, usize), Error> {
+    fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, u32), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
         let id = self.space().find(offset).ok_or(foreign)?;
@@ -182,36 +181,30 @@ impl Cache {
         if !is_ours || !inside {
             return Err(foreign);
         }
-        Ok((id, index))
+        Ok((id, index as u32))
     }
 
     /// The lowest free object.
-    fn lowest(&self, state: &mut State) -> Option<(ExtentId, usize)> {
+    fn lowest(&self, state: &mut State) -> Option<(ExtentId, u32)> {
         let id = state.lowest.or_else(|| state.tree.first(self.space(), HAS_ROOM))?;
         state.lowest = Some(id);
-        Some((id, self.slab(id).data.lowest_free(&self.geometry)?))
+        Some((id, self.slab(id).data.lowest_free(self.geometry.grid())?))
     }
 
     /// The lowest free object on pages that are committed.
-    fn lowest_committed(&self, state: &State) -> Option<(ExtentId, usize)> {
+    fn lowest_committed(&self, state: &State) -> Option<(ExtentId, u32)> {
         let id = state.tree.first(self.space(), HAS_COMMITTED_ROOM)?;
-        Some((id, self.slab(id).data.lowest_committed(&self.geometry)?))
+        Some((id, self.slab(id).data.lowest_committed(self.geometry.grid())?))
     }
 
     /// Commits what a free object needs, and takes it.
-    fn alloc_at(
-        &self,
-        state: &mut State,
-        id: ExtentId,
-        index: usize,
-    ) -> Result<NonNull<u8>, Error> {
-        let slab = &self.slab(id).data;
-        let missing = (self.geometry.pages_of(index) & !slab.committed()).count_ones();
+    fn alloc_at(&self, state: &mut State, id: ExtentId, index: u32) -> Result<NonNull<u8>, Error> {
+        let (slab, grid) = (&self.slab(id).data, self.geometry.grid());
+        let missing = slab.residency.missing(grid.pages_of(index));
         self.space().charge(missing)?;
-        let no_longer_retained = slab.set_used(&self.geometry, index);
+        state.stat.retained -= slab.set_used(grid, index) as usize;
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
-        state.stat.retained -= no_longer_retained.count_ones() as usize;
         self.update_summary(state, id);
         Ok(self.space().address(self.offset(id, index)))
     }
@@ -240,7 +233,7 @@ impl Cache {
     /// Marks what is to be found in a slab, after any change to it.
     fn update_summary(&self, state: &mut State, id: ExtentId) {
         let slab = &self.slab(id).data;
-        let found = slab.summarise(&self.geometry);
+        let found = slab.summarise(self.geometry.grid());
         let before = slab.summary.load(Relaxed);
         if found == before {
             return;
@@ -265,22 +258,28 @@ impl Cache {
         most: impl Fn(&CacheStat) -> usize,
     ) -> usize {
         let mut total = 0;
-        while state.stat.retained > most(&state.stat) {
-            let Some(id) = state.tree.last(self.space(), HAS_RETAINED) else {
-                unreachable!("{} pages are retained, but no slab has any", state.stat.retained);
-            };
-            let slab = &self.slab(id).data;
-            let releasing = slab.begin_release(state.stat.retained - most(&state.stat));
-            state.stat.retained -= releasing.count_ones() as usize;
+        let excess = |state: &State| {
+            (state.stat.retained - state.releasing).saturating_sub(most(&state.stat))
+        };
+        // What is left beyond that is of slabs whose pages others are giving back.
+        while excess(&state) > 0
+            && let Some(id) = state.tree.last(self.space(), HAS_RETAINED)
+        {
+            let going = self.slab(id).data.begin_release(excess(&state));
+            let count = going.len() as usize;
+            state.releasing += count;
             self.update_summary(&mut state, id);
             drop(state);
+            let released = PageSet::from_low_bits(going.low_bits());
             // SAFETY: no object lies on these pages, as they were retained, and none is given out
             // on them until the release has ended. A slab with committed pages is not destroyed
             // meanwhile.
-            let released =
-                unsafe { self.space().release(id, &PageSet::from_low_bits(releasing.into())) };
+            let released = unsafe { self.space().release(id, &released) };
+            going.clear();
+            released.runs().for_each(|run| _ = going.insert(run));
             state = self.state.lock();
-            let went = self.end_release(&mut state, id, releasing, released.low_bits() as Pages);
+            state.releasing -= count;
+            let went = self.end_release(&mut state, id, &going);
             total += went;
             if went == 0 {
                 break; // locked memory
@@ -289,18 +288,12 @@ impl Cache {
         total
     }
 
-    /// Takes note of a release; how many pages went.
-    fn end_release(
-        &self,
-        state: &mut State,
-        id: ExtentId,
-        releasing: Pages,
-        released: Pages,
-    ) -> usize {
-        self.slab(id).data.end_release(releasing, released);
-        let (all, went) = (releasing.count_ones() as usize, released.count_ones() as usize);
+    /// Takes note that the pages `gone` of a slab went. Returns how many they are.
+    fn end_release(&self, state: &mut State, id: ExtentId, gone: &PageSet<1>) -> usize {
+        self.slab(id).data.end_release(gone);
+        let went = gone.len() as usize;
         state.stat.pages -= went;
-        state.stat.retained += all - went;
+        state.stat.retained -= went;
         self.update_summary(state, id);
         self.destroy_if_unused(state, id);
         went
@@ -313,21 +306,19 @@ impl Cache {
         let lowest = state.tree.first(self.space(), HAS_ROOM);
         assert!(state.lowest.is_none_or(|known| Some(known) == lowest), "{:?}", state.lowest);
         let mut stat = CacheStat::default();
-        let mut releasing = 0;
         for id in state.tree.slabs(self.space()) {
             let slab = self.slab(id);
             assert_eq!((slab.tag(), slab.pages() as usize), (self.tag, self.geometry.pages));
-            slab.data.check(&self.geometry);
+            slab.data.check(self.geometry.grid());
             assert!(!slab.data.is_unused(), "{id:?} has neither objects nor pages");
             stat.active_objects += slab.data.active();
             stat.objects += self.geometry.objects;
             stat.slabs += 1;
-            stat.pages += slab.data.committed().count_ones() as usize;
-            stat.retained += slab.data.retained().count_ones() as usize;
-            releasing += slab.data.releasing().count_ones();
+            stat.pages += slab.data.residency.committed().len() as usize;
+            stat.retained += slab.data.residency.retained().len() as usize;
         }
         assert_eq!(stat, state.stat);
-        assert!(stat.retained <= stat.retained_max() || releasing > 0, "{stat:?}");
+        assert!(stat.retained <= stat.retained_max() || state.releasing > 0, "{stat:?}");
         let ours = self.space().live().filter(|&id| self.slab(id).tag() == self.tag);
         assert_eq!(ours.count(), stat.slabs, "slabs of the cache");
     }
@@ -379,15 +370,15 @@ mod tests {
         // end.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
-        assert_eq!(cache.slab(id).data.begin_release(1), 2);
-        state.stat.retained -= 1;
+        assert_eq!(cache.slab(id).data.begin_release(1).low_bits(), 2);
+        state.releasing = 1;
         cache.update_summary(&mut state, id);
         drop(state);
-        assert_eq!(cache.alloc_before(objects[4]), Some(objects[0]));
-        assert_eq!(cache.alloc_before(objects[4]), None, "page 1 is releasing");
+        assert_eq!(cache.alloc_before(objects[4]), None, "retained pages may be on their way");
         cache.check();
         cache.repair();
-        assert_eq!((cache.stat().pages, cache.stat().retained), (5, 1));
+        assert_eq!((cache.stat().pages, cache.stat().retained), (5, 2));
+        assert_eq!(cache.alloc(), Ok(objects[0]));
         assert_eq!(cache.alloc(), Ok(objects[1]));
         cache.check();
     }

@@ -2,7 +2,7 @@
 //! slab's has freed it.
 //!
 //! ```text
-//!   live:   | 1 1 0 1 ... |     changed by the slab's thread alone, or under the lock if it has none
+//!   live:   | 1 1 0 1 ... |     changed by the slab's thread, or under the lock if it has none
 //!   remote: | 0 1 0 0 ... |     set by anyone, atomically; cleared by who drains
 //!   owner:  thread's number; 0 none
 //! ```

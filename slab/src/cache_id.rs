@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   tag:  | number of the cache: 31 bits | attached: 1 |
-//!   extent made --> detached --first of a thread, in a list, or of the reserve--> attached --unlinked to go--> detached --> gone
+//!   made: detached --a thread's, listed, or the reserve's--> attached --unlinked to go--> detached
 //! ```
 //! A slab is made, and goes, with no lock of the cache held, and its extent may be another cache's
 //! next. sl-H2: a slab becomes attached to a cache, and detached again, under that cache's lock

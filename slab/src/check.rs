@@ -6,7 +6,7 @@
 
 use crate::bits::{NO_ONE, RESERVE};
 use crate::depot::{Depot, Locked};
-use crate::lists::List;
+use crate::lists::{List, links};
 use crate::thread::number_if_known;
 use crate::thread_slabs::ThreadSlabs;
 use page::ExtentId;
@@ -68,14 +68,16 @@ pub(crate) fn check(depot: &Depot) {
 
 /// Asserts that what a thread has noted agrees with its slabs; how many it has.
 fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
-    own.slabs.check(depot.space());
-    let (mut noted, mut kept) = (Vec::new(), 0);
-    for id in own.slabs.iter(depot.space()) {
+    own.slabs().check(links(depot.space()));
+    let (mut noted, mut kept, mut last) = (Vec::new(), 0, None);
+    for id in own.slabs().iter(links(depot.space())) {
+        last = Some(id);
         let slab_ref = depot.of_thread(own, id);
         kept += depot.shape.objects - slab_ref.active();
         // SAFETY: only looked at.
         noted.push((slab_ref.slab.first().addr(), unsafe { slab_ref.bits() }.live.as_ptr()));
     }
+    assert_eq!(own.oldest(), last, "the oldest of a thread's slabs");
     assert_eq!(kept, own.kept() as usize, "free objects of a thread's slabs");
     let current = own.current.get().map(|id| depot.of_thread(own, id));
     // SAFETY: only looked at.

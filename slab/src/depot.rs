@@ -1,9 +1,9 @@
 //! What a cache is behind its threads' own slabs: all other slabs, in lists under one lock.
 //!
 //! ```text
-//!   made --> a thread's --all in use, more kept than may be, shrink, end--> no one's: partial, full, free
-//!                ^-----------nothing left to take, an object of a full one freed-----------|
-//!                                          free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
+//!   made --> a thread's --all in use, too much kept, shrink, end--> no one's: partial, full, free
+//!                ^---------nothing left to take, an object of a full one freed--------|
+//!                  free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
 //! Locks: threads' registry, `state`, then that of the space. Slabs are made and reclaimed, and
 //! constructors called, with no lock held.

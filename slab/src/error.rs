@@ -28,7 +28,8 @@ pub enum Error {
     /// A thread keeps at most 2^20 free objects, and gives at least one and at most all of them
     /// back at a time.
     #[error(
-        "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, or 0 and 0"
+        "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, \
+         or 0 and 0"
     )]
     Tunables {
         /// Free objects that a thread may keep.

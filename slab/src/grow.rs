@@ -9,14 +9,14 @@
 use crate::Error;
 use crate::bits::NO_ONE;
 use crate::depot::{Depot, Locked};
-use crate::lists::List;
+use crate::lists::{List, links};
 use crate::options::Memory;
 use crate::red_zones::RedZones;
 use crate::shape::{BLOCK_HEADER, Shape};
 use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
 use crate::thread;
-use page::{ExtentId, PageSet, Request, page_size};
+use page::{ExtentId, ListHead, PageSet, Request, page_size};
 use std::alloc;
 use std::ptr::NonNull;
 
@@ -53,7 +53,7 @@ impl NewSlab<'_> {
 #[must_use]
 pub(crate) struct Chain<'d> {
     depot: &'d Depot,
-    head: ExtentId,
+    slabs: ListHead,
 }
 
 /// Makes a slab without objects in use.
@@ -169,30 +169,32 @@ pub(crate) fn end(mut locked: Locked<'_>) {
 }
 
 /// Unlinks the empty slabs above `most`.
-pub(crate) fn unlink_empty<'d>(locked: &mut Locked<'d>, most: usize) -> Option<Chain<'d>> {
-    let mut head = None;
+pub(crate) fn unlink_empty<'d>(locked: &mut Locked<'d>, most: usize) -> Chain<'d> {
+    let mut slabs = ListHead::default();
     while locked.lists.len(List::Free) > most
         && let Some(id) = locked.lists.first(List::Free)
     {
         locked.detach(id);
-        locked.depot.slab(id).set_next(head);
-        head = Some(id);
+        slabs.push_front(id, links(locked.depot.space()));
     }
-    head.map(|head| Chain { depot: locked.depot, head })
+    Chain { depot: locked.depot, slabs }
 }
 
 /// Gives slabs back, now or after a grace period. No lock is held.
-pub(crate) fn retire(chain: Option<Chain<'_>>) {
-    let Some(Chain { depot, head }) = chain else { return };
+pub(crate) fn retire(chain: Chain<'_>) {
+    let Chain { depot, slabs } = chain;
+    if slabs.is_empty() {
+        return;
+    }
     if depot.options.memory == Memory::AnyTime {
         // SAFETY: this has the chain.
-        unsafe { reclaim(depot, head) };
+        unsafe { reclaim(depot, slabs) };
     } else if let Some(depot) = depot.me.upgrade() {
         depot.waiting.fetch_add(1, Relaxed);
         let guard = crossbeam_epoch::pin();
         guard.defer(move || {
             // SAFETY: this had the chain, and no guard of before is left.
-            unsafe { reclaim(&depot, head) };
+            unsafe { reclaim(&depot, slabs) };
             depot.waiting.fetch_sub(1, Relaxed);
         });
         guard.flush();
@@ -202,17 +204,16 @@ pub(crate) fn retire(chain: Option<Chain<'_>>) {
 /// Gives back the pages of slabs that no one knows any more.
 ///
 /// # Safety
-/// The caller has, or had, the chain that begins with `head`, and no guard is pinned since before.
-unsafe fn reclaim(depot: &Depot, head: ExtentId) {
+/// The caller has, or had, the chain of the slabs, and no guard is pinned since before.
+unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
     // A fork amid a destructor leaves the slabs to who has unlinked them.
     let mine = thread::mark();
-    for id in std::iter::successors(Some(head), |&id| depot.slab(id).next()) {
+    for id in slabs.iter(links(depot.space())) {
         // SAFETY: the caller alone knows of the slabs (sl-A1).
         unsafe { depot.slab(id).set_owner(mine) };
     }
-    let mut chain = Some(head);
-    while let Some(id) = chain {
-        chain = depot.slab(id).next();
+    while let Some(id) = slabs.first() {
+        slabs.remove(id, links(depot.space()));
         // SAFETY: as above; none of the objects is in use.
         unsafe {
             if let Some(destructor) = depot.options.destructor {

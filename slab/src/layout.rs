@@ -1,10 +1,10 @@
 //! The layouts of slabs, by name: where and how free objects are noted.
 //!
 //! ```text
-//!   linked-bufctl  | header 40 | index: u32 each |pad| object | object | ...    or header and index off the slab
-//!   stack-u32                  | index: u32 each |pad| object | object | ...    or the index off the slab
-//!   stack          | object | object | ... | index: u8, u16 or u32 each |       or the index off the slab
-//!   native         | object | object | ...                                      nothing but bits
+//!   linked-bufctl  | header 40 | index: u32 each |pad| object | ...   or both off the slab
+//!   stack-u32                  | index: u32 each |pad| object | ...   or the index off it
+//!   stack          | object | object | ... | index: u8, u16 or u32 each |   likewise
+//!   native         | object | object | ...                            nothing but bits
 //! ```
 
 use crate::Error;

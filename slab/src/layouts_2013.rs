@@ -2,12 +2,12 @@
 //! array of indexes tells what is free.
 //!
 //! ```text
-//!   linked-bufctl  | active, free, ..: 40 | next free: u32 each |     a list through the array, from `free` on
-//!   stack, stack-u32                      | index: u8, u16 or u32 each |  free ones from place `active` on
+//!   linked-bufctl  | active, free, ..: 40 | next free: u32 each |  a list from `free` on
+//!   stack, stack-u32                 | index: u8, u16 or u32 each |  free from place `active` on
 //! ```
 //! # Safety
-//! An [`Index`] is made of memory that its maker vouches for; places are compared with the number of
-//! objects.
+//! An [`Index`] is made of memory that its maker vouches for; places are compared with the number
+//! of objects.
 #![allow(unsafe_code)]
 
 use crate::layout::{LINE, PAGES_MAX};

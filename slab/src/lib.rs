@@ -6,9 +6,10 @@
 //! another's slabs that one drains.
 //!
 //! ```text
-//!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own --> slabs of no one: partial, full, free
-//!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, live bits, first object, index, owner |
-//!                                            `-- block, of the heap: what lies off the slab
+//!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own
+//!                                      --> slabs of no one: partial, full, free
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, first object, index, owner |
+//!                                            `-- block, of the heap: live bits, index off the slab
 //! ```
 //! ```
 //! let arena = slab::Arena::new(page::Config::default())?;

@@ -1,70 +1,16 @@
-//! Lists of slabs, which are linked in their descriptors: a thread's, and those of the slabs that
-//! are no thread's, by how many of their objects are in use.
+//! The slabs that are no thread's, in lists by how many of their objects are in use.
 //!
 //! ```text
-//!   partial | full | free: head --> slab <--> slab <--> ... <-- tail
+//!   partial | full | free: head --> slab <--> slab <--> ...     linked in the descriptors
 //! ```
+
 use crate::slab::Slab;
 use crate::sync::Relaxed;
-use page::{ExtentId, Space};
-use std::cell::Cell;
+use page::{ExtentId, Links, ListHead, Space};
 
-/// A list of slabs. A slab is in one at most.
-#[derive(Debug, Default)]
-pub(crate) struct SlabList {
-    head: Cell<Option<ExtentId>>,
-    tail: Cell<Option<ExtentId>>,
-}
-
-impl SlabList {
-    pub(crate) fn first(&self) -> Option<ExtentId> {
-        self.head.get()
-    }
-
-    pub(crate) fn last(&self) -> Option<ExtentId> {
-        self.tail.get()
-    }
-
-    /// Puts a slab at the head.
-    pub(crate) fn push_front(&self, space: &Space<Slab>, id: ExtentId) {
-        let (slab, head) = (&space.extent(id).data, self.head.get());
-        slab.set_prev(None);
-        slab.set_next(head);
-        match head {
-            Some(head) => space.extent(head).data.set_prev(Some(id)),
-            None => self.tail.set(Some(id)),
-        }
-        self.head.set(Some(id));
-    }
-
-    /// Takes a slab out, wherever it is.
-    pub(crate) fn remove(&self, space: &Space<Slab>, id: ExtentId) {
-        let slab = &space.extent(id).data;
-        let (prev, next) = (slab.prev(), slab.next());
-        match prev {
-            Some(prev) => space.extent(prev).data.set_next(next),
-            None => self.head.set(next),
-        }
-        match next {
-            Some(next) => space.extent(next).data.set_prev(prev),
-            None => self.tail.set(prev),
-        }
-    }
-
-    /// Returns the slabs, from the head on.
-    pub(crate) fn iter(&self, space: &Space<Slab>) -> impl Iterator<Item = ExtentId> {
-        std::iter::successors(self.first(), |&id| space.extent(id).data.next())
-    }
-
-    /// Asserts that the links agree.
-    pub(crate) fn check(&self, space: &Space<Slab>) {
-        let mut last = None;
-        for id in self.iter(space) {
-            assert_eq!(space.extent(id).data.prev(), last, "the slab before {id:?}");
-            last = Some(id);
-        }
-        assert_eq!(self.last(), last, "the last slab");
-    }
+/// Returns what finds the links of a slab.
+pub(crate) fn links<'s>(space: &'s Space<Slab>) -> impl Fn(ExtentId) -> &'s Links {
+    move |id| &space.extent(id).data.links
 }
 
 /// The list a slab is in.
@@ -97,7 +43,7 @@ impl List {
 /// The slabs that are no one's.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
-    lists: [SlabList; 3],
+    heads: [ListHead; 3],
     lens: [usize; 3],
     /// Objects in use in their slabs.
     pub(crate) active: usize,
@@ -105,7 +51,7 @@ pub(crate) struct Lists {
 
 impl Lists {
     pub(crate) fn first(&self, list: List) -> Option<ExtentId> {
-        self.lists[list as usize].first()
+        self.heads[list as usize].first()
     }
 
     pub(crate) fn len(&self, list: List) -> usize {
@@ -121,7 +67,7 @@ impl Lists {
     pub(crate) fn unlink(&mut self, space: &Space<Slab>, id: ExtentId, active: usize) {
         let slab = &space.extent(id).data;
         let list = List::of_slab(slab) as usize;
-        self.lists[list].remove(space, id);
+        self.heads[list].remove(id, links(space));
         slab.list.store(List::Unlisted as u8, Relaxed);
         self.lens[list] -= 1;
         self.active -= active;
@@ -129,7 +75,7 @@ impl Lists {
 
     /// Puts a slab with `active` objects in use at the head of a list.
     pub(crate) fn link(&mut self, space: &Space<Slab>, id: ExtentId, list: List, active: usize) {
-        self.lists[list as usize].push_front(space, id);
+        self.heads[list as usize].push_front(id, links(space));
         space.extent(id).data.list.store(list as u8, Relaxed);
         self.lens[list as usize] += 1;
         self.active += active;
@@ -137,8 +83,7 @@ impl Lists {
 
     /// Asserts that links and lengths agree.
     pub(crate) fn check(&self, space: &Space<Slab>) {
-        self.lists.iter().for_each(|list| list.check(space));
-        let lens = self.lists.each_ref().map(|list| list.iter(space).count());
+        let lens = self.heads.each_ref().map(|head| head.check(links(space)));
         assert_eq!(lens, self.lens, "slabs by list");
     }
 }

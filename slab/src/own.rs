@@ -102,7 +102,7 @@ pub(crate) fn refill(depot: &Depot, own: &ThreadSlabs) -> Result<(), Error> {
     }
     let lists = &locked.lists;
     let shared = lists.first(List::Partial).or_else(|| lists.first(List::Free));
-    let id = match (own.slabs.first(), shared) {
+    let id = match (own.slabs().first(), shared) {
         (Some(id), _) => id,
         (None, Some(id)) => {
             locked.recommit(id)?;
@@ -141,7 +141,7 @@ fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let free = depot.shape.objects - slab_ref.active();
     locked.owned += 1;
     own.set_kept(own.kept() + free as u32);
-    own.slabs.push_front(depot.space(), id);
+    own.push(depot.space(), id);
     set_hint(depot, own, slab_ref);
 }
 
@@ -149,7 +149,7 @@ fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
 fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let depot = locked.depot;
     let slab_ref = depot.of_thread(own, id);
-    own.slabs.remove(depot.space(), id);
+    own.remove(depot.space(), id);
     own.forget(id, slab_ref.object(0).addr().get());
     slab_ref.recount();
     let free = depot.shape.objects - slab_ref.active();
@@ -167,7 +167,7 @@ pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     own.set_limit(limit);
     let mut locked = depot.lock();
     while own.kept() > most
-        && let Some(id) = own.slabs.last()
+        && let Some(id) = own.oldest()
     {
         disown(&mut locked, own, id);
     }
@@ -176,7 +176,7 @@ pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
 
 /// Gives up all slabs of a thread, or of one that is no more.
 pub(crate) fn disown_all(locked: &mut Locked<'_>, own: &ThreadSlabs) {
-    while let Some(id) = own.slabs.first() {
+    while let Some(id) = own.slabs().first() {
         disown(locked, own, id);
     }
 }

@@ -1,7 +1,7 @@
 //! Giving back: a thread's slabs, empty slabs, and pages of others on which nothing lives.
 //!
 //! ```text
-//!   partial --unlisted, as the reserve's: nothing is taken there--> pages without live objects released --> partial
+//!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial
 //! ```
 //! # Safety
 //! - sl-H1: while a slab is the reserve's no object of it is given out: so pages on which none is
@@ -10,10 +10,10 @@
 
 use crate::bits::RESERVE;
 use crate::depot::Depot;
-use crate::lists::List;
+use crate::lists::{List, links};
 use crate::thread::number;
 use crate::{grow, own};
-use page::{ExtentId, PageSet};
+use page::{ExtentId, ListHead, PageSet};
 
 /// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up
 /// theirs when they next free. How many slabs went, or wait for a grace period.
@@ -40,14 +40,14 @@ pub(crate) fn shrink(depot: &Depot) -> usize {
 /// Gives back the pages of partial slabs on which no object lives. They are counted again when the
 /// slab is next taken from.
 fn release_idle_pages(depot: &Depot) {
-    let mut chain = None;
-    while let Some(id) = unlist_partial(depot, chain) {
+    let mut slabs = ListHead::default();
+    while let Some(id) = unlist_partial(depot) {
         release_idle_pages_of(depot, id);
-        chain = Some(id);
+        slabs.push_front(id, links(depot.space()));
     }
     let mut locked = depot.lock();
-    while let Some(id) = chain {
-        chain = depot.slab(id).next();
+    while let Some(id) = slabs.first() {
+        slabs.remove(id, links(depot.space()));
         // Whoever freed remotely just before the slab was no one's, and looked for the owner just
         // now, left it to be found here (sl-B1).
         // SAFETY: the lock is held, and the slab is no thread's.
@@ -59,14 +59,13 @@ fn release_idle_pages(depot: &Depot) {
     grow::retire(empty);
 }
 
-/// Takes the next partial slab out of its list; `next` hangs behind it.
-fn unlist_partial(depot: &Depot, next: Option<ExtentId>) -> Option<ExtentId> {
+/// Takes the next partial slab out of its list.
+fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
     let mut locked = depot.lock();
     let id = locked.lists.first(List::Partial)?;
     locked.unlink(id);
     // SAFETY: the lock is held, and the slab is no thread's.
     unsafe { locked.attach(id, RESERVE) };
-    depot.slab(id).set_next(next);
     Some(id)
 }
 

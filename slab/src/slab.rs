@@ -1,13 +1,12 @@
 //! A slab's descriptor: the `data` of its extent's.
 //!
 //! ```text
-//!   |  0  next           4  prev                    |  slabs of its list, as raw extent ids; what waits to be
-//!                                                      reclaimed is linked here too
-//!   |  8  active        12  free                    |  objects in use; where the next free one is
-//!   | 16  live: address of the bits                 |  two per object (bits.rs)
-//!   | 24  first object: address                     |
-//!   | 32  index: address (block, or slab)           |
-//!   | 40  list  42  released  44  owner             |  pages given back; the thread that alone works in it
+//!   |  0  next           4  previous            |  slabs of its list, or that wait to be reclaimed
+//!   |  8  active        12  free                |  objects in use; where the next free one is
+//!   | 16  live: address of the bits             |  two per object (bits.rs)
+//!   | 24  first object: address                 |
+//!   | 32  index: address (block, or slab)       |
+//!   | 40  list  42  released  44  owner         |  pages given back; the thread that works in it
 //! ```
 //! `linked-bufctl` keeps the two counts in a header before its index instead. Everything but the
 //! bits and the owner belongs to the slab's thread, or, where it has none, to the holder of the
@@ -23,7 +22,7 @@
 use crate::bits::{Bits, NO_ONE, Owner, Word};
 use crate::layout::PAGES_MAX;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
-use page::ExtentId;
+use page::Links;
 use std::ptr::{NonNull, null_mut};
 
 /// What changes as objects come and go.
@@ -39,8 +38,8 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slab {
-    next: AtomicU32,
-    prev: AtomicU32,
+    /// The neighbours in the list, or the chain, that the slab is in.
+    pub(crate) links: Links,
     pub(crate) counts: Counts,
     live: AtomicPtr<Word>,
     first: AtomicPtr<u8>,
@@ -70,8 +69,7 @@ impl Slab {
         self.first.store(first.as_ptr(), Relaxed);
         self.live.store(block.as_ptr().cast(), Relaxed);
         self.released.store(0, Relaxed);
-        self.set_next(None);
-        self.set_prev(None);
+        self.links.clear();
     }
 
     /// Ends being a slab: its objects are no one's from now on.
@@ -129,22 +127,6 @@ impl Slab {
     /// The caller may work in the slab (sl-K3), and stops here unless the owner may.
     pub(crate) unsafe fn set_owner(&self, owner: u32) {
         self.owner.store(owner, Relaxed);
-    }
-
-    pub(crate) fn next(&self) -> Option<ExtentId> {
-        ExtentId::from_raw(self.next.load(Relaxed))
-    }
-
-    pub(crate) fn prev(&self) -> Option<ExtentId> {
-        ExtentId::from_raw(self.prev.load(Relaxed))
-    }
-
-    pub(crate) fn set_next(&self, next: Option<ExtentId>) {
-        self.next.store(next.map_or(0, ExtentId::to_raw), Relaxed);
-    }
-
-    pub(crate) fn set_prev(&self, prev: Option<ExtentId>) {
-        self.prev.store(prev.map_or(0, ExtentId::to_raw), Relaxed);
     }
 
     /// Returns the bits of the slab's objects, `words` words of each kind.

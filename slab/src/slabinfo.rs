@@ -38,7 +38,8 @@ impl SlabInfo {
     /// The lines above the table.
     pub const HEAD: &str = "slabinfo - version: 2.1\n\
         # name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> \
-        : tunables <limit> <batchcount> <sharedfactor> : slabdata <active_slabs> <num_slabs> <sharedavail>\n";
+        : tunables <limit> <batchcount> <sharedfactor> \
+        : slabdata <active_slabs> <num_slabs> <sharedavail>\n";
 
     pub(crate) fn of(depot: &Depot) -> Self {
         let CacheStat { active_objects, objects, slabs, free_slabs, .. } = CacheStat::of(depot);
@@ -72,7 +73,8 @@ impl fmt::Display for SlabInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<17} {:>6} {:>6} {:>6} {:>4} {:>4} : tunables {:>4} {:>4} {:>4} : slabdata {:>6} {:>6} {:>6}",
+            "{:<17} {:>6} {:>6} {:>6} {:>4} {:>4} \
+             : tunables {:>4} {:>4} {:>4} : slabdata {:>6} {:>6} {:>6}",
             self.name,
             self.active_objs,
             self.num_objs,

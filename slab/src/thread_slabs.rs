@@ -2,9 +2,9 @@
 //! an atomic operation.
 //!
 //! ```text
-//!   thread 3 --> | word: live, remote, base | divider | kept, limit |       all that is needed to take; to free, also
-//!                | hints: first, live | first, live | ...         |       slabs by the granule of an address
-//!                | current | head --> slab <--> slab <--> ... <-- tail | linked in the descriptors
+//!   thread 3 --> | word: live, remote, base | divider | kept, limit |  all that is needed to take
+//!                | slabs: the newest <--> ... <--> the oldest | current |   by descriptors
+//!                | hints: first, live | first, live | ...      |  slabs by an address's granule
 //! ```
 //! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one
 //! is taken. Slabs of layouts that have an index have no hints, and have no word.
@@ -21,12 +21,13 @@
 use crate::bits::{self, Bits, Word};
 use crate::divider::Divider;
 use crate::layout::PAGES_MAX;
-use crate::lists::SlabList;
+use crate::lists::links;
 use crate::options::Tunables;
 use crate::shape::Shape;
+use crate::slab::Slab;
 use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
 use crate::thread::{NUMBERS, Number};
-use page::ExtentId;
+use page::{ExtentId, ListHead, Space};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
@@ -88,7 +89,8 @@ pub(crate) struct ThreadSlabs {
     /// Most there may be; 0 asks for all.
     limit: AtomicU32,
     /// The thread's slabs, the newest first.
-    pub(crate) slabs: SlabList,
+    slabs: Cell<ListHead>,
+    oldest: Cell<Option<ExtentId>>,
     /// Which of them objects are taken from.
     pub(crate) current: Cell<Option<ExtentId>>,
     number: u32,
@@ -108,14 +110,45 @@ impl ThreadSlabs {
             words: shape.bits_words,
             kept: AtomicU32::new(0),
             limit: AtomicU32::new(limit),
-            slabs: SlabList::default(),
+            slabs: Cell::default(),
+            oldest: Cell::new(None),
             current: Cell::new(None),
             number,
             hints: std::array::from_fn(Hint::none),
         }
     }
 
-    /// The thread's number.
+    /// Returns the thread's slabs, the newest first.
+    pub(crate) fn slabs(&self) -> ListHead {
+        self.slabs.get()
+    }
+
+    /// Returns the slab that was the thread's first of those there are.
+    pub(crate) fn oldest(&self) -> Option<ExtentId> {
+        self.oldest.get()
+    }
+
+    /// Puts a slab in the list.
+    pub(crate) fn push(&self, space: &Space<Slab>, id: ExtentId) {
+        let mut slabs = self.slabs.get();
+        if slabs.is_empty() {
+            self.oldest.set(Some(id));
+        }
+        slabs.push_front(id, links(space));
+        self.slabs.set(slabs);
+    }
+
+    /// Takes a slab out of the list.
+    pub(crate) fn remove(&self, space: &Space<Slab>, id: ExtentId) {
+        let mut slabs = self.slabs.get();
+        slabs.remove(id, links(space));
+        self.slabs.set(slabs);
+        if self.oldest.get() == Some(id) {
+            self.oldest.set(space.extent(id).data.links.previous());
+        }
+    }
+
+    /// Returns the thread's number.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }

@@ -1,18 +1,18 @@
 //! The cache.
 //!
 //! ```text
-//!   page of a slab:  untouched --an object on it is given out--> committed --the last on it is freed--> retained
-//!                        ^                                                      (an object is given out)--'
-//!                        '------ released <-- releasing <-- more pages retained than max(2, 1/64 of the committed)
+//!   a page:  untouched --an object is given out--> committed --its last is freed--> retained
+//!                ^                                     ^---an object is given out-----' |
+//!                '--given back, the slab is busy-- more retained than max(2, 1/64) <----'
 //! ```
 //! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is
-//! taken under it. Pages are given back outside it, as *releasing* ones, on which no object is
-//! given out meanwhile. A slab without objects, of which no page is committed, is destroyed under
-//! the lock.
+//! taken under it. Pages are given back outside it; the slab is busy meanwhile, and no object is
+//! given out on a retained page of it. A slab without objects, of which no page is committed, is
+//! destroyed under the lock.
 //!
 //! # Safety
-//! - mt-S1: the pages of an object are committed before it is given out, and neither retained nor
-//!   being released, so they are not given back, until it is freed.
+//! - mt-S1: the pages of an object are committed before it is given out, and not retained, so they
+//!   are not given back, until it is freed.
 //! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
 //!   slab.
 #![allow(unsafe_code)]
@@ -47,30 +47,30 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache of objects of `size` bytes, aligned to `align`.
+    /// Returns a cache of objects of `size` bytes, aligned to `align`.
     pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
         let geometry = Geometry::new(size, align)?;
         let tag = arena.next_cache();
         Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
     }
 
-    /// The arena the cache's slabs lie in.
+    /// Returns the arena that the cache's slabs lie in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
-    /// The shape of the cache's slabs.
+    /// Returns the shape of the cache's slabs.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Objects, slabs and pages there are now.
+    /// Returns the number of objects, slabs and pages there are now.
     pub fn stat(&self) -> CacheStat {
         self.state.lock().stat
     }
 
-    /// The free object at the lowest offset; where its pages are refused, the lowest on committed
-    /// ones. Its bytes are those it had when it was last freed, or zero.
+    /// Takes the free object at the lowest offset, or, where its pages are refused, the lowest on
+    /// committed pages. Its bytes are those it had when it was last freed, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
@@ -84,13 +84,13 @@ impl Cache {
         })
     }
 
-    /// The free object at the lowest offset, for an owner who can move `object` there: `None`
-    /// unless that is lower, and on pages that are committed already. In a cache that is scattered
-    /// its pages may have to be committed: objects on pages far apart leave room for others only in
-    /// part, or for none.
+    /// Takes the free object at the lowest offset, for an owner who can move `object` there.
+    /// Returns `None` unless that offset is lower, and on pages that are committed already. In a
+    /// cache that is scattered the pages may have to be committed: objects on pages far apart leave
+    /// room for others only in part, or for none.
     ///
-    /// An owner who copies, points to the new object and frees the old one, and does so once with
-    /// all, leaves no room but at the end; the pages there go back.
+    /// An owner who copies the object, points to the new one and frees the old one, once for each
+    /// object, leaves no room but at the end; the pages there go back.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;
@@ -106,7 +106,8 @@ impl Cache {
         (self.offset(id, index) < end).then(|| self.alloc_at(state, id, index).ok())?
     }
 
-    /// Whether it is worth moving objects: packed, they would need clearly fewer pages or slabs.
+    /// Returns whether it is worth moving objects: packed, they would need clearly fewer pages or
+    /// slabs.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }
@@ -127,7 +128,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Gives all pages back that are retained; how many went.
+    /// Gives all retained pages back. Returns how many went.
     pub fn shrink(&self) -> usize {
         self.release(self.state.lock(), |_| 0)
     }
@@ -137,13 +138,13 @@ impl Cache {
         self.state.lock_for_fork();
     }
 
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    /// Unlocks what [`lock_for_fork`](Self::lock_for_fork) locked.
     pub fn unlock_after_fork(&self) {
         self.state.unlock_after_fork();
     }
 
-    /// Makes pages retained again, in a child, that lost threads were giving back. They are still
-    /// counted as committed; see [`Arena::recount`].
+    /// Forgets, in a child, what lost threads were giving back: the pages stay retained. They are
+    /// still counted as committed; see [`Arena::recount`].
     pub fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
@@ -166,8 +167,8 @@ impl Cache {
         self.slab(id).start() + u64::from(index) * self.geometry.stride as u64
     }
 
-    /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what
-    /// they are.
+    /// Returns slab and index of an object's address. The lock is held, so the cache's own slabs
+    /// stay what they are.
     fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, u32), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
@@ -184,14 +185,14 @@ impl Cache {
         Ok((id, index as u32))
     }
 
-    /// The lowest free object.
+    /// Returns the lowest free object.
     fn lowest(&self, state: &mut State) -> Option<(ExtentId, u32)> {
         let id = state.lowest.or_else(|| state.tree.first(self.space(), HAS_ROOM))?;
         state.lowest = Some(id);
         Some((id, self.slab(id).data.lowest_free(self.geometry.grid())?))
     }
 
-    /// The lowest free object on pages that are committed.
+    /// Returns the lowest free object on pages that are committed.
     fn lowest_committed(&self, state: &State) -> Option<(ExtentId, u32)> {
         let id = state.tree.first(self.space(), HAS_COMMITTED_ROOM)?;
         Some((id, self.slab(id).data.lowest_committed(self.geometry.grid())?))
@@ -209,7 +210,7 @@ impl Cache {
         Ok(self.space().address(self.offset(id, index)))
     }
 
-    /// A slab without objects.
+    /// Makes a slab without objects.
     fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
         let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
         self.slab(id).data.reset();
@@ -220,6 +221,7 @@ impl Cache {
         Ok(id)
     }
 
+    /// Destroys a slab of which nothing but its address space is left.
     fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
         if self.slab(id).data.is_unused() {
             state.tree.remove(self.space(), id);
@@ -230,7 +232,7 @@ impl Cache {
         }
     }
 
-    /// Marks what is to be found in a slab, after any change to it.
+    /// Notes what is found in a slab, after any change to it.
     fn update_summary(&self, state: &mut State, id: ExtentId) {
         let slab = &self.slab(id).data;
         let found = slab.summarise(self.geometry.grid());
@@ -250,8 +252,8 @@ impl Cache {
         }
     }
 
-    /// Gives retained pages back, the highest first, until no more are left than `most` says; how
-    /// many went.
+    /// Gives retained pages back, the highest first, until no more are left than `most` says.
+    /// Returns how many went.
     fn release<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,

@@ -3,11 +3,11 @@
 use super::error::Error;
 use page::{SlotGrid, page_size};
 
-/// Most objects of a slab: the used bits of its descriptor.
+/// The most objects of a slab: the used bits of its descriptor.
 pub(crate) const OBJECTS_MAX: usize = 512;
 /// Bytes of a slab's descriptor, with what is the extent's.
 pub(crate) const DESCRIPTOR_BYTES: usize = 112;
-/// Most pages of a slab.
+/// The most pages of a slab.
 const PAGES_MAX: usize = 16;
 
 /// The shape of a cache's slabs.
@@ -22,8 +22,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The pages for which least goes, per object, to the descriptor and to bytes that no object
-    /// covers.
+    /// Returns the shape in which an object costs least of the descriptor and of bytes that no
+    /// object covers.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -49,7 +49,7 @@ impl Geometry {
         self.pages * page_size()
     }
 
-    /// Bytes of a slab that no object covers.
+    /// Returns the bytes of a slab that no object covers.
     pub fn waste(&self) -> usize {
         self.bytes() - self.objects * self.stride
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   |  0  left         4  right                      |  slabs of the cache by offset, as raw ids
-//!   |  8  active      10  summary  11  below         |  objects in use; what is found here, and below
+//!   |  8  active      10  summary  11  below         |  objects in use; what is found here, below
 //!   | 12  busy                                       |  whether pages are being given back
 //!   | 16  residency: committed, retained             |  two bits per page
 //!   | 32  used: 512 bits                             |  bit n: object n is in use

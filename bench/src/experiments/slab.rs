@@ -5,7 +5,7 @@ mod batches;
 mod live;
 mod messages;
 mod misses;
-#[path = "../../../crates/slab/tests/support/s4.rs"]
+#[path = "../../../slab/tests/support/s4.rs"]
 mod s4;
 mod shapes;
 

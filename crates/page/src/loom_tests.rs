@@ -8,7 +8,8 @@
 //! A plain number is valid as zeros.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use crate::section::{SECTION_BYTES, Section};
+use crate::config::SECTION_BYTES;
+use crate::sections::Section;
 use crate::sync::AtomicU64;
 use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;

@@ -11,65 +11,24 @@
 //! of the space, or until no extent lies in them.
 #![allow(unsafe_code)]
 
-use crate::extent_table::ExtentTable;
+use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
+use crate::extent::{Extent, ExtentId, ExtentTable};
+use crate::free_runs::FreeRuns;
+use crate::heap::reserve;
 use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_at};
-use crate::max_tree::{MaxTree, reserve};
-use crate::section::{SECTION_BYTES, section_pages};
-use crate::sections::{FreeRuns, Sections};
+use crate::max_tree::MaxTree;
+use crate::sections::Sections;
 use crate::supply::{Request, Supply};
 use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 use crate::zeroed::Zeroed;
-use crate::{Budget, EXTENT_PAGES_MAX, Error, Extent, ExtentId, PageSet, page_shift};
+use crate::{Budget, EXTENT_PAGES_MAX, Error, PageSet, page_shift};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Offsets of a space are below 2 to this power: 4 TiB.
-pub const OFFSET_BITS: u32 = 42;
-
-/// The smallest segment that is tried when the system refuses larger ones, where the extent needs
-/// no larger one. (In tests here it is small beside the longest extent, as it is where pages are
-/// larger.)
-const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
-const SEGMENT_BYTES_MAX: usize = 1 << 30;
-
 /// Ranges of addresses that are given back by one call.
 const RANGES_MAX: usize = 64;
-
-/// How a space is made.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Most pages to commit; `None` is no limit.
-    pub limit: Option<usize>,
-    /// Who may refuse requests before they reach the system; `None` grants all.
-    pub supply: Option<Arc<dyn Supply>>,
-    /// Pages per entry of the map from page to extent: a power of two up to 256. An extent takes
-    /// whole granules of address space; coarse ones make the map small.
-    pub granule: u32,
-    /// Whether [`Space::offset_of`] and [`Space::extent_at`] are to find addresses, which costs a
-    /// table of 8 KiB, and more from 1,024 sections on.
-    pub by_address: bool,
-    /// Whether segments are part of core dumps.
-    pub in_dumps: bool,
-    /// Whether children have the pages too, after a fork. If not they have zeros there, and whoever
-    /// needs what was stored is to be refused: see [`fork::generation`](crate::fork::generation).
-    pub in_children: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            limit: None,
-            supply: None,
-            granule: 1,
-            by_address: false,
-            in_dumps: true,
-            in_children: true,
-        }
-    }
-}
 
 /// One mapping and the sections it fills.
 #[derive(Debug)]
@@ -372,7 +331,7 @@ impl<D: Zeroed> Space<D> {
     ///
     /// # Safety
     /// No one needs what these pages hold, or commits or touches them, until the call returns.
-    pub unsafe fn release(&self, id: ExtentId, pages: &PageSet) -> PageSet {
+    pub unsafe fn release<const W: usize>(&self, id: ExtentId, pages: &PageSet<W>) -> PageSet<W> {
         let going = PageSet::default();
         going.copy_from(pages);
         // SAFETY: as the caller says.
@@ -385,9 +344,9 @@ impl<D: Zeroed> Space<D> {
     ///
     /// # Safety
     /// As for `release`, of each.
-    pub unsafe fn release_all<'b>(
+    pub unsafe fn release_all<'b, const W: usize>(
         &self,
-        batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)> + Clone,
     ) {
         let mut have_gone = true;
         self.for_each_range(batch.clone(), |ranges| {
@@ -408,15 +367,17 @@ impl<D: Zeroed> Space<D> {
 
     /// Has memory found for pages of extents, which are committed: who touches them then does not
     /// wait for it.
-    pub fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
-        // SAFETY: as in `release_all`, and it changes nothing of what they hold.
-        self.for_each_range(batch, |ranges| unsafe { populate_all_at(ranges) });
+    pub fn populate<'b, const W: usize>(
+        &self,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
+    ) {
+        self.for_each_range(batch, populate_all_at);
     }
 
     /// Calls `work` with where the pages lie, some runs at a time.
-    fn for_each_range<'b>(
+    fn for_each_range<'b, const W: usize>(
         &self,
-        batch: impl Iterator<Item = (ExtentId, &'b PageSet)>,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
         mut work: impl FnMut(&[IoRange]),
     ) {
         let runs = batch.flat_map(|(id, pages)| pages.runs().map(move |run| (id, run)));

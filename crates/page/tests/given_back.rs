@@ -69,7 +69,7 @@ fn released_pages_are_really_given_back() {
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
     // All but one page of each extent: with huge pages little would come back.
-    let set = PageSet::default();
+    let set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {
         // SAFETY: this thread alone uses the space, and reads none of these pages again.
@@ -90,7 +90,7 @@ fn pages_of_many_extents_go_at_once() {
     let make = |_| {
         let id = space.alloc(3, 0).unwrap();
         space.charge(3).unwrap();
-        let pages = PageSet::default();
+        let pages = <PageSet>::default();
         // Two runs each, so that one call does not take them all.
         pages.insert(0..1);
         pages.insert(2..3);

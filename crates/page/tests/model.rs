@@ -70,7 +70,7 @@ impl Subject {
     }
 
     fn release(&mut self, id: ExtentId, range: Range<u32>) {
-        let set = PageSet::default();
+        let set = <PageSet>::default();
         let pages = self.model.get_mut(&id).unwrap();
         for page in range {
             if pages[page as usize].take().is_some() {

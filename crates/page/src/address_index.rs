@@ -2,16 +2,16 @@
 //! window that the address lies in.
 //!
 //! ```text
-//!   tables: | 64 buckets | 128 | ... | 131,072 |      made as sections come; the last one is in use
+//!   tables: | 64 buckets | 128 | ... | 131,072 |     made as sections come; the last is in use
 //! ```
 //! A section never straddles a window: segments are aligned to their size, or to 64 MiB. Small
 //! segments may share a window, which has several buckets then; a look-up probes until the first
 //! empty bucket.
 //!
-//! pg-W1: the table in use has a bucket for each section. The bucket is made before any thread knows
-//! an address in the section, and stays as long as the section has address space. No bucket becomes
-//! empty again, so a look-up comes by all buckets of a window. A table that is no longer in use is
-//! not changed: a thread that still reads it knows of no section that came later.
+//! pg-W1: the table in use has a bucket for each section. The bucket is made before any thread
+//! knows an address in the section, and stays as long as the section has address space. No bucket
+//! becomes empty again, so a look-up comes by all buckets of a window. A table that is no longer in
+//! use is not changed: a thread that still reads it knows of no section that came later.
 
 use crate::Error;
 use crate::config::SECTION_SHIFT;

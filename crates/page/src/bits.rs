@@ -69,7 +69,7 @@ pub struct PageSet<const W: usize = WORDS>([AtomicU64; W]);
 
 impl<const W: usize> Default for PageSet<W> {
     fn default() -> Self {
-        PageSet([const { AtomicU64::new(0) }; W])
+        PageSet(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 

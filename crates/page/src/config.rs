@@ -1,7 +1,7 @@
 //! The configuration of a space, and the sizes of its parts.
 
-use crate::page_shift;
 use crate::supply::Supply;
+use crate::{EXTENT_PAGES_MAX, page_shift};
 use std::sync::Arc;
 
 /// The number of bits of an offset: a space has 4 TiB of them.
@@ -19,6 +19,8 @@ pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 30;
 pub(crate) const SECTION_SHIFT: u32 = 26;
 /// The bytes of a section: 64 MiB.
 pub(crate) const SECTION_BYTES: usize = 1 << SECTION_SHIFT;
+/// The most sections of a space.
+pub(crate) const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
 
 /// Returns the number of pages in a section: 16384 of 4 KiB.
 pub(crate) fn section_pages() -> u32 {
@@ -45,6 +47,16 @@ pub struct Config {
     /// owner has to refuse to read what was stored: see
     /// [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
+}
+
+impl Config {
+    /// Returns the binary logarithm of a granule's bytes.
+    pub(crate) fn granule_shift(&self) -> u32 {
+        let granule = self.granule;
+        let is_possible = granule.is_power_of_two() && granule <= EXTENT_PAGES_MAX;
+        assert!(is_possible, "a granule of {granule} pages; powers of two up to 256 are possible");
+        page_shift() + granule.trailing_zeros()
+    }
 }
 
 impl Default for Config {

@@ -8,8 +8,8 @@
 //! stale reader reads an old id, and there is no data race.
 //!
 //! # Safety
-//! Links are two atomic integers: valid as zeros, which are those of an extent in no list, or of the
-//! only one in a list.
+//! Links are two atomic integers: valid as zeros, which are those of an extent in no list, or of
+//! the only one in a list.
 #![allow(unsafe_code)]
 
 use crate::extent::ExtentId;

@@ -32,8 +32,7 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping is an address range without interior state. The types that hand out references
-// into it say who reads and writes there.
+// SAFETY: a Mapping is an address range; the types that hand out references say who writes there.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` gives out only the base and the length.
 unsafe impl Sync for Mapping {}
@@ -53,7 +52,11 @@ impl Mapping {
         let slack = if align > page_size() { align } else { 0 };
         let whole = len.checked_add(slack).ok_or(refused)?;
         let asked = room::ask(whole).ok_or(refused)?;
-        let whole = map(whole).ok_or(refused)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
+        let whole = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, access, flags) };
+        let whole = whole.ok().and_then(|whole| NonNull::new(whole.cast())).ok_or(refused)?;
         let skip = whole.addr().get().next_multiple_of(align) - whole.addr().get();
         debug_assert!(skip <= slack);
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
@@ -63,8 +66,7 @@ impl Mapping {
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
-        // Huge pages are not given back in parts.
-        // SAFETY: no byte changes.
+        // SAFETY: no byte changes. (Huge pages would not be given back in parts.)
         unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
         Ok(mapping)
     }
@@ -92,10 +94,9 @@ impl Mapping {
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Gives the system an advice about the whole range; a part with an advice would count as a
-    /// mapping of its own, of which a process has 65,530 at most. An error, as for a refused
-    /// mapping, says that even the whole range is one too many: the system counted it and its
-    /// neighbour as one mapping.
+    /// Gives the system an advice about the whole range: a part with an advice would count as a
+    /// mapping of its own, of which a process has 65,530 at most. Even the whole range may be one
+    /// too many, where the system counted it and its neighbour as one.
     ///
     /// # Safety
     /// The advice changes no byte that anyone expects.
@@ -149,9 +150,8 @@ impl IoRange {
     }
 }
 
-/// Gives all `ranges` back to the system in one call, so that other processors are interrupted
-/// once, not once a range. Returns false if the system can't do that (before Linux 6.14) or refuses
-/// a range; any of the ranges may be gone then.
+/// Gives all `ranges` back in one call, which interrupts other processors once. Returns false if
+/// the system can't do that (before Linux 6.14) or refuses a range; any range may be gone then.
 ///
 /// # Safety
 /// As for [`release_at`], of each.
@@ -204,19 +204,10 @@ impl Drop for Mapping {
     }
 }
 
-fn map(len: usize) -> Option<NonNull<u8>> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
-    let address = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
-    };
-    NonNull::new(address.ok()?.cast())
-}
-
 /// Unmaps a range. Returns whether the system took it back.
 ///
 /// # Safety
-/// The range is one that `map` returned, or a part of it, and no one uses it.
+/// The range is one that [`Mapping::reserve`] mapped, or a part of it, and no one uses it.
 unsafe fn unmap(start: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller vouches for the range.
     len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
@@ -228,8 +219,7 @@ pub fn stuck_bytes() -> usize {
     STUCK_BYTES.load(Relaxed)
 }
 
-/// Notes a range that could not be unmapped. If there is no memory to note it, the range stays
-/// mapped for the life of the process.
+/// Notes a stuck range. Without memory to note it, it stays mapped for the life of the process.
 ///
 /// # Safety
 /// `start` and `len` are those of a mapping whose owner gave it up, and which no one else knows of.

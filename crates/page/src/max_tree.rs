@@ -4,8 +4,9 @@
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
 //!   level 1: | largest of numbers 0 to 15 | of 16 to 31 | ...
-//!   level 0: | number 0 | 1 | 2 | ...           2 bytes each, 16 a group; a level of one group is the top
+//!   level 0: | number 0 | 1 | 2 | ...            2 bytes each, 16 to a group
 //! ```
+//! The top is the level with one group.
 
 use crate::Error;
 use crate::heap::reserve;
@@ -24,9 +25,9 @@ type Group = [u16; WIDTH];
 #[derive(Debug, Default)]
 pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
-    /// The index and new value of the number that became smaller last. The levels keep its old value
-    /// until a search finds it or another number becomes smaller, so a number that goes down and up
-    /// again and again changes no level.
+    /// The index and new value of the number that became smaller last. The levels keep its old
+    /// value until a search finds it or another number becomes smaller, so a number that goes down
+    /// and up again and again changes no level.
     deferred: Option<(u32, u16)>,
 }
 

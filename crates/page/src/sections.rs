@@ -19,18 +19,16 @@
 #![allow(unsafe_code)]
 
 use crate::address_index::AddressIndex;
-use crate::config::{Config, OFFSET_BITS, SECTION_BYTES, SECTION_SHIFT, section_pages};
+use crate::config::{Config, SECTION_BYTES, SECTION_SHIFT, SECTIONS_MAX, section_pages};
 use crate::free_runs::{FreeRuns, longest_after_alloc, longest_after_free, runs, unused_pages};
 use crate::mapping::{Mapping, release_at};
 use crate::supply::Supply;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
 use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;
-use crate::{EXTENT_PAGES_MAX, Error, page_shift, page_size};
+use crate::{EXTENT_PAGES_MAX, Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
-
-const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
 
 /// One section. `base` and `granules` change only under the space's lock; any thread may read them.
 #[derive(Debug)]
@@ -44,9 +42,6 @@ pub(crate) struct Section {
     /// No granule below this one is free.
     hint: AtomicU32,
 }
-
-/// A number of pages of a map.
-type MapPages = usize;
 
 // SAFETY: its fields are AtomicPtr and AtomicU32.
 unsafe impl Zeroed for Section {}
@@ -67,7 +62,11 @@ impl Section {
     }
 
     /// Gives the section `granules` granules at `base`, and a map of `map_bytes` if it has none.
-    pub(crate) fn attach(
+    ///
+    /// # Safety
+    /// The granules lie in a mapping that stays as long as one of them is used. `map_bytes` are
+    /// whole pages, 4 bytes or more for each granule, and the same in every call for this section.
+    pub(crate) unsafe fn attach(
         &self,
         base: NonNull<u8>,
         granules: u32,
@@ -146,7 +145,7 @@ impl Section {
 
     /// Marks the lowest free run of `count` granules as used by the extent `extent_id`. Returns its
     /// first granule and the pages of the map that had no used granule before.
-    fn alloc_run(&self, used: &[AtomicU64], count: u32, extent_id: u32) -> Option<(u32, MapPages)> {
+    fn alloc_run(&self, used: &[AtomicU64], count: u32, extent_id: u32) -> Option<(u32, usize)> {
         let mut runs = runs(used, self.free_range(), count);
         let run = runs.find(|run| run.len() as u32 == count)?;
         let fresh = unused_pages(used, run.clone()).count();
@@ -160,7 +159,7 @@ impl Section {
 
     /// Marks `range` as free, and releases the pages of the map that have no used granule left.
     /// Returns how many those are.
-    fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> MapPages {
+    fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> usize {
         self.hint.fetch_min(range.start, Relaxed);
         self.free.fetch_add(range.end - range.start, Relaxed);
         self.mark(used, range.clone(), 0);
@@ -188,7 +187,7 @@ impl Section {
 
     /// Asserts that bitmap, free count and map agree, and that `longest` is the length of the
     /// longest free run, capped at `enough`. Returns the pages of the map with a used granule.
-    fn check(&self, used: &[AtomicU64], longest: u32, enough: u32) -> MapPages {
+    fn check(&self, used: &[AtomicU64], longest: u32, enough: u32) -> usize {
         let hint = self.hint.load(Relaxed);
         let (mut free, mut run, mut run_max) = (0, 0, 0);
         for granule in 0..self.granules() {
@@ -230,10 +229,6 @@ pub(crate) struct Sections {
 
 impl Sections {
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
-        let granule = config.granule;
-        let is_possible = granule.is_power_of_two() && granule <= EXTENT_PAGES_MAX;
-        assert!(is_possible, "a granule of {granule} pages; powers of two up to 256 are possible");
-        let granule_shift = page_shift() + granule.trailing_zeros();
         Ok(Sections {
             sections: GrowingTable::new(),
             used: GrowingTable::new(),
@@ -241,8 +236,8 @@ impl Sections {
             used_bytes: AtomicUsize::new(0),
             map_pages: AtomicUsize::new(0),
             address_index: config.by_address.then(AddressIndex::new).transpose()?,
-            granule,
-            granule_shift,
+            granule: config.granule,
+            granule_shift: config.granule_shift(),
         })
     }
 
@@ -375,7 +370,10 @@ impl Sections {
     }
 
     /// Backs free sections with the address space of `mapping`. Returns their numbers.
-    pub(crate) fn attach(
+    ///
+    /// # Safety
+    /// The mapping stays as long as a granule of the sections is used.
+    pub(crate) unsafe fn attach(
         &self,
         free_runs: &mut FreeRuns,
         mapping: &Mapping,
@@ -389,7 +387,9 @@ impl Sections {
             index.make_room(wanted, supply, base)?;
         }
         for (nth, number) in sections.clone().enumerate() {
-            match self.attach_one(number, mapping, nth * SECTION_BYTES, supply) {
+            // SAFETY: the caller vouches for the mapping; its length is what the sections were
+            // counted from, so each begins in it.
+            match unsafe { self.attach_one(number, mapping, nth * SECTION_BYTES, supply) } {
                 Ok(granules) => {
                     free_runs.longest.set(number, granules.min(self.longest_run()) as u16)
                 }
@@ -402,7 +402,13 @@ impl Sections {
         Ok(sections)
     }
 
-    fn attach_one(
+    /// Backs one section with the address space from `at` bytes into `mapping` on. Returns its
+    /// granules.
+    ///
+    /// # Safety
+    /// `at` is below the mapping's length, and the mapping stays as long as a granule of the
+    /// section is used.
+    unsafe fn attach_one(
         &self,
         number: u32,
         mapping: &Mapping,
@@ -411,9 +417,11 @@ impl Sections {
     ) -> Result<u32, Error> {
         let section = self.sections.get(number).ok_or(Error::Exhausted)?;
         let granules = (mapping.len() - at).min(SECTION_BYTES) / self.granule_bytes();
-        // SAFETY: `at` is below the mapping's length, from which `attach` counted the sections.
+        // SAFETY: the caller says that `at` is below the mapping's length.
         let base = unsafe { mapping.base().add(at) };
-        section.attach(base, granules as u32, self.map_bytes(), supply)?;
+        // SAFETY: these granules are what the mapping, which stays, has behind `at`; `map_bytes`
+        // depends on nothing but the size of a granule, and has 4 bytes for each of a section.
+        unsafe { section.attach(base, granules as u32, self.map_bytes(), supply) }?;
         self.address_index.as_ref().inspect(|index| index.insert(base.addr().get(), number));
         Ok(granules as u32)
     }
@@ -504,8 +512,8 @@ impl Sections {
 impl Drop for Sections {
     fn drop(&mut self) {
         for section in self.iter(0..self.sections.len()) {
-            // SAFETY: `&mut self` says that no reference into the sections is left, and `attach_one`
-            // made their maps with this length.
+            // SAFETY: `&mut self` says that no reference into the sections is left, and
+            // `attach_one` made their maps with this length.
             unsafe { section.destroy(self.map_bytes()) }
         }
     }

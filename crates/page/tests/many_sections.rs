@@ -43,7 +43,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
                 "the larger tables are counted"
             );
         }
-        // The lower half goes last, so that sections and addresses meet anew.
+        // The lower half goes last, so that sections get other addresses in the next round.
         ids.iter().rev().for_each(|&id| space.free(id));
         space.check();
     }
@@ -52,7 +52,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
 /// Bytes of the address index's second table, of 128 buckets.
 const LARGER: usize = 4 * 128;
 
-/// Small segments, and no memory for a larger table from some moment on.
+/// Grants small segments, and refuses a larger table once it is told to.
 #[derive(Debug, Default)]
 struct NoLargerTable {
     segments: SmallSegments,

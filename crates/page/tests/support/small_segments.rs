@@ -1,10 +1,10 @@
-//! Segments as a strict system leaves them.
+//! A supply that refuses large segments, as a system with strict overcommit does.
 
 use page::{Request, Supply};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Grants segments of 1 MiB only: a larger one is refused, and so is each half of what was refused
-/// just before.
+/// Grants segments of 1 MiB only. A request for a larger segment is refused, and so is one for half
+/// of what was refused just before.
 #[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

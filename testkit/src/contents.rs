@@ -15,6 +15,12 @@ pub fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Returns lengths to try in the place of one: 1, a half, and one byte less.
+pub fn shorter(len: usize) -> impl Iterator<Item = usize> {
+    let shorter = [1, len / 2, len.saturating_sub(1)].into_iter();
+    shorter.filter(move |shorter| (1..len).contains(shorter))
+}
+
 /// Contents of each kind that a device meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {

@@ -12,12 +12,22 @@
 pub mod child;
 mod choices;
 pub mod contents;
+#[cfg(feature = "zsmalloc")]
+pub mod entries;
+#[cfg(feature = "zsmalloc")]
+pub mod geometry;
+#[cfg(feature = "zsmalloc")]
+pub mod handles;
 mod interleave;
 pub mod load;
 mod model;
+#[cfg(feature = "zsmalloc")]
+pub mod pool;
 mod quiet;
 mod seed;
 pub mod shrink;
+#[cfg(feature = "page")]
+pub mod supply;
 pub mod wait;
 
 pub use choices::Choices;

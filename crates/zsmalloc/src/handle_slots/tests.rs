@@ -4,8 +4,8 @@
 use super::*;
 use crate::entry::Location;
 use crate::entry_pool::sealed::Owner;
-use crate::table::helpers::seed;
 use fastrand::Rng;
+use testkit::seed;
 
 fn slots(first: u32) -> (Arc<Arena>, HandleSlots) {
     let arena = Arena::new(page::Config::default()).unwrap();

@@ -4,14 +4,6 @@
 use super::Table;
 use crate::entry::Value;
 
-/// The seed of a test, printed: `UZRAM_SEED`, or its own.
-#[cfg(not(loom))]
-pub(crate) fn seed(own: u64) -> u64 {
-    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
-    println!("seed {seed}");
-    seed
-}
-
 pub(super) type PlainTable = Table<()>;
 
 pub(super) fn set(table: &PlainTable, index: u32, payload: u64) {

@@ -21,6 +21,12 @@ pub fn shorter(len: usize) -> impl Iterator<Item = usize> {
     shorter.filter(move |shorter| (1..len).contains(shorter))
 }
 
+/// Returns bytes of any of the kinds of [`Data`], which differ from all others.
+pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let stamp = rng.u64(..);
+    Data::draw(&mut Choices::Seeded(rng.fork()), stamp).bytes(len)
+}
+
 /// Contents of each kind that a device meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
@@ -28,7 +34,7 @@ pub enum Data {
     Byte(u8),
     /// Eight bytes, again and again.
     Word(u64),
-    /// Which no codec makes shorter.
+    /// No codec makes it shorter.
     Noise(u64),
     /// Runs of up to so many equal bytes, each with four others behind it: compresses to a degree.
     Runs(u64, u16),

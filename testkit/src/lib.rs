@@ -9,22 +9,36 @@
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "zram")]
+pub mod cached;
 pub mod child;
 mod choices;
 pub mod contents;
+#[cfg(feature = "zram")]
+pub mod device;
+#[cfg(feature = "zram")]
+pub mod disk;
 #[cfg(feature = "zsmalloc")]
 pub mod entries;
+#[cfg(feature = "zram")]
+pub mod faulty;
 #[cfg(feature = "zsmalloc")]
 pub mod geometry;
 #[cfg(feature = "zsmalloc")]
 pub mod handles;
+#[cfg(feature = "zram")]
+pub mod idle;
 mod interleave;
 pub mod load;
 mod model;
 #[cfg(feature = "zsmalloc")]
 pub mod pool;
 mod quiet;
+#[cfg(feature = "zram")]
+pub mod range;
 mod seed;
+#[cfg(feature = "zram")]
+pub mod shadow;
 pub mod shrink;
 #[cfg(feature = "page")]
 pub mod supply;

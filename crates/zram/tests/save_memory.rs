@@ -3,16 +3,14 @@
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
-mod support;
-
 use fastrand::Rng;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use support::data::data;
-use support::faulty::Faulty;
-use support::load::seed;
+use testkit::contents::data;
+use testkit::faulty::Faulty;
+use testkit::seed;
 use zram::{Config, Damage, Device, Error, SLOT_BYTES, Selection};
 
 const BYTES: usize = 2 << 20;

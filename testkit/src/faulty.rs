@@ -95,7 +95,8 @@ impl Faulty {
         self.gate.lock().unwrap().stuck > 0
     }
 
-    /// Waits until so many operations are stuck, which they are from then on, until they are let go.
+    /// Waits until so many operations are stuck, which they are from then on, until they are let
+    /// go.
     pub fn wait_until_stuck(&self, operations: usize) {
         let gate = self.gate.lock().unwrap();
         drop(self.wait_while(gate, |gate| gate.stuck < operations));

@@ -53,7 +53,8 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, &vec![0; len], written)
     }
 
-    /// Leaves slots alone that the range covers in part. Only part of a block can be refused, for want of memory.
+    /// Leaves slots alone that the range covers in part. Only part of a block can be refused, for
+    /// want of memory.
     pub fn discard(&mut self, at: usize, len: usize) {
         let discarded = self.device.borrow().discard(self.offset(at), len as u64);
         let (start, end) = (self.base + at, self.base + at + len);

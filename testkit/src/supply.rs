@@ -55,8 +55,8 @@ pub struct Requests {
     pub all: usize,
 }
 
-/// Segments as a strict system leaves them: those of 1 MiB are granted; a larger one is refused, and
-/// so is each half of what was refused just before.
+/// Segments as a strict system leaves them: those of 1 MiB are granted; a larger one is refused,
+/// and so is each half of what was refused just before.
 #[derive(Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

@@ -58,7 +58,7 @@ fn any_pool_matches_the_model() {
 }
 
 #[test]
-fn entries_above_a_page_match_the_model() {
+fn slots_above_a_page_match_the_model() {
     for geometry in geometry::of_blocks() {
         let run = Run { seed: seed(22), steps: scaled(3000, 90_000), first: 0, every: 500 };
         operate_on_entries(entries(geometry), run);
@@ -66,7 +66,7 @@ fn entries_above_a_page_match_the_model() {
 }
 
 #[test]
-fn entries_match_the_model() {
+fn slots_match_the_model() {
     for geometry in [geometry::some()[0], geometry::some()[1]] {
         let run = Run { seed: seed(11), steps: scaled(30_000, 900_000), first: 2000, every: 1000 };
         let report = operate_on_entries(entries(geometry), run);
@@ -81,7 +81,7 @@ fn any_table_matches_the_model() {
 }
 
 #[test]
-fn a_table_at_its_limit_loses_nothing() {
+fn a_pool_at_its_limit_loses_nothing() {
     let of_blocks = geometry::of_blocks().map(|geometry| (geometry, 1600, 4000));
     for (geometry, most, steps) in [(Geometry::default(), 200, 20_000)].into_iter().chain(of_blocks)
     {
@@ -164,7 +164,8 @@ fn every_size_fills_a_whole_zspage() {
     }
 }
 
-/// The objects of one size lie in its class, one full zspage; natively they may be in larger ones too.
+/// The objects of one size lie in its class, one full zspage; natively they may be in larger ones
+/// too.
 fn expect_full(pool: &Pool, size: usize, shape: ClassShape) {
     let classes = pool.classes();
     let used: Vec<_> = classes.iter().filter(|stat| stat.obj_used > 0).collect();

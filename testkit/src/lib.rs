@@ -36,10 +36,13 @@ pub mod pool;
 mod quiet;
 #[cfg(feature = "zram")]
 pub mod range;
+pub mod s4;
 mod seed;
 #[cfg(feature = "zram")]
 pub mod shadow;
 pub mod shrink;
+#[cfg(feature = "slab")]
+pub mod subject;
 #[cfg(feature = "page")]
 pub mod supply;
 pub mod wait;

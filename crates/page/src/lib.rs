@@ -27,9 +27,6 @@ mod pageset;
 pub mod room;
 mod section;
 mod sections;
-#[cfg(test)]
-#[path = "../tests/support/seed.rs"]
-mod seed;
 mod size;
 mod space;
 mod supply;

@@ -167,8 +167,8 @@ pub(crate) fn reserve<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::seed;
     use fastrand::Rng;
+    use testkit::seed;
 
     #[test]
     fn the_first_is_found_at_every_edge() {

@@ -158,7 +158,7 @@ mod tests {
     fn against_a_model() {
         let set = PageSet::default();
         let mut model = [false; 256];
-        let mut seed = crate::seed::seed(7);
+        let mut seed = testkit::seed(7);
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let start = (seed >> 33) as u32 % 256;

@@ -1,13 +1,10 @@
 //! More sections than the first table by address has buckets, as small segments make them.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/small_segments.rs"]
-mod small_segments;
-
 use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
-use small_segments::SmallSegments;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use testkit::supply::SmallSegments;
 
 /// Sections: more than 2,048, so that a table of that many buckets is full, and one more than fill
 /// the next one by half.

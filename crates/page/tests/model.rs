@@ -1,15 +1,12 @@
 //! Random extents, commits and releases against a naive model; every byte written is compared.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "support/seed.rs"]
-mod seed;
-
 use fastrand::Rng;
 use page::{Config, Error, ExtentId, PageSet, RefuseNth, Space, page_size};
-use seed::seed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use testkit::seed;
 
 /// What an extent should hold: per page the stamp written to it, `None` where it is not committed.
 type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;

@@ -41,12 +41,6 @@ mod own;
 pub mod packed;
 mod raw;
 mod red_zones;
-#[cfg(test)]
-#[path = "../tests/support/s4.rs"]
-mod s4;
-#[cfg(test)]
-#[path = "../../page/tests/support/seed.rs"]
-mod seed;
 mod shape;
 mod shrink;
 mod slab;

@@ -1,12 +1,9 @@
 //! Objects are memory that is given out: a child has it, whatever the arena was asked for.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../zsmalloc/tests/support/child.rs"]
-mod child;
-
-use child::in_child;
 use slab::packed::RawCache;
 use slab::{Arena, Cache, packed};
+use testkit::child::in_child;
 
 #[test]
 fn a_child_has_the_objects_whatever_was_asked_for() {

@@ -2,9 +2,6 @@
 //! cache dense.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../page/tests/support/seed.rs"]
-mod seed;
-
 use fastrand::Rng;
 use page::page_size;
 use slab::packed::{Arena, CacheStat, RawCache};
@@ -49,7 +46,7 @@ fn freed_pages_are_really_given_back() {
         pages.dedup();
         let resident = || pages.iter().filter(|&&page| is_resident(&pagemap, page)).count();
         assert_eq!(resident(), pages.len());
-        Rng::with_seed(seed::seed(size as u64)).shuffle(&mut objects);
+        Rng::with_seed(testkit::seed(size as u64)).shuffle(&mut objects);
         let kept = objects.split_off(4950);
         for object in objects {
             // SAFETY: no one uses the object again.
@@ -91,7 +88,7 @@ fn locked_pages_stay_and_are_counted() {
 fn moving_objects_down_makes_a_cache_dense() {
     for size in [64, 200, 1000, 3072] {
         let (arena, cache) = cache_of(size);
-        let mut random = Rng::with_seed(seed::seed(size as u64));
+        let mut random = Rng::with_seed(testkit::seed(size as u64));
         let mut objects: Vec<_> = (0..100_000u64).map(|n| (cache.alloc().unwrap(), n)).collect();
         objects.iter().for_each(|&(object, n)| write(object, n));
         random.shuffle(&mut objects);
@@ -171,7 +168,7 @@ fn threads_share_a_cache() {
         let shared = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             let (cache, shared) = (&cache, &shared);
-            let seed = seed::seed(1);
+            let seed = testkit::seed(1);
             (0..4).for_each(|nth| drop(scope.spawn(move || stress(cache, shared, seed + nth))));
         });
         cache.check();

@@ -38,6 +38,8 @@ pub enum Data {
     Noise(u64),
     /// Runs of up to so many equal bytes, each with four others behind it: compresses to a degree.
     Runs(u64, u16),
+    /// Four letters without repetitions, of which zstd makes much less than lz4 does.
+    Letters(u64),
     /// Pieces of so many bytes, the first sixteenth of each noise: compresses better.
     Pieces(u64, u16),
 }
@@ -46,12 +48,13 @@ impl Data {
     /// Returns contents of any kind. Those of another stamp differ, but for zeros.
     pub fn draw(choices: &mut Choices, stamp: u64) -> Self {
         let size = 1 << choices.within(6..=9);
-        match choices.below(8) {
+        match choices.below(9) {
             0 => Data::Zeros,
             1 => Data::Byte(stamp as u8),
             2 => Data::Word(choices.u64()),
             3 => Data::Noise(stamp),
             4..7 => Data::Runs(stamp, size),
+            7 => Data::Letters(stamp),
             _ => Data::Pieces(stamp, size * 4),
         }
     }
@@ -63,7 +66,7 @@ impl Data {
             Data::Byte(_) => vec![Data::Zeros],
             Data::Word(word) => vec![Data::Zeros, Data::Byte(word as u8)],
             Data::Noise(stamp) => vec![Data::Zeros, Data::Byte(stamp as u8 | 1)],
-            Data::Runs(stamp, _) | Data::Pieces(stamp, _) => {
+            Data::Runs(stamp, _) | Data::Letters(stamp) | Data::Pieces(stamp, _) => {
                 vec![Data::Zeros, Data::Byte(stamp as u8 | 1), Data::Noise(stamp)]
             }
         }
@@ -85,6 +88,10 @@ impl Data {
                 }
                 bytes.truncate(len);
                 bytes
+            }
+            Data::Letters(stamp) => {
+                let bytes = stamped(stamp, len).into_iter();
+                bytes.map(|byte| b"acgt"[usize::from(byte >> 3 & 3)]).collect()
             }
             Data::Pieces(stamp, size) => {
                 let mut bytes = stamped(stamp, len);

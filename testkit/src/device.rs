@@ -325,7 +325,10 @@ impl DeviceModel {
         let selection = Selection::of(which);
         let how = Recompress { selection, priority, ..Recompress::default() };
         match self.device().recompress(&how) {
-            Ok(done) => self.report.smaller += done.smaller,
+            Ok(done) => {
+                assert_eq!(done.touched, 0, "nobody else is at work");
+                self.report.smaller += done.smaller;
+            }
             Err(error) => self.expect_refusal(&error),
         }
     }

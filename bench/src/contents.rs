@@ -1,11 +1,12 @@
 //! What stores are filled with: rows of byte strings, numbered. Pages as they are, or what the
 //! codec makes of them.
 
+use measure::census::{Census, Kind};
+use measure::codec::RawCodec;
+use measure::page::{PAGE_SIZE, same_filled};
+
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::census::{Census, Kind};
-use crate::codec::RawCodec;
-use crate::page::{PAGE_SIZE, same_filled};
 
 /// Byte strings by number.
 pub trait Contents {

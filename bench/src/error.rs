@@ -85,6 +85,12 @@ pub enum Error {
         /// How to set it up instead.
         remedy: &'static str,
     },
+    /// There are no such files, or more than fit.
+    #[error(transparent)]
+    Pages(#[from] measure::Error),
+    /// The kernel does not tell how much memory is taken.
+    #[error(transparent)]
+    Memory(#[from] measure::memory::Untold),
     /// A codec refused its work.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),

@@ -1,13 +1,13 @@
 //! A device filled with pages: what it counts, what the process and the machine have less, and the
 //! kernel's beside it.
 
+use measure::memory::{HeldMemory, MachineMemory};
+use measure::page::first_difference;
 use zram::{Config, Device};
 
 use crate::Error;
 use crate::aligned::AlignedBuf;
 use crate::kernel::{KernelZram, MmStat, Rival};
-use crate::memory::{MachineMemory, ProcessMemory};
-use crate::page::first_difference;
 use crate::size::MIB;
 
 const REQUEST: usize = 64 << 10;
@@ -30,15 +30,15 @@ pub struct Filled {
 impl Filled {
     /// Of a fresh device that takes `pages`.
     pub fn measure(pages: &AlignedBuf) -> Result<Filled, Error> {
-        let (process, machine) = (ProcessMemory::now()?, MachineMemory::now()?);
+        let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
         let device = Device::new(Config::new(pages.len() as u64)?)?;
         write(&device, pages)?;
-        let (process_after, machine_after) = (ProcessMemory::now()?, MachineMemory::now()?);
+        let (process_after, machine_after) = (HeldMemory::now()?, MachineMemory::now()?);
         verify(&device, pages)?;
         Ok(Filled {
             mem_used: device.mm_stat().mem_used_total,
             mem_total: device.mem_total(),
-            held: process_after.held().saturating_sub(process.held()),
+            held: process_after.held.saturating_sub(process.held),
             page_tables: process_after.page_tables.saturating_sub(process.page_tables),
             machine: machine.free.saturating_sub(machine_after.free),
         })

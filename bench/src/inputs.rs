@@ -6,14 +6,11 @@
 mod cache;
 mod heap;
 mod pageset;
-mod pagestream;
 mod source;
 mod tool;
-mod tree;
 
 pub use cache::Cache;
-pub use pageset::{FileSpan, GroupIndex, PageSet};
-pub use pagestream::PageStream;
+pub use pageset::{FileSpan, GroupIndex, PageSet, PageStream};
 pub use source::REMOVAL_ORDER;
 
 use clap::ValueEnum;

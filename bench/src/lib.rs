@@ -1,21 +1,17 @@
 //! Measurements of uzram and of its rivals, on real input.
 //!
 //! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`pairing`],
-//! looks at memory with [`memory`], puts the kernel's zram ([`kernel`]) beside ours, and hands
-//! every figure to a [`report::Report`].
+//! looks at memory with [`measure::memory`], puts the kernel's zram ([`kernel`]) beside ours, and
+//! hands every figure to a [`report::Report`].
 
 pub mod aligned;
-pub mod census;
-pub mod codec;
 pub mod contents;
 pub mod error;
 pub mod experiments;
 pub mod filled;
 pub mod inputs;
 pub mod kernel;
-pub mod memory;
 pub mod objects;
-pub mod page;
 pub mod pairing;
 pub mod processor;
 pub mod report;

@@ -33,7 +33,7 @@ struct Arguments {
     seed: u64,
     /// Most bytes of each input, such as 64M (default: what the experiment takes; mostly the whole
     /// heap, 1G of the others)
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = zram::memparse::parse)]
     limit: Option<u64>,
     /// Operations of churn (default: 10000000), of a turn of malloc (100000) or pause (300000)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]

@@ -1,14 +1,18 @@
 //! Objects of one size, from our cache and from the allocators.
 //!
 //! # Safety
-//! What `alloc` gives is `size` bytes that no one else has until they are freed: the caches and the
-//! allocators say so.
+//! The caches and the allocators give `size` bytes that no one else has until they are freed. Only
+//! the objects an [`Object`] came from read and free it, which are still there then; another's
+//! refuse it.
 #![allow(unsafe_code)]
+
+mod object;
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use object::{Owner, checked};
 use serde::{Deserialize, Serialize};
 use slab::{Arena, Layout, Options, RawCache, Tunables};
 
@@ -17,15 +21,29 @@ use crate::stores::{Allocator, Glibc, StoreKind};
 #[cfg(feature = "rivals")]
 use crate::stores::{Jemalloc, Mimalloc};
 
+pub use object::Object;
+
 /// Gives objects of one size.
 pub trait Objects: Send + Sync {
     /// Bytes of an object.
     fn size(&self) -> usize;
 
-    /// An object.
-    fn alloc(&self) -> Result<Object, Error>;
+    /// Returns a new object, whose first `len` bytes are `stamp`.
+    ///
+    /// # Panics
+    /// If `len` is 0 or above the size.
+    fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error>;
+
+    /// Returns the sum of the first and the last byte that `alloc` wrote.
+    ///
+    /// # Panics
+    /// If the object is another's.
+    fn look(&self, object: &Object) -> u64;
 
     /// Frees an object of its own.
+    ///
+    /// # Panics
+    /// If the object is another's.
     fn free(&self, object: Object) -> Result<(), Error>;
 
     /// Gives free memory back to the system.
@@ -35,35 +53,13 @@ pub trait Objects: Send + Sync {
     fn counted(&self) -> Option<u64>;
 }
 
-/// An object that is not freed yet.
-#[derive(Debug)]
-pub struct Object(NonNull<u8>);
-
-// SAFETY: whoever has it alone has its bytes.
-unsafe impl Send for Object {}
-
-impl Object {
-    /// Fills its `size` bytes, which are those of the objects it came from.
-    #[inline]
-    pub fn fill(&mut self, size: usize, stamp: u8) {
-        // SAFETY: an object has as many bytes, and whoever has it has them alone.
-        unsafe { self.0.write_bytes(stamp, size) }
-    }
-
-    /// The sum of its first and its last byte, after it was filled.
-    #[inline]
-    pub fn look(&self, size: usize) -> u64 {
-        // SAFETY: as above; `fill` wrote them.
-        unsafe { u64::from(self.0.read()) + u64::from(self.0.add(size - 1).read()) }
-    }
-}
-
 /// A cache of ours.
 #[derive(Debug)]
 pub struct OurObjects {
     arena: Arc<Arena>,
     cache: RawCache,
     size: usize,
+    owner: Owner,
 }
 
 impl OurObjects {
@@ -74,7 +70,7 @@ impl OurObjects {
         let align = if tunables.is_some() { slab::line_align(size) } else { 16 };
         let options = Options { layout, tunables, ..Options::named("bench") };
         let cache = RawCache::with_options(&arena, size, align, options)?;
-        Ok(OurObjects { arena, cache, size })
+        Ok(OurObjects { arena, cache, size, owner: Owner::new() })
     }
 }
 
@@ -88,14 +84,25 @@ impl Objects for OurObjects {
     }
 
     #[inline]
-    fn alloc(&self) -> Result<Object, Error> {
-        Ok(Object(self.cache.alloc()?))
+    fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
+        let len = checked(len, self.size);
+        let start = self.cache.alloc()?;
+        // SAFETY: the cache's objects have `size` bytes, of which `len` is 1 to all.
+        Ok(unsafe { Object::new(start, len, stamp, self.owner) })
+    }
+
+    #[inline]
+    fn look(&self, object: &Object) -> u64 {
+        self.owner.check(object);
+        // SAFETY: it is of this cache, by the number that no other has.
+        unsafe { object.sum() }
     }
 
     #[inline]
     fn free(&self, object: Object) -> Result<(), Error> {
-        // SAFETY: the object is gone with this.
-        Ok(unsafe { self.cache.free(object.0) }?)
+        self.owner.check(&object);
+        // SAFETY: it is of this cache, by the number that no other has, and gone with this.
+        Ok(unsafe { self.cache.free(object.into_start()) }?)
     }
 
     fn purge(&self) -> Result<(), Error> {
@@ -112,13 +119,14 @@ impl Objects for OurObjects {
 #[derive(Debug)]
 pub struct HeapObjects<A> {
     size: usize,
+    owner: Owner,
     allocator: PhantomData<fn() -> A>,
 }
 
 impl<A: Allocator> HeapObjects<A> {
     /// Objects of `size` bytes.
     pub fn new(size: usize) -> Self {
-        HeapObjects { size, allocator: PhantomData }
+        HeapObjects { size, owner: Owner::new(), allocator: PhantomData }
     }
 }
 
@@ -128,17 +136,28 @@ impl<A: Allocator> Objects for HeapObjects<A> {
     }
 
     #[inline]
-    fn alloc(&self) -> Result<Object, Error> {
-        NonNull::new(A::malloc(self.size)).map(Object).ok_or_else(|| Error::Setup {
+    fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
+        let len = checked(len, self.size);
+        let start = NonNull::new(A::malloc(self.size)).ok_or_else(|| Error::Setup {
             reason: format!("{} has no memory left", A::NAME),
             remedy: "give fewer --operations",
-        })
+        })?;
+        // SAFETY: A's malloc gave `size` bytes, of which `len` is 1 to all.
+        Ok(unsafe { Object::new(start, len, stamp, self.owner) })
+    }
+
+    #[inline]
+    fn look(&self, object: &Object) -> u64 {
+        self.owner.check(object);
+        // SAFETY: it is a block of A's that was not freed: `free` takes the object.
+        unsafe { object.sum() }
     }
 
     #[inline]
     fn free(&self, object: Object) -> Result<(), Error> {
+        self.owner.check(&object);
         // SAFETY: it came from A's malloc, and is gone with this.
-        unsafe { A::free(object.0.as_ptr()) };
+        unsafe { A::free(object.into_start().as_ptr()) };
         Ok(())
     }
 
@@ -214,5 +233,42 @@ impl ObjectKind {
                 remedy: "build with --features rivals",
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(size: usize) -> OurObjects {
+        OurObjects::new(size, Layout::Native, None).unwrap()
+    }
+
+    #[test]
+    fn an_object_has_what_was_written() {
+        let objects = cache(64);
+        let object = objects.alloc(64, 9).unwrap();
+        assert_eq!(objects.look(&object), 18);
+        objects.free(object).unwrap();
+    }
+
+    #[test]
+    #[should_panic(expected = "65 bytes of 64")]
+    fn no_more_is_written_than_an_object_has() {
+        let _ = cache(64).alloc(65, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "another's object")]
+    fn another_cache_does_not_free_an_object() {
+        let object = cache(64).alloc(1, 0).unwrap();
+        let _ = cache(64).free(object);
+    }
+
+    #[test]
+    #[should_panic(expected = "another's object")]
+    fn an_object_is_not_read_without_its_cache() {
+        let object = cache(64).alloc(1, 0).unwrap();
+        HeapObjects::<Glibc>::new(64).look(&object);
     }
 }

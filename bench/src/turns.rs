@@ -3,8 +3,9 @@
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
 
+use measure::clock::{Clock, Stopwatch};
+
 use crate::Error;
-use crate::pairing::{Clock, Stopwatch};
 use crate::threads::together;
 
 /// One way of doing the work.

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use bench::inputs::PageSet;
-use bench::page::PAGE_SIZE;
+use measure::page::PAGE_SIZE;
 
 fn tree() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -90,6 +90,16 @@ fn a_file_that_shrank_is_padded() {
     let data = set.load().unwrap();
     assert_eq!(data.len(), 4 * PAGE_SIZE);
     assert!(data[PAGE_SIZE + 10..3 * PAGE_SIZE].iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_file_that_vanished_is_an_error_each_time() {
+    let dir = tree();
+    let set = PageSet::of_tree(dir.path(), &[]).unwrap();
+    fs::remove_file(dir.path().join("b/two")).unwrap();
+    let message = set.load().unwrap_err().to_string();
+    assert!(message.contains("b/two") && message.contains("run again"), "{message}");
+    assert!(set.load().is_err());
 }
 
 #[test]

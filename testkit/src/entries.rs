@@ -9,7 +9,7 @@ use crate::supply::{Refuse, Requests};
 use page::RefuseNth;
 use std::collections::HashMap;
 use std::sync::Arc;
-use zsmalloc::{Config, Content, EntryPool, Error, Old, Slots};
+use zsmalloc::{Columns, Config, Content, EntryPool, Error, Old};
 
 pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
@@ -83,7 +83,7 @@ enum Entry {
 }
 
 pub struct EntriesModel {
-    pub pool: EntryPool<Slots>,
+    pub pool: EntryPool,
     supply: Option<Arc<RefuseNth>>,
     is_refusing: bool,
     setup: Setup,
@@ -201,7 +201,7 @@ impl Model for EntriesModel {
             ..page::Config::default()
         };
         let config = Config { geometry: setup.geometry, pages };
-        let Ok(pool) = EntryPool::with_slots(config, u64::from(ENTRIES)) else {
+        let Ok(pool) = EntryPool::new(config, u64::from(ENTRIES), Columns::default()) else {
             assert!(is_refusing, "{setup:?}");
             return None;
         };

@@ -57,7 +57,7 @@ pub struct Requests {
 
 /// Segments as a strict system leaves them: those of 1 MiB are granted; a larger one is refused,
 /// and so is each half of what was refused just before.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,
 }

@@ -11,13 +11,12 @@ pub(super) mod ratio;
 use std::fmt;
 use std::thread::sleep;
 
+use measure::codec::RawCodec;
 use zcomp::Params;
 use zram::{Config, Device};
 
 use super::Request;
 use crate::Error;
-use crate::codec::RawCodec;
-use crate::page::same_filled;
 use crate::report::Report;
 use crate::stores::SETTLE;
 use crate::summary::Summary;
@@ -45,7 +44,7 @@ impl Method {
 
     /// The raw codec, for blocks of `block` bytes.
     fn raw(self, block: usize) -> Result<RawCodec, Error> {
-        RawCodec::with(self.codec, &self.params(), block)
+        Ok(RawCodec::with(self.codec, &self.params(), block)?)
     }
 
     /// An empty device of `bytes` bytes, with blocks of `block`.
@@ -71,17 +70,9 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     parts.iter().try_for_each(|run| run(request, report))
 }
 
-/// C of one block: the lesser of the codec's length and the block; nothing where one word fills it.
-fn stored(block: &[u8], codec: &mut RawCodec) -> Result<u64, Error> {
-    if same_filled(block).is_some() {
-        return Ok(0);
-    }
-    Ok(codec.compress(block)?.len().min(block.len()) as u64)
-}
-
 /// C of bytes in blocks of `block`.
 fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Result<u64, Error> {
-    bytes.chunks(block).map(|block| stored(block, codec)).sum()
+    bytes.chunks(block).map(|block| Ok(codec.stored_len(block)? as u64)).sum()
 }
 
 /// Bytes of pages, when they have not changed for a moment: on a busy machine compaction, which is

@@ -2,9 +2,10 @@
 //! to the compressed bytes, beside the kernel's zram, and what the machine has less. The heap is
 //! told beside it.
 
+use measure::census::Census;
+
 use super::Request;
 use crate::Error;
-use crate::census::Census;
 use crate::filled::{Filled, kernel_stat};
 use crate::inputs::Input;
 use crate::kernel::Rival;

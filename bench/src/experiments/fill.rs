@@ -1,9 +1,10 @@
 //! Real pages stored on our device and on the kernel's zram: what each adds to the compressed
 //! bytes, and whether the memory that ours counts is the memory it takes.
 
+use measure::census::Census;
+
 use super::Request;
 use crate::Error;
-use crate::census::Census;
 use crate::filled::{Filled, kernel_stat};
 use crate::inputs::Input;
 use crate::kernel::Rival;

@@ -7,13 +7,13 @@ use std::thread::{self, sleep};
 use std::time::Instant;
 
 use fastrand::Rng;
+use measure::page::PAGE_SIZE;
 use zram::Compaction;
 
 use super::Request;
 use crate::Error;
 use crate::contents::{Blobs, Contents};
 use crate::inputs::Input;
-use crate::page::PAGE_SIZE;
 use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
 use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, SETTLE};

@@ -1,12 +1,13 @@
 //! What the rivals give on our inputs: the kernel's zram with lz4.
 
+use measure::census::Census;
+use measure::clock::{Clock, Stopwatch};
+
 use super::Request;
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::census::Census;
 use crate::inputs::Input;
 use crate::kernel::{KernelZram, MmStat, Rival};
-use crate::pairing::{Clock, Stopwatch};
 use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 use crate::summary::Summary;

@@ -12,9 +12,10 @@ use std::time::Duration;
 pub use host::hold;
 pub use tree::compare as fuse;
 
+use measure::page::PAGE_SIZE;
+
 use crate::Error;
 use crate::inputs::Input;
-use crate::page::PAGE_SIZE;
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::Summary;

@@ -2,13 +2,13 @@
 //! that holds the same in a row.
 
 use fastrand::Rng;
+use measure::page::{PAGE_SIZE, first_difference};
 use zram::{Config, Device};
 
 use super::Request;
 use crate::Error;
 use crate::aligned::AlignedBuf;
 use crate::inputs::Input;
-use crate::page::{PAGE_SIZE, first_difference};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 

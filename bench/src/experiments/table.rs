@@ -1,6 +1,7 @@
 //! What a slot costs beside its data: all of a dense device's memory but the pool's pages, per slot
 //! that is stored.
 
+use measure::page::{PAGE_SIZE, same_filled};
 use zram::{Config, Device};
 
 use super::Request;
@@ -8,7 +9,6 @@ use crate::Error;
 use crate::aligned::AlignedBuf;
 use crate::filled::write;
 use crate::inputs::Input;
-use crate::page::{PAGE_SIZE, same_filled};
 use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
 

@@ -1,15 +1,16 @@
-//! The pages of some files, in a fixed order.
+//! The pages of some files, in a fixed order, read batch by batch.
 
 use std::collections::HashMap;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::PageStream;
-use super::tree::{self, Found};
+use measure::Interrupt;
+use measure::page::PAGE_SIZE;
+use measure::pages::{self, FilePlan, PageReader, Purpose, SkippedFiles, Wanted};
+
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::page::{PAGE_SIZE, page_count};
 
 /// Which directory at the top a file lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,58 +41,58 @@ impl FileSpan {
 /// Files seen as one row of pages.
 #[derive(Debug, Clone)]
 pub struct PageSet {
-    root: PathBuf,
+    plan: Arc<FilePlan>,
     spans: Vec<FileSpan>,
     // Names of the directories at the top; "" for files that lie in none.
     groups: Vec<String>,
 }
 
 impl PageSet {
-    /// The regular files under `root`, or under `dirs` of it, in the order of their paths.
+    /// The readable files under `root`, or under `dirs` of it, in the order of their paths.
     pub fn of_tree(root: &Path, dirs: &[&str]) -> Result<PageSet, Error> {
-        PageSet::of(root, tree::files(root, dirs)?)
+        match dirs {
+            [] => PageSet::of(root, &[root.to_path_buf()]),
+            _ => PageSet::of(root, &dirs.iter().map(|dir| root.join(dir)).collect::<Vec<_>>()),
+        }
     }
 
     /// One file of pages.
     pub fn of_file(path: &Path) -> Result<PageSet, Error> {
-        let data = fs::metadata(path).map_err(Error::file(
-            "read",
-            path,
-            "remove it to have it made anew",
-        ))?;
-        let name = path.file_name().map(PathBuf::from).unwrap_or_default();
-        let root = path.parent().unwrap_or(Path::new("/"));
-        PageSet::of(root, vec![Found { path: name, bytes: data.len() }])
+        PageSet::of(path.parent().unwrap_or(Path::new("/")), &[path.to_path_buf()])
     }
 
-    fn of(root: &Path, files: Vec<Found>) -> Result<PageSet, Error> {
+    fn of(root: &Path, paths: &[PathBuf]) -> Result<PageSet, Error> {
+        let skipped = SkippedFiles::default();
+        let plan = pages::plan(paths, None, Wanted::Readable, &skipped, &Interrupt::default())?;
+        skipped.lines().iter().for_each(|line| eprintln!("bench: {line}"));
         let mut indexes: HashMap<String, GroupIndex> = HashMap::new();
-        let mut set = PageSet {
-            root: root.to_path_buf(),
-            spans: Vec::with_capacity(files.len()),
-            groups: Vec::new(),
-        };
-        let mut first_page = 0;
-        for Found { path, bytes } in files {
+        let (mut spans, mut groups) = (Vec::new(), Vec::new());
+        for file in plan.parts(0..plan.pages()) {
+            let path = plan.path(file.file);
+            let path = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
             let name = top(&path);
             let group = match indexes.get(&name) {
                 Some(&group) => group,
                 None => {
                     let group =
-                        GroupIndex(u16::try_from(set.groups.len()).map_err(|_| Error::Setup {
+                        GroupIndex(u16::try_from(groups.len()).map_err(|_| Error::Setup {
                             reason: format!("{} holds more than 65536 directories", root.display()),
                             remedy: "take its parent",
                         })?);
-                    set.groups.push(name.clone());
+                    groups.push(name.clone());
                     indexes.insert(name, group);
                     group
                 }
             };
-            let page_count = page_count(bytes);
-            set.spans.push(FileSpan { path, group, bytes, first_page, page_count });
-            first_page += page_count;
+            spans.push(FileSpan {
+                path,
+                group,
+                bytes: file.bytes as u64,
+                first_page: file.pages.start as u64,
+                page_count: file.pages.len() as u64,
+            });
         }
-        Ok(set)
+        Ok(PageSet { plan: Arc::new(plan), spans, groups })
     }
 
     /// The first pages only, as many whole ones as fit into `bytes`.
@@ -128,7 +129,7 @@ impl PageSet {
 
     /// Reads it from the first page on.
     pub fn stream(&self) -> PageStream<'_> {
-        PageStream::new(self)
+        PageStream { set: self, page: 0 }
     }
 
     /// All of its pages, in memory, aligned for direct I/O. Cap it first.
@@ -146,9 +147,38 @@ impl PageSet {
         }
         Ok(data)
     }
+}
 
-    pub(super) fn path(&self, span: &FileSpan) -> PathBuf {
-        self.root.join(&span.path)
+/// Reads a [`PageSet`] from its first page to its last.
+#[derive(Debug)]
+pub struct PageStream<'set> {
+    set: &'set PageSet,
+    /// The next page.
+    page: u64,
+}
+
+impl PageStream<'_> {
+    /// Fills the front of `batch` with the next pages, and tells how many; fewer than it has room
+    /// for only at the end. A file that has become shorter since it was listed is padded with
+    /// zeros.
+    pub fn read(&mut self, batch: &mut [u8]) -> Result<usize, Error> {
+        let (room, left) = (batch.len() / PAGE_SIZE, self.set.page_count() - self.page);
+        let pages = left.min(room as u64);
+        let skipped = SkippedFiles::default();
+        let reader = PageReader { plan: &self.set.plan, skipped: &skipped };
+        // A device's pages, as those of a plan, are numbered by 32 bits.
+        let range = self.page as u32..(self.page + pages) as u32;
+        let mut runs = Vec::new();
+        reader.read(range, Purpose::Store, batch, &mut runs);
+        if runs.iter().map(|run| run.len() as u64).sum::<u64>() < pages {
+            let reason = skipped.lines().into_iter().next();
+            return Err(Error::Setup {
+                reason: reason.unwrap_or("a file could not be read before".into()),
+                remedy: "run again: it may have been replaced meanwhile",
+            });
+        }
+        self.page += pages;
+        Ok(pages as usize)
     }
 }
 

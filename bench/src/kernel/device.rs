@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::{Arc, PoisonError};
 
+use measure::page::first_difference;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::made::{Made, Refused};
 use super::{MmStat, Rival};
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::page::first_difference;
 use crate::undo::Undo;
 
 const REQUEST_MIN: usize = 4096;

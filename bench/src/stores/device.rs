@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use measure::page::PAGE_SIZE;
 use zram::{Compaction, CompactionStat, Config, Device};
 
 use super::{Compacted, Store};
 use crate::Error;
-use crate::page::PAGE_SIZE;
 
 /// A device, which several of these may share.
 #[derive(Debug)]

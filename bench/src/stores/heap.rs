@@ -4,7 +4,7 @@
 //! # Safety
 //! A slot's pointer is null or came from the allocator's `malloc` with the slot's length, all of
 //! whose bytes were written, and it was not freed since: `put` is the only function that writes the
-//! two tables, and frees what it finds.
+//! two tables, its callers promise that, and it frees the block that it replaces.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -54,8 +54,12 @@ impl<A: Allocator> HeapStore<A> {
         }
     }
 
-    /// The slot holds `block`; what it held is freed.
-    fn put(&mut self, slot: u32, block: *mut u8, len: usize) {
+    /// Gives the slot `block` and frees the one before.
+    ///
+    /// # Safety
+    /// `block` is null, or came from A's `malloc`, `len` bytes of it were written, and nothing else
+    /// has it: the table frees it.
+    unsafe fn put(&mut self, slot: u32, block: *mut u8, len: usize) {
         let old = std::mem::replace(&mut self.blocks[slot as usize], block);
         self.lens[slot as usize] = len as u32;
         if !old.is_null() {
@@ -76,14 +80,18 @@ impl<A: Allocator> Store for HeapStore<A> {
                 remedy: "give a smaller --limit",
             });
         }
-        // SAFETY: the block is new, of as many bytes, and so not part of `bytes`.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block, bytes.len()) };
-        self.put(slot, block, bytes.len());
+        // SAFETY: the block is new, of as many bytes, and so not part of `bytes`; all of them are
+        // written, and then it is the table's alone.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), block, bytes.len());
+            self.put(slot, block, bytes.len());
+        }
         Ok(())
     }
 
     fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
-        self.put(slot, ptr::null_mut(), 0);
+        // SAFETY: it is null.
+        unsafe { self.put(slot, ptr::null_mut(), 0) };
         Ok(())
     }
 
@@ -109,6 +117,9 @@ impl<A: Allocator> Store for HeapStore<A> {
 
 impl<A: Allocator> Drop for HeapStore<A> {
     fn drop(&mut self) {
-        (0..self.blocks.len() as u32).for_each(|slot| self.put(slot, ptr::null_mut(), 0));
+        for slot in 0..self.blocks.len() as u32 {
+            // SAFETY: it is null.
+            unsafe { self.put(slot, ptr::null_mut(), 0) };
+        }
     }
 }

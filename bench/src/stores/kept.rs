@@ -7,7 +7,7 @@ use crate::Error;
 use crate::contents::Contents;
 
 /// Bytes of the largest content.
-const LARGEST: usize = crate::page::PAGE_SIZE;
+const LARGEST: usize = measure::page::PAGE_SIZE;
 
 /// A slot, and the content that it is to hold.
 pub fn draw(rng: &mut Rng, slots: u32, contents: u32) -> (u32, u32) {

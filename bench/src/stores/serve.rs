@@ -5,12 +5,12 @@ use std::io::{self, Read, Write};
 use std::thread::sleep;
 
 use fastrand::Rng;
+use measure::memory::{HeldMemory, MachineMemory};
 
 use super::holder::refused;
 use super::{Allocator, Glibc, Kept, SETTLE, Store, StoreKind, Taken, Work};
 use crate::Error;
 use crate::contents::Blobs;
-use crate::memory::{MachineMemory, ProcessMemory};
 
 /// Works through what it is given.
 pub fn serve(kind: StoreKind) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub fn serve(kind: StoreKind) -> Result<(), Error> {
     Glibc::purge()?;
     let mut before = None;
     let mut kept = Kept::new(&blobs, |slots| {
-        before = Some((ProcessMemory::now()?, MachineMemory::now()?));
+        before = Some((HeldMemory::now()?, MachineMemory::now()?));
         kind.make(slots)
     })?;
     let Some(before) = before else { return Ok(()) };
@@ -55,16 +55,16 @@ fn carry_out(work: &Work, kept: &mut Kept<'_, Box<dyn Store>, Blobs>) -> Result<
 }
 
 fn taken(
-    before: &(ProcessMemory, MachineMemory),
+    before: &(HeldMemory, MachineMemory),
     kept: &mut Kept<'_, Box<dyn Store>, Blobs>,
 ) -> Result<Taken, Error> {
     sleep(SETTLE);
     kept.store_mut().purge()?;
-    let (process, machine) = (ProcessMemory::now()?, MachineMemory::now()?);
+    let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
     Ok(Taken {
         stored: kept.held_bytes(),
         counted: kept.store().counted(),
-        held: process.held().saturating_sub(before.0.held()),
+        held: process.held.saturating_sub(before.0.held),
         machine: before.1.free.saturating_sub(machine.free),
     })
 }

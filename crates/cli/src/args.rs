@@ -1,34 +1,26 @@
 //! The command line, as typed values.
 
-mod classes;
 mod client;
-mod fill;
 mod restore;
 mod server;
-mod train;
 
-pub(crate) use classes::ClassesArgs;
 pub(crate) use client::{ClientArgs, ClientRequest};
-pub(crate) use fill::{ClassTable, CompactionMode, FillArgs};
 pub(crate) use restore::RestoreArgs;
 pub(crate) use server::ServeArgs;
-pub(crate) use train::TrainArgs;
 
 use crate::error::Error;
 use crate::usage_error::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use classes::ClassesLine;
 use client::{
     Ask, AttrArgs, CancelArgs, CompactArgs, IdleArgs, RecompressArgs, SaveArgs, StatArgs,
     WritebackArgs,
 };
-use fill::FillLine;
+use measure::arguments::whole_number;
+use measure::classes::ClassesArgs;
+use measure::fill::FillArgs;
+use measure::train::TrainArgs;
 use restore::RestoreLine;
-use std::fmt::Display;
 use std::process::ExitCode;
-use std::str::FromStr;
-use train::TrainLine;
-use zram::memparse;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
@@ -45,11 +37,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
-    Fill(FillLine),
-    Classes(ClassesLine),
+    Fill(FillArgs),
+    Classes(ClassesArgs),
     Restore(RestoreLine),
     Attributes(AttributesLine),
-    TrainDictionary(TrainLine),
+    TrainDictionary(TrainArgs),
     Serve(ServeArgs),
     /// Read and write attributes of a device that is served
     ///
@@ -121,43 +113,8 @@ pub(crate) enum Form {
     Json,
 }
 
-/// Most bytes of pool pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemLimit {
-    /// What fits the machine.
-    Default,
-    Bytes(u64),
-    None,
-}
-
-/// A whole number, as there are from `least` to `most`.
-fn whole_number<N: FromStr + Display>(text: &str, least: N, most: N) -> Result<N, String> {
-    text.parse().map_err(|_| format!("a whole number from {least} to {most} is expected"))
-}
-
-pub(crate) fn level(text: &str) -> Result<i32, String> {
-    whole_number(text, i32::MIN, i32::MAX)
-}
-
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     whole_number(text, 0, u64::MAX)
-}
-
-pub(crate) fn block(text: &str) -> Result<usize, String> {
-    match memparse::parse(text)? {
-        bytes @ (4096 | 8192 | 16_384 | 32_768 | 65_536) => Ok(bytes as usize),
-        _ => Err("expected 4K, 8K, 16K, 32K or 64K".to_owned()),
-    }
-}
-
-impl MemLimit {
-    pub(crate) fn new(asked: Option<u64>) -> Self {
-        match asked {
-            None => MemLimit::Default,
-            Some(0) => MemLimit::None,
-            Some(bytes) => MemLimit::Bytes(bytes),
-        }
-    }
 }
 
 impl Form {
@@ -171,11 +128,11 @@ impl TryFrom<Cli> for Command {
 
     fn try_from(cli: Cli) -> Result<Self, Error> {
         Ok(match cli.command {
-            Subcommands::Fill(line) => Command::Fill(line.try_into()?),
-            Subcommands::Classes(line) => Command::Classes(line.try_into()?),
+            Subcommands::Fill(line) => Command::Fill(line),
+            Subcommands::Classes(line) => Command::Classes(line),
             Subcommands::Restore(line) => line.try_into()?,
             Subcommands::Attributes(line) => Command::Attributes(Form::new(line.json)),
-            Subcommands::TrainDictionary(line) => Command::TrainDictionary(line.into()),
+            Subcommands::TrainDictionary(line) => Command::TrainDictionary(line),
             Subcommands::Serve(line) => Command::Serve(line),
             Subcommands::Attr(line) => Command::Client(line.into()),
             Subcommands::Stat(line) => Command::Client(line.into()),
@@ -202,7 +159,6 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
 mod tests {
     use super::*;
     use crate::usage_error::one_line;
-    use zsmalloc::Geometry;
 
     fn command(args: &[&str]) -> Result<Command, String> {
         let cli = Cli::try_parse_from(["uzram"].iter().chain(args));
@@ -220,20 +176,6 @@ mod tests {
     #[test]
     fn the_command_is_well_formed() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn arguments_become_typed_values() {
-        let args = line(&["--level", "-3", "--algorithm", "zstd", "--json", "a", "b"]).unwrap();
-        assert_eq!(args.algorithm.name(), "zstd");
-        assert_eq!(args.params.level, Some(-3));
-        assert_eq!((args.form, args.class_table), (Form::Json, ClassTable::Omitted));
-        assert_eq!((args.mem_limit, args.input_pages), (MemLimit::Default, None));
-        assert_eq!(args.paths.len(), 2);
-        assert_eq!(args.geometry, Geometry::default());
-        assert_eq!(zram::Compaction::from(args.compaction), zram::Compaction::default());
-        let args = line(&["--mem-limit=0", "--input-limit", "10000", "a"]).unwrap();
-        assert_eq!((args.mem_limit, args.input_pages), (MemLimit::None, Some(2)));
     }
 
     #[test]
@@ -260,19 +202,5 @@ mod tests {
             assert!(message.contains(named), "{args:?}: {message}");
             assert!(!message.contains(char::is_control), "{args:?}: {message}");
         }
-    }
-
-    #[test]
-    fn the_kernels_table_is_the_default_one() {
-        let classes = |args: &[&str]| match command(&[&["classes"], args].concat()).unwrap() {
-            Command::Classes(args) => args,
-            other => unreachable!("classes were asked for, not {other:?}"),
-        };
-        let args = classes(&[]);
-        assert_eq!(args.table.geometry(), Geometry::Kernel(zsmalloc::KernelGeometry::default()));
-        assert_eq!((args.order, args.form), (0, Form::Table));
-        let args = classes(&["--geometry", "native", "--order=3", "--json"]);
-        assert_eq!(args.table.geometry(), Geometry::Native { order: 3 });
-        assert_eq!((args.order, args.form), (3, Form::Json));
     }
 }

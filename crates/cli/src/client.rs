@@ -6,7 +6,7 @@ use crate::args::{ClientArgs, ClientRequest, Form};
 use crate::error::Error;
 use crate::socket_dir;
 use crate::status::Stat;
-use crate::units::human;
+use measure::text::human;
 use serve::control::Request;
 use std::fmt::Write as _;
 use std::io::{self, Write};

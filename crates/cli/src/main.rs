@@ -1,13 +1,11 @@
 //! The command `uzram`: arguments to typed calls, their results to tables and exit codes.
 //!
 //! ```text
-//!   args -> input: walk -> plan of files -> fill: workers
-//!             worker: source reads a batch -> raw codec and device, timed -> totals
-//!   totals + device statistics + memory -> report: table or JSON
+//!   args -> measure: fill, train-dictionary, classes -> report, warnings
 //!   args -> saved file -> device -> report, image
-//!   args -> geometry -> classes: table or JSON;  zram's attributes -> table or JSON
-//!   args -> input: walk -> plan -> samples -> zcomp::train -> evaluation on what was held out -> file, report
-//!   args -> server: device, sockets, servers until a signal;  args -> client: a server's control socket -> text, table
+//!   zram's attributes -> table or JSON
+//!   args -> server: device, sockets, servers until a signal
+//!   args -> client: a server's control socket -> text, table
 //! ```
 //!
 //! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
@@ -15,46 +13,26 @@
 
 mod args;
 mod attributes;
-mod cgroup;
-mod classes;
 mod client;
-mod cold_options;
 mod error;
-mod evaluation;
-mod fill;
-mod geometry;
-mod input;
-mod interrupt;
-mod job;
 mod log;
-mod memory;
 mod outfile;
-mod page_checksums;
-mod plan;
 mod process_start;
-mod progress;
-mod raw;
-mod report;
 mod reserve;
 mod restore;
-mod samples;
 mod server;
-mod skipped_files;
 mod socket_dir;
-mod source;
 mod status;
-mod table;
-mod thread_pool;
-mod totals;
-mod train;
-mod units;
 mod usage_error;
-mod worker;
 
-use args::{Command, FillArgs, Form, RestoreArgs, TrainArgs};
+use args::{Command, RestoreArgs};
 use error::Error;
-use interrupt::Interrupt;
 use log::log;
+use measure::classes::ClassesArgs;
+use measure::fill::FillArgs;
+use measure::train::TrainArgs;
+use measure::{Interrupt, Outcome};
+use outfile::OutFile;
 use reserve::Reserved;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
@@ -72,7 +50,7 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Fill(args) => fill(&args),
-        Command::Classes(args) => print(&classes::run(&args)),
+        Command::Classes(args) => classes(&args),
         Command::Restore(args) => restore(&args),
         Command::Attributes(form) => print(&attributes::run(form)),
         Command::TrainDictionary(args) => train(&args),
@@ -85,31 +63,40 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs `uzram fill`: the report goes to standard output, warnings to standard error.
+/// Runs `uzram fill`.
 fn fill(args: &FillArgs) -> Result<(), Error> {
-    let interrupt = Interrupt::install()?;
-    let outcome = fill::run(args, &interrupt)?;
-    print(&match args.form {
-        Form::Json => outcome.report.json(),
-        Form::Table => table::render(&outcome.report),
-    })?;
-    outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
-    outcome.failure.map_or(Ok(()), Err)
+    // Better now than after the work.
+    args.saves_to().map_or(Ok(()), OutFile::check_saved)?;
+    let interrupt = Interrupt::install().map_err(Error::Signal)?;
+    report(measure::fill::run(args, &interrupt)?)
 }
 
-/// Runs `uzram restore`, as [`fill`].
+/// The report goes to standard output, warnings to standard error.
+fn report(outcome: Outcome) -> Result<(), Error> {
+    print(&outcome.text)?;
+    outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
+    outcome.failure.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Runs `uzram restore`: the report goes to standard output.
 fn restore(args: &RestoreArgs) -> Result<(), Error> {
     let (text, failure) = restore::run(args)?;
     print(&text)?;
     failure.map_or(Ok(()), Err)
 }
 
-/// Runs `uzram train-dictionary`, as [`fill`].
+/// Runs `uzram train-dictionary`. Only when all is well, the file is written.
 fn train(args: &TrainArgs) -> Result<(), Error> {
-    let outcome = train::run(args, &Interrupt::install()?)?;
-    print(&outcome.text)?;
-    outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
-    Ok(())
+    let out = OutFile::new(args.output())?;
+    let interrupt = Interrupt::install().map_err(Error::Signal)?;
+    let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
+    out.write(dictionary.bytes())?;
+    report(outcome)
+}
+
+/// Runs `uzram classes`.
+fn classes(args: &ClassesArgs) -> Result<(), Error> {
+    print(&measure::classes::run(args)?)
 }
 
 /// Writes to standard output.

@@ -1,12 +1,13 @@
 //! `uzram restore`: what a saved file has, checked, and written out as an image.
 
-use crate::args::{Form, MemLimit, RestoreArgs};
-use crate::error::{Error, escaped};
-use crate::interrupt::Interrupt;
-use crate::memory;
+use crate::args::{Form, RestoreArgs};
+use crate::error::Error;
 use crate::outfile::OutFile;
-use crate::progress::Progress;
-use crate::units::{counted, human};
+use measure::Interrupt;
+use measure::Progress;
+use measure::memory;
+use measure::memory::MemLimit;
+use measure::text::{counted, escaped, human};
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     let device = Device::new(config).map_err(failed)?;
     let restored = device.restore(&args.file, args.damage).map_err(failed)?;
     if let Some(image) = image {
-        image.write(&device, &Interrupt::install()?)?;
+        image.write(&device, &Interrupt::install().map_err(Error::Signal)?)?;
     }
     let stat = device.mm_stat();
     let report = Report {

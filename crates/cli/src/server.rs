@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::log::log;
 use crate::socket_dir;
 use crate::status::ServerStatus;
-use crate::units::counted;
+use measure::text::counted;
 use rustix::io::Errno;
 use save_file::SaveFile;
 use serve::control::{Control, Refusal, Steered};
@@ -117,7 +117,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     while Instant::now() < until && !signals.is_end() {
         match is_told.recv_timeout(TICK) {
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::Worker),
+            Err(RecvTimeoutError::Disconnected) => return Err(measure::Error::Worker.into()),
             Ok(told) => return told,
         }
     }

@@ -1,7 +1,7 @@
 //! What a server tells of itself.
 
 use crate::args::ServeArgs;
-use crate::units::human;
+use measure::text::human;
 use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
 use serve::{Address, Listening};

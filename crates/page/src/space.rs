@@ -39,7 +39,7 @@ const SEGMENT_BYTES_MAX: usize = 1 << 30;
 const RANGES_MAX: usize = 64;
 
 /// How a space is made.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Most pages to commit; `None` is no limit.
     pub limit: Option<usize>,
@@ -68,18 +68,6 @@ impl Default for Config {
             in_dumps: true,
             in_children: true,
         }
-    }
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("limit", &self.limit)
-            .field("granule", &self.granule)
-            .field("by_address", &self.by_address)
-            .field("in_dumps", &self.in_dumps)
-            .field("in_children", &self.in_children)
-            .finish_non_exhaustive()
     }
 }
 
@@ -514,6 +502,7 @@ mod tests {
     use super::*;
 
     /// Refuses segments above a size.
+    #[derive(Debug)]
     struct Refuse(usize);
 
     impl Supply for Refuse {
@@ -548,6 +537,7 @@ mod tests {
 
     #[test]
     fn a_supply_that_panics_takes_nothing() {
+        #[derive(Debug)]
         struct Panics;
         impl Supply for Panics {
             fn grant(&self, request: Request) -> bool {

@@ -1,6 +1,7 @@
 //! The point at which a test, or a policy, may refuse pages.
 
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
+use std::fmt::Debug;
 
 /// What a [`Space`](crate::Space), or a table beside one, is about to ask of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub enum Request {
 ///
 /// It is asked with locks held, of the space and of what is built on it: it uses neither, and does
 /// not fork.
-pub trait Supply: Send + Sync {
+pub trait Supply: Debug + Send + Sync {
     /// Whether the request may go ahead.
     fn grant(&self, request: Request) -> bool;
 }

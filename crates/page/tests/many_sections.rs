@@ -51,7 +51,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
 const LARGER: usize = 4 * 4096;
 
 /// Small segments, and no memory for a larger table from some moment on.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct NoLargerTable {
     segments: SmallSegments,
     refuses: AtomicBool,

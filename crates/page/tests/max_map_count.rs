@@ -8,6 +8,7 @@ use std::sync::Arc;
 const MIB: usize = 1 << 20;
 
 /// Grants small segments only.
+#[derive(Debug)]
 struct Small;
 
 impl Supply for Small {

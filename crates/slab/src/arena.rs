@@ -2,8 +2,8 @@
 
 use crate::cache_id::CacheId;
 use crate::slab::Slab;
-use crate::sync::{AtomicU32, Relaxed};
-use crate::{Error, fork, packed};
+use crate::sync::{AtomicU32, AtomicUsize, Relaxed};
+use crate::{Error, fork};
 use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ pub(crate) const GRANULE: u32 = 4;
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
-    /// What lies off the slabs.
-    pub(crate) blocks: Arc<packed::Arena>,
+    /// Bytes of the heap that lie off the slabs.
+    pub(crate) block_bytes: AtomicUsize,
     caches: AtomicU32,
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects. Blocks take pages beyond the
+    /// An arena without pages; they come with the first objects. Blocks are of the heap, beyond the
     /// limit. Children have the pages too, whatever `config` says: objects are given out as memory,
     /// which no one could be refused there.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        let blocks = packed::Arena::new(page::Config { limit: None, ..config.clone() })?;
         // A slab takes a little more address space then, and the map of pages is a quarter.
         let granule = config.granule.max(GRANULE);
         let config = page::Config { by_address: true, granule, in_children: true, ..config };
-        let arena =
-            Arc::new(Arena { space: Space::new(config)?, blocks, caches: AtomicU32::new(0) });
+        let space = Space::new(config)?;
+        let (block_bytes, caches) = (AtomicUsize::new(0), AtomicU32::new(0));
+        let arena = Arc::new(Arena { space, block_bytes, caches });
         fork::register(&arena);
         Ok(arena)
     }
@@ -49,7 +49,7 @@ impl Arena {
     /// All memory of the arena in bytes: committed pages, page maps, descriptors and blocks.
     pub fn bytes(&self) -> usize {
         let pages = self.space.budget().used() * page::page_size();
-        pages + self.space.metadata_bytes() + self.blocks.bytes()
+        pages + self.space.metadata_bytes() + self.block_bytes.load(Relaxed)
     }
 
     /// The count of committed pages and its limit.
@@ -67,26 +67,22 @@ impl Arena {
 
     /// Holds the arena still over a fork, after all caches.
     pub(crate) fn lock_for_fork(&self) {
-        self.blocks.lock_for_fork();
         self.space.lock_for_fork();
     }
 
     /// Releases what `lock_for_fork` took.
     pub(crate) fn unlock_after_fork(&self) {
         self.space.unlock_after_fork();
-        self.blocks.unlock_after_fork();
     }
 
     /// Counts the committed pages anew, in a child, before its caches are repaired.
     pub(crate) fn recount(&self) {
         self.space.recount(self.committed());
-        self.blocks.recount();
     }
 
-    /// Asserts that extents, blocks and the page budget agree; no cache is at work.
+    /// Asserts that extents and the page budget agree; no cache is at work.
     pub fn check(&self) {
         self.space.check();
-        self.blocks.check();
         assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
     }
 }

@@ -5,7 +5,7 @@
 //!                ^-----------nothing left to take, an object of a full one freed-----------|
 //!                                          free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
-//! Locks: threads' registry, `state`, then those of blocks and of the space. Slabs are made and
+//! Locks: threads' registry, `state`, then that of the space. Slabs are made and
 //! reclaimed, and constructors called, with no lock held.
 //!
 //! Invariants. sl-C1: a slab that is no one's is in the list that its count says. sl-C2: a slab's
@@ -35,7 +35,7 @@ use crate::slab_ref::SlabRef;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Relaxed};
 use crate::thread::{Number, ThreadHooks, number};
 use crate::thread_slabs::{AllThreadSlabs, ThreadSlabs, Tunables};
-use crate::{Arena, Error, packed};
+use crate::{Arena, Error};
 use page::{Extent, ExtentId};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -81,7 +81,6 @@ pub(crate) struct Depot {
     empty_min: usize,
     pub(crate) divider: Divider,
     pub(crate) colour: AtomicU32,
-    pub(crate) blocks: packed::RawCache,
     pub(crate) me: Weak<Depot>,
 }
 
@@ -106,7 +105,7 @@ impl Depot {
             (None, Some(tunables)) => tunables.check()?,
             (None, None) => Tunables::suiting(&shape),
         };
-        let depot = Depot {
+        let depot = Arc::new_cyclic(|me| Depot {
             arena: arena.clone(),
             red_zones,
             threads: AllThreadSlabs::new(tunables),
@@ -117,13 +116,11 @@ impl Depot {
             empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
             divider: Divider::new(&shape),
             colour: AtomicU32::new(0),
-            blocks: packed::RawCache::new(&arena.blocks, shape.block_bytes(), 8)?,
-            me: Weak::new(),
+            me: me.clone(),
             options,
             size,
             shape,
-        };
-        let depot = Arc::new_cyclic(|me| Depot { me: me.clone(), ..depot });
+        });
         depot.make_reserve().inspect_err(|_| depot.end_reserve())?;
         Ok(depot)
     }
@@ -403,11 +400,9 @@ impl ThreadHooks for Depot {
 
     fn lock_for_fork(&self) {
         self.state.lock_for_fork();
-        self.blocks.lock_for_fork();
     }
 
     fn unlock_after_fork(&self) {
-        self.blocks.unlock_after_fork();
         self.state.unlock_after_fork();
     }
 
@@ -415,5 +410,12 @@ impl ThreadHooks for Depot {
         // SAFETY: the child has no other threads.
         unsafe { self.threads.end_others(number) };
         self.repair_slabs(number);
+    }
+}
+
+impl Drop for Depot {
+    fn drop(&mut self) {
+        // SAFETY: whoever uses the cache, or gives back slabs of it, holds the depot.
+        unsafe { self.free_blocks() }
     }
 }

@@ -3,12 +3,12 @@
 //! With all locks held, what other threads were about can only be: an object taken or freed in a
 //! slab of their own, of which the bits are right and what else is noted may not be; a remote bit
 //! set, which no one looked for yet; a slab that is new or on its way out, and in no list; a block
-//! that no slab has yet, or any more, which stays lost. The child has none of those threads, so
+//! that no slab has yet, or any more, which stays lost, though counted. The child has none of those threads, so
 //! their slabs are given up there, at once: that takes a look at every slab, and the fork itself
 //! copied each of its pages' entries.
 //!
-//! Locks: those of the packages above that register themselves, then threads' registry, caches with
-//! their blocks, arenas, threads' numbers.
+//! Locks: those of the packages above that register themselves, then threads' registry, caches,
+//! arenas, threads' numbers.
 
 use crate::Arena;
 use crate::sync::Mutex;

@@ -12,18 +12,19 @@ use crate::depot::{Depot, State};
 use crate::lists::List;
 use crate::options::Memory;
 use crate::red_zones::RedZones;
-use crate::shape::Shape;
+use crate::shape::{BLOCK_HEADER, Shape};
 use crate::slab_ref::SlabRef;
 use crate::sync::Relaxed;
 use crate::thread::{self, Number};
-use page::{ExtentId, PageSet};
+use page::{ExtentId, PageSet, Request, page_size};
+use std::alloc;
 use std::ptr::NonNull;
 
 impl Depot {
     /// A slab without objects in use, in no list.
     pub(crate) fn make(&self) -> Result<ExtentId, Error> {
         let (space, pages) = (&self.arena.space, self.shape.pages as u32);
-        let block = self.blocks.alloc()?;
+        let block = self.alloc_block()?;
         let made = space.alloc(pages, self.cache_id.tag()).and_then(|id| {
             space.charge(pages).inspect_err(|_| space.free(id))?;
             Ok(id)
@@ -34,16 +35,63 @@ impl Depot {
                 Ok(id)
             }
             Err(error) => {
-                self.free_block(block);
+                // SAFETY: no slab has it.
+                unsafe { self.free_block(block) };
                 Err(error.into())
             }
         }
     }
 
-    fn free_block(&self, block: NonNull<u8>) {
-        // SAFETY: both callers have it from `blocks` for a slab that is not, or no longer.
-        let freed = unsafe { self.blocks.free(block) };
-        assert_eq!(freed, Ok(()), "a block of the cache {} can't be freed", self.options.name);
+    /// What a block takes of the heap: `bytes`, of which some may be the heap's own.
+    fn block_layout(&self) -> (alloc::Layout, usize) {
+        let bytes = self.shape.block_bytes();
+        match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
+            Ok(layout) => (layout, bytes + BLOCK_HEADER),
+            Err(error) => unreachable!("a block of {bytes} bytes: {error}"),
+        }
+    }
+
+    /// A block for a slab.
+    fn alloc_block(&self) -> Result<NonNull<u8>, Error> {
+        let (layout, bytes) = self.block_layout();
+        let supply = self.arena.space.supply();
+        if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
+            let pages = bytes.div_ceil(page_size());
+            return Err(page::Error::Refused { pages }.into());
+        }
+        // SAFETY: a slab has an object at least, so a block has bytes.
+        let block = NonNull::new(unsafe { alloc::alloc(layout) });
+        let block = block.ok_or(page::Error::Mapping { bytes })?;
+        self.arena.block_bytes.fetch_add(bytes, Relaxed);
+        Ok(block)
+    }
+
+    /// Gives a block back.
+    ///
+    /// # Safety
+    /// It is from `alloc_block`, and for no slab, or for one that is no longer and has forgotten it.
+    unsafe fn free_block(&self, block: NonNull<u8>) {
+        let (layout, bytes) = self.block_layout();
+        self.arena.block_bytes.fetch_sub(bytes, Relaxed);
+        // SAFETY: it is of this layout, and no one's, as the caller says.
+        unsafe { alloc::dealloc(block.as_ptr(), layout) }
+    }
+
+    /// Gives the blocks of the slabs back that stay when the cache is gone, for objects that users
+    /// still have.
+    ///
+    /// # Safety
+    /// No one uses the cache, nor will.
+    pub(crate) unsafe fn free_blocks(&self) {
+        let space = &self.arena.space;
+        for id in space.live().filter(|&id| self.cache_id.has(space.extent(id))) {
+            let slab = &space.extent(id).data;
+            if let Some(block) = slab.block() {
+                slab.forget_block();
+                // SAFETY: the slab had it, and no one asks for its bits any more.
+                unsafe { self.free_block(block) };
+            }
+        }
     }
 
     /// Lays a slab out, and its objects.
@@ -135,7 +183,8 @@ impl Depot {
         if unsafe { space.release(id, &pages) }.len() == pages.len() {
             slab.clear();
             space.free(id);
-            block.into_iter().for_each(|block| self.free_block(block));
+            // SAFETY: the slab that had it is gone.
+            block.into_iter().for_each(|block| unsafe { self.free_block(block) });
         } else if let Some(block) = block {
             // Locked memory, so none of it was given back before: it stays, as a new slab.
             self.lay_out(id, block);
@@ -146,7 +195,6 @@ impl Depot {
     /// Gives up the slabs of all threads but this one, which are no more, and what they were about.
     pub(crate) fn repair_slabs(&self, number: Number) {
         let space = &self.arena.space;
-        self.blocks.repair();
         let mut state = self.state();
         let mut lost = Vec::new();
         for id in space.live().filter(|&id| self.cache_id.has(space.extent(id))) {
@@ -212,5 +260,22 @@ impl Depot {
         let chain = self.unlink_empty(&mut state, 0);
         drop(state);
         self.retire(chain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sync::Relaxed;
+    use crate::{Arena, RawCache};
+
+    #[test]
+    fn no_block_outlives_its_cache() {
+        let arena = Arena::new(page::Config::default()).unwrap();
+        let cache = RawCache::new(&arena, 48, 8).unwrap();
+        let object = cache.alloc().unwrap();
+        assert!(arena.block_bytes.load(Relaxed) > 0);
+        assert_eq!(cache.destroy().unwrap_err().objects, [object]);
+        assert_eq!(arena.block_bytes.load(Relaxed), 0);
+        arena.check();
     }
 }

@@ -8,10 +8,8 @@
 //! ```text
 //!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own --> slabs of no one: partial, full, free
 //!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, live bits, first object, index, owner |
-//!     `-- packed::Arena -- blocks: what lies off the slabs
+//!                                            `-- block, of the heap: what lies off the slab
 //! ```
-//! [`packed`] is the other kind of cache: lowest address first, for owners who move objects.
-//!
 //! ```
 //! let arena = slab::Arena::new(page::Config::default())?;
 //! let cache = slab::Cache::new(&arena, "points")?;
@@ -38,7 +36,6 @@ mod lists;
 mod loom_tests;
 mod options;
 mod own;
-pub mod packed;
 mod raw;
 mod red_zones;
 mod shape;

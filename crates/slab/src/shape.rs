@@ -21,6 +21,8 @@ const ORDER_MAX: u32 = 1;
 pub(crate) const HEADER: usize = 40;
 /// What a slab costs outside its pages and its block: descriptor and map entries.
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
+/// What the heap keeps with a block, or loses behind it.
+pub(crate) const BLOCK_HEADER: usize = 16;
 /// More pages are not worth it once this share of a slab goes to anything but objects.
 const SMALL_SHARE: usize = 128;
 /// A thread that goes to another slab does so for as many objects at least, or as many pages.
@@ -99,7 +101,7 @@ impl Shape {
     /// All bytes that a slab costs besides its objects.
     pub fn overhead(&self) -> usize {
         let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
-        let management = self.block_bytes() + DESCRIPTOR + map;
+        let management = self.block_bytes() + BLOCK_HEADER + DESCRIPTOR + map;
         self.bytes() - self.objects * self.stride + management
     }
 }
@@ -158,8 +160,6 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
 /// The fewest pages that are worth it, with hardly any overhead, or else those with the least for
 /// each byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
-    // A block is an object of a cache itself.
-    let shapes = shapes.filter(|shape| shape.block_bytes() <= PAGES_MAX * page_size());
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();
     let small = shapes.clone().find(|shape| is_worth(shape) && is_small(shape));

@@ -33,7 +33,6 @@ impl Depot {
         if !self.shape.on_slab && self.red_zones.is_none() && self.options.may_forget() {
             self.release_idle_pages();
         }
-        self.blocks.shrink();
         before.saturating_sub(after)
     }
 

@@ -85,6 +85,11 @@ impl Slab {
     pub(crate) fn clear(&self) {
         self.owner.store(NO_ONE, Relaxed);
         self.first.store(std::ptr::null_mut(), Relaxed);
+        self.forget_block();
+    }
+
+    /// Forgets the block, which is about to go.
+    pub(crate) fn forget_block(&self) {
         self.live.store(std::ptr::null_mut(), Relaxed);
     }
 

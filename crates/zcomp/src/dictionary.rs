@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::error::DICTIONARY_BYTES_MAX;
 
 /// A dictionary; clones share its bytes.
 ///
@@ -15,7 +16,7 @@ pub struct Dictionary(Arc<[u8]>);
 
 impl Dictionary {
     /// The largest: 16 MiB, many times what blocks of 64 KiB make use of.
-    pub const BYTES_MAX: usize = 16 << 20;
+    pub const BYTES_MAX: usize = DICTIONARY_BYTES_MAX;
 
     /// A dictionary of these bytes.
     ///

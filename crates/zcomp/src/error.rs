@@ -1,20 +1,24 @@
 //! What can go wrong with codecs.
 
-use std::fmt;
 use std::ops::RangeInclusive;
+
+use crate::names::ALL;
+
+/// The most bytes of a dictionary, for [`Error::LargeDictionary`] too.
+pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 
 /// Why a codec could not be had, or did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No algorithm has this name.
-    #[error("unknown algorithm '{}'; there are: {Names}", name.escape_debug())]
+    #[error("unknown algorithm '{}'; there are: {}", name.escape_debug(), ALL.join(", "))]
     UnknownAlgorithm {
         /// The name asked for.
         name: String,
     },
     /// The kernel has an algorithm of this name, this library does not.
-    #[error("algorithm '{name}' is not supported; there are: {Names}")]
+    #[error("algorithm '{name}' is not supported; there are: {}", ALL.join(", "))]
     Unsupported {
         /// The name asked for.
         name: &'static str,
@@ -41,7 +45,7 @@ pub enum Error {
     #[error("an empty dictionary can't be used; give one with content, or none")]
     EmptyDictionary,
     /// A dictionary has more bytes than there may be.
-    #[error("a dictionary has {} bytes at most; train a smaller one", crate::Dictionary::BYTES_MAX)]
+    #[error("a dictionary has {DICTIONARY_BYTES_MAX} bytes at most; train a smaller one")]
     LargeDictionary,
     /// The codec can't use the dictionary.
     #[error(
@@ -125,17 +129,4 @@ pub enum Error {
         /// The library's number for the reason.
         code: usize,
     },
-}
-
-/// The names of all codecs, for messages.
-struct Names;
-
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, codec) in crate::codecs().iter().enumerate() {
-            f.write_str(if index == 0 { "" } else { ", " })?;
-            f.write_str(codec.name())?;
-        }
-        Ok(())
-    }
 }

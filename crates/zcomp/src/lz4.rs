@@ -5,7 +5,7 @@
 //! The C library reads and writes only the ranges it is told of, whatever the compressed data says
 //! (`LZ4_decompress_safe`, `_usingDict`), and what a state refers to. Each call below gets the
 //! start and length of one slice, or a state, which lies in a [`Region`] of its stream or
-//! [`Digest`].
+//! [`Lz4Dictionary`].
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -16,6 +16,7 @@ use lz4_sys::{LZ4_decompress_safe, c_char, c_int, c_void};
 
 use crate::codec::{BLOCK_BYTES_MAX, check_stream};
 use crate::memory::{Region, bytes_for};
+use crate::names;
 use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 
 /// LZ4_ACCELERATION_MAX of the library, which silently takes this for anything above.
@@ -128,8 +129,8 @@ impl Lz4 {
 impl Codec for Lz4 {
     fn name(&self) -> &'static str {
         match self {
-            Lz4::Fast => "lz4",
-            Lz4::High => "lz4hc",
+            Lz4::Fast => names::LZ4,
+            Lz4::High => names::LZ4HC,
         }
     }
 
@@ -150,42 +151,37 @@ impl Codec for Lz4 {
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error> {
         check_stream(self, params, block)?;
         let level = params.level_of(self.default_level());
-        let digest =
-            params.dictionary.as_ref().map(|bytes| Lz4Dictionary::new(*self, level, bytes));
-        let (digest, stream_bytes) = (digest.transpose()?, bytes_for(&[self.state_bytes()])?);
-        Ok(Box::new(PreparedLz4 {
-            codec: *self,
-            level,
-            block,
-            stream_bytes,
-            digest: digest.map(Arc::new),
-        }))
+        let digested = |content| Lz4Dictionary::new(*self, level, content).map(Arc::new);
+        let dictionary = params.dictionary.as_ref().map(digested).transpose()?;
+        let stream_bytes = bytes_for(&[self.state_bytes()])?;
+        Ok(Box::new(PreparedLz4 { codec: *self, level, block, stream_bytes, dictionary }))
     }
 }
 
 /// A dictionary, and the tables of where it has what.
 #[derive(Debug)]
 struct Lz4Dictionary {
-    dictionary: Dictionary,
-    /// `state_bytes` bytes in the region, that refer to `dictionary`.
+    content: Dictionary,
+    /// `state_bytes` bytes in the region, that refer to `content`.
     state: NonNull<c_void>,
     region: Region<'static>,
 }
 
 // SAFETY: nothing writes to the state once `new` is done: streams attach it, for which the library
-// takes it as const. Dictionary and region may be sent, and `region` is only asked for its size.
+// takes it as const. Content and region may be sent, and `region` is only asked for its size.
 unsafe impl Send for Lz4Dictionary {}
 // SAFETY: as above.
 unsafe impl Sync for Lz4Dictionary {}
 
 impl Lz4Dictionary {
-    fn new(codec: Lz4, level: c_int, dictionary: &Dictionary) -> Result<Self, Error> {
+    fn new(codec: Lz4, level: c_int, content: &Dictionary) -> Result<Self, Error> {
         let mut region = Region::owned(codec.name(), &[codec.state_bytes()])?;
         let state = codec.state(&mut region);
-        let digest = Lz4Dictionary { dictionary: dictionary.clone(), state, region };
-        let (content, bytes) = digest.content();
-        // SAFETY: `state` was made for this codec on a line above; the content is a slice, told
-        // with its length, and stays where it is as long as the digest that shares it.
+        let digested = Lz4Dictionary { content: content.clone(), state, region };
+        let (content, bytes) = digested.window();
+        // SAFETY: `state` was made for this codec by `Lz4::state`, two lines above; `window` gives
+        // the start of a slice and its length; the slice stays where it is as long as `digested`,
+        // which has a clone of its dictionary.
         unsafe {
             match codec {
                 Lz4::Fast => LZ4_loadDictSlow(state.as_ptr(), content, bytes),
@@ -196,15 +192,19 @@ impl Lz4Dictionary {
                 }
             };
         }
-        Ok(digest)
+        Ok(digested)
     }
 
-    /// The part of the dictionary that can be used, as the library wants it.
-    fn content(&self) -> (*const c_char, c_int) {
-        let bytes = self.dictionary.bytes();
-        let content = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];
+    /// Returns the end of the dictionary, which alone can be used, as the library wants it.
+    fn window(&self) -> (*const c_char, c_int) {
+        let bytes = self.content.bytes();
+        let window = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];
         // WINDOW_BYTES at most.
-        (content.as_ptr().cast(), content.len() as c_int)
+        (window.as_ptr().cast(), window.len() as c_int)
+    }
+
+    fn bytes(&self) -> usize {
+        self.content.bytes().len() + self.region.bytes()
     }
 }
 
@@ -216,7 +216,7 @@ struct PreparedLz4 {
     /// At most BLOCK_BYTES_MAX.
     block: usize,
     stream_bytes: usize,
-    digest: Option<Arc<Lz4Dictionary>>,
+    dictionary: Option<Arc<Lz4Dictionary>>,
 }
 
 impl Prepared for PreparedLz4 {
@@ -225,16 +225,15 @@ impl Prepared for PreparedLz4 {
     }
 
     fn bytes(&self) -> usize {
-        let digest = self.digest.as_deref();
-        digest.map_or(0, |digest| digest.dictionary.bytes().len() + digest.region.bytes())
+        self.dictionary.as_deref().map_or(0, Lz4Dictionary::bytes)
     }
 
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
         let PreparedLz4 { codec, level, block, .. } = *self;
         let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
         let state = codec.state(&mut region);
-        let digest = self.digest.clone();
-        Ok(Box::new(Lz4Stream { codec, level, block, state, digest, _region: region }))
+        let dictionary = self.dictionary.clone();
+        Ok(Box::new(Lz4Stream { codec, level, block, state, dictionary, _region: region }))
     }
 }
 
@@ -246,11 +245,11 @@ struct Lz4Stream<'m> {
     block: usize,
     /// `state_bytes` bytes in the region, on a line; made by `Lz4::state`.
     state: NonNull<c_void>,
-    digest: Option<Arc<Lz4Dictionary>>,
+    dictionary: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
 }
 
-// SAFETY: the state lies in the region, which may be sent, as may the digest; the library keeps
+// SAFETY: the state lies in the region, which may be sent, as may the dictionary; the library keeps
 // nothing per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
@@ -272,23 +271,23 @@ impl Stream for Lz4Stream<'_> {
         // SAFETY: `src` is a slice and not above BLOCK_BYTES_MAX, so its length is whole; `dst` is
         // a slice, told with at most its length. The state is this codec's, was made in Lz4::state,
         // and is nobody else's (`&mut self`); each way begins by making it forget what came before.
-        // The digest is the same codec's, and stays while the stream has its Arc.
+        // The dictionary was digested for the same codec, and stays while the stream has its Arc.
         let written = unsafe {
-            match (self.codec, &self.digest) {
+            match (self.codec, &self.dictionary) {
                 (Lz4::Fast, None) => {
                     LZ4_compress_fast_extState(state, from, to, bytes, room, level)
                 }
                 (Lz4::High, None) => {
                     LZ4_compress_HC_extStateHC_fastReset(state, from, to, bytes, room, level)
                 }
-                (Lz4::Fast, Some(digest)) => {
+                (Lz4::Fast, Some(dictionary)) => {
                     LZ4_initStream(state, self.codec.state_bytes());
-                    LZ4_attach_dictionary(state, digest.state.as_ptr());
+                    LZ4_attach_dictionary(state, dictionary.state.as_ptr());
                     LZ4_compress_fast_continue(state, from, to, bytes, room, level)
                 }
-                (Lz4::High, Some(digest)) => {
+                (Lz4::High, Some(dictionary)) => {
                     LZ4_resetStreamHC_fast(state, level);
-                    LZ4_attach_HC_dictionary(state, digest.state.as_ptr());
+                    LZ4_attach_HC_dictionary(state, dictionary.state.as_ptr());
                     LZ4_compress_HC_continue(state, from, to, bytes, room)
                 }
             }
@@ -304,10 +303,10 @@ impl Stream for Lz4Stream<'_> {
             let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
             // SAFETY: all are slices, told with their lengths.
             let written = unsafe {
-                match self.digest.as_deref().map(Lz4Dictionary::content) {
+                match self.dictionary.as_deref().map(Lz4Dictionary::window) {
                     None => LZ4_decompress_safe(from, to, bytes, room),
-                    Some((content, content_bytes)) => {
-                        LZ4_decompress_safe_usingDict(from, to, bytes, room, content, content_bytes)
+                    Some((window, window_bytes)) => {
+                        LZ4_decompress_safe_usingDict(from, to, bytes, room, window, window_bytes)
                     }
                 }
             };

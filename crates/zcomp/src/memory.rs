@@ -62,9 +62,13 @@ impl Memory<'static> {
 impl Memory<'_> {
     /// Bytes of it.
     pub fn bytes(&self) -> usize {
+        size_of_val(self.words())
+    }
+
+    fn words(&self) -> &[u64] {
         match self {
-            Memory::Owned(words) => size_of_val(&**words),
-            Memory::Given(words) => size_of_val(&**words),
+            Memory::Owned(words) => words,
+            Memory::Given(words) => words,
         }
     }
 }
@@ -111,22 +115,18 @@ impl<'m> Region<'m> {
         codec: &'static str,
         needed: usize,
     ) -> Result<Self, Error> {
-        let given = memory.bytes();
-        if given < needed {
-            return Err(Error::Memory { codec, needed, given });
-        }
+        let (given, start) = (memory.bytes(), memory.words().as_ptr().addr());
+        let skip = start.next_multiple_of(LINE_BYTES) - start;
+        let left = given.checked_sub(skip).filter(|_| given >= needed);
+        let left = left.ok_or(Error::Memory { codec, needed, given })?;
         let (words, is_owned) = match memory {
             Memory::Owned(words) => (NonNull::from(Box::leak(words)), true),
             Memory::Given(words) => (NonNull::from(words), false),
         };
-        let start = words.cast::<u8>();
-        let skip = start.addr().get().next_multiple_of(LINE_BYTES) - start.addr().get();
-        debug_assert!(skip <= SKIP_BYTES && SKIP_BYTES <= needed);
         Ok(Region {
-            // SAFETY: the words start on a word, so `skip` is at most SKIP_BYTES; `bytes_for`
-            // counted that into `needed`, and `given >= needed` was checked above.
-            next: unsafe { start.add(skip) },
-            left: given - skip,
+            // SAFETY: the memory has `given` bytes, of which `skip` were subtracted above.
+            next: unsafe { words.cast::<u8>().add(skip) },
+            left,
             owned: is_owned.then_some(words),
             bytes: given,
             borrowed: PhantomData,
@@ -159,6 +159,28 @@ impl Drop for Region<'_> {
             // SAFETY: the pointer came from a leaked `Box` in `new` and goes back into one only
             // here.
             drop(unsafe { Box::from_raw(words.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_never_begins_beyond_its_memory() {
+        let mut memory = [0; 16];
+        for (start, len) in (0..8).flat_map(|start| (0..=8).map(move |len| (start, len))) {
+            let words = &mut memory[start..start + len];
+            let range = words.as_ptr_range();
+            match Region::new(Memory::Given(words), "none", 0) {
+                Ok(region) => {
+                    let first = region.next.addr().get();
+                    assert!(first.is_multiple_of(LINE_BYTES) && first >= range.start.addr());
+                    assert_eq!(first + region.left, range.end.addr());
+                }
+                Err(_) => assert!(len * WORD_BYTES <= SKIP_BYTES),
+            }
         }
     }
 }

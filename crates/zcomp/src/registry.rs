@@ -1,14 +1,12 @@
 //! The codecs there are, by name.
 
 use crate::lz4::Lz4;
+use crate::names::{ALL, RESERVED};
 use crate::zstd::Zstd;
 use crate::{Codec, Error};
 
-/// In the kernel's order; the first is the default of most.
-static CODECS: [&dyn Codec; 3] = [&Lz4::Fast, &Lz4::High, &Zstd];
-
-/// Names the kernel knows and this library does not: they get an error of their own.
-const RESERVED: [&str; 4] = ["lzo-rle", "lzo", "deflate", "842"];
+/// As the names are: in the kernel's order; the first is the default of most.
+static CODECS: [&dyn Codec; ALL.len()] = [&Lz4::Fast, &Lz4::High, &Zstd];
 
 /// The codecs there are, in the kernel's order.
 pub fn codecs() -> &'static [&'static dyn Codec] {

@@ -2,10 +2,10 @@
 //! or dictionary id: two bytes of header, then zstd's own blocks.
 //!
 //! # Safety
-//! All contexts are static: they lie in a [`Region`] that the stream, or the [`Digest`], owns; the
-//! library allocates nothing for them and refuses what does not fit there. Calls on slices read and
-//! write only the ranges they are told of, whatever the compressed data says, and what a digest
-//! refers to.
+//! All contexts are static: they lie in a [`Region`] that the stream, or the
+//! [`ZstdDictionary`], owns; the library allocates nothing for them and refuses what does not fit
+//! there. Calls on slices read and write only the ranges they are told of, whatever the compressed
+//! data says, and what a digested dictionary refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -20,10 +20,8 @@ use zstd_safe::zstd_sys::{
 
 use crate::codec::check_stream;
 use crate::memory::{Region, bytes_for};
+use crate::names::ZSTD as NAME;
 use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
-
-/// Kernel and library agree on it.
-const NAME: &str = "zstd";
 
 /// The library's default, and the kernel's.
 const LEVEL_DEFAULT: i32 = 3;
@@ -49,7 +47,8 @@ impl Codec for Zstd {
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error> {
         check_stream(self, params, block)?;
         let level = params.level_of(self.default_level());
-        let dictionary_bytes = params.dictionary.as_ref().map_or(0, |held| held.bytes().len());
+        let dictionary_bytes =
+            params.dictionary.as_ref().map_or(0, |content| content.bytes().len());
         // SAFETY: these compute from their arguments; the estimate gets parameters that the library
         // made.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
@@ -62,12 +61,8 @@ impl Codec for Zstd {
         };
         let encoder_bytes = check_code(encoder_bytes)?;
         let stream_bytes = bytes_for(&[decoder_bytes, encoder_bytes])?;
-        let digest = params
-            .dictionary
-            .as_ref()
-            .map(|held| ZstdDictionary::new(held, cparams))
-            .transpose()?;
-        let digest = digest.map(Arc::new);
+        let digested = |content| ZstdDictionary::new(content, cparams).map(Arc::new);
+        let dictionary = params.dictionary.as_ref().map(digested).transpose()?;
         Ok(Box::new(PreparedZstd {
             level,
             block,
@@ -75,7 +70,7 @@ impl Codec for Zstd {
             encoder_bytes,
             decoder_bytes,
             stream_bytes,
-            digest,
+            dictionary,
         }))
     }
 }
@@ -83,27 +78,26 @@ impl Codec for Zstd {
 /// A dictionary as both contexts take it.
 #[derive(Debug)]
 struct ZstdDictionary {
-    /// Both in the region, and refer to `dictionary`.
+    /// Both in the region, and refer to `content`.
     encoding: NonNull<ZSTD_CDict>,
     decoding: NonNull<ZSTD_DDict>,
-    dictionary: Dictionary,
+    content: Dictionary,
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to the digests once `new` is done: the library takes them as const, for
-// any number of threads. Dictionary and region may be sent, and `region` is only asked for its
-// size.
+// SAFETY: nothing writes to either once `new` is done: the library takes them as const, for any
+// number of threads. Content and region may be sent, and `region` is only asked for its size.
 unsafe impl Send for ZstdDictionary {}
 // SAFETY: as above.
 unsafe impl Sync for ZstdDictionary {}
 
 impl ZstdDictionary {
-    fn new(held: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
+    fn new(content: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
         const BY_REF: ZSTD_dictLoadMethod_e = ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef;
         // With zstd's own tables, if it begins as such a dictionary does; else content alone.
         const AUTO: ZSTD_dictContentType_e = ZSTD_dictContentType_e::ZSTD_dct_auto;
-        let dictionary = held.clone();
-        let (content, bytes) = (dictionary.bytes().as_ptr().cast(), dictionary.bytes().len());
+        let content = content.clone();
+        let (start, bytes) = (content.bytes().as_ptr().cast(), content.bytes().len());
         // SAFETY: these compute from their arguments, parameters that the library made among them.
         let (encoding_bytes, decoding_bytes) = unsafe {
             (
@@ -116,13 +110,13 @@ impl ZstdDictionary {
         let encoding_room = region.take(encoding_bytes).as_ptr().cast();
         let decoding_room = region.take(decoding_bytes).as_ptr().cast();
         // SAFETY: `take` gives each its bytes alone; the content is a slice, told with its length,
-        // and stays where it is as long as the digest that shares it.
+        // and stays where it is as long as the clone of it that lies beside what refers to it.
         let (encoding, decoding) = unsafe {
             (
                 sys::ZSTD_initStaticCDict(
                     encoding_room,
                     encoding_bytes,
-                    content,
+                    start,
                     bytes,
                     BY_REF,
                     AUTO,
@@ -131,7 +125,7 @@ impl ZstdDictionary {
                 sys::ZSTD_initStaticDDict(
                     decoding_room,
                     decoding_bytes,
-                    content,
+                    start,
                     bytes,
                     BY_REF,
                     AUTO,
@@ -141,10 +135,14 @@ impl ZstdDictionary {
         // There was room, so it is the dictionary that is at fault.
         match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
             (Some(encoding), Some(decoding)) => {
-                Ok(ZstdDictionary { encoding, decoding, dictionary, region })
+                Ok(ZstdDictionary { encoding, decoding, content, region })
             }
             _ => Err(Error::Dictionary { codec: NAME, bytes }),
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.content.bytes().len() + self.region.bytes()
     }
 }
 
@@ -159,7 +157,7 @@ struct PreparedZstd {
     decoder_bytes: usize,
     /// For both contexts.
     stream_bytes: usize,
-    digest: Option<Arc<ZstdDictionary>>,
+    dictionary: Option<Arc<ZstdDictionary>>,
 }
 
 impl Prepared for PreparedZstd {
@@ -168,16 +166,21 @@ impl Prepared for PreparedZstd {
     }
 
     fn bytes(&self) -> usize {
-        let digest = self.digest.as_deref();
-        digest.map_or(0, |digest| digest.dictionary.bytes().len() + digest.region.bytes())
+        self.dictionary.as_deref().map_or(0, ZstdDictionary::bytes)
     }
 
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
         let mut region = Region::new(memory, NAME, self.stream_bytes)?;
         let decoder = self.decoder(&mut region)?;
         let encoder = self.encoder(&mut region)?;
-        let (block, digest) = (self.block, self.digest.clone());
-        Ok(Box::new(ZstdStream { encoder, decoder, block, _digest: digest, _region: region }))
+        let (block, dictionary) = (self.block, self.dictionary.clone());
+        Ok(Box::new(ZstdStream {
+            encoder,
+            decoder,
+            block,
+            _dictionary: dictionary,
+            _region: region,
+        }))
     }
 }
 
@@ -196,10 +199,11 @@ impl PreparedZstd {
                 ZSTD_format_e::ZSTD_f_zstd1_magicless as i32,
             )
         })?;
-        if let Some(digest) = self.digest.as_deref() {
-            // SAFETY: the context was made above; the stream that gets it keeps the digest, too.
+        if let Some(dictionary) = self.dictionary.as_deref() {
+            // SAFETY: the context was made above; the stream that gets it keeps the dictionary,
+            // too.
             check_code(unsafe {
-                sys::ZSTD_DCtx_refDDict(decoder.as_ptr(), digest.decoding.as_ptr())
+                sys::ZSTD_DCtx_refDDict(decoder.as_ptr(), dictionary.decoding.as_ptr())
             })?;
         }
         Ok(decoder)
@@ -234,10 +238,11 @@ impl PreparedZstd {
         // shorter one than the estimate was made for.
         // SAFETY: as in the loop.
         check_code(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
-        if let Some(digest) = self.digest.as_deref() {
-            // SAFETY: the context was made above; the stream that gets it keeps the digest, too.
+        if let Some(dictionary) = self.dictionary.as_deref() {
+            // SAFETY: the context was made above; the stream that gets it keeps the dictionary,
+            // too.
             check_code(unsafe {
-                sys::ZSTD_CCtx_refCDict(encoder.as_ptr(), digest.encoding.as_ptr())
+                sys::ZSTD_CCtx_refCDict(encoder.as_ptr(), dictionary.encoding.as_ptr())
             })?;
         }
         Ok(encoder)
@@ -263,13 +268,13 @@ struct ZstdStream<'m> {
     decoder: NonNull<ZSTD_DCtx>,
     block: usize,
     /// What both refer to.
-    _digest: Option<Arc<ZstdDictionary>>,
+    _dictionary: Option<Arc<ZstdDictionary>>,
     /// What both lie in. They need no farewell: static contexts own nothing.
     _region: Region<'m>,
 }
 
-// SAFETY: the contexts lie in the region, which may be sent, as may the digest; the library keeps
-// nothing per thread.
+// SAFETY: the contexts lie in the region, which may be sent, as may the dictionary; the library
+// keeps nothing per thread.
 unsafe impl Send for ZstdStream<'_> {}
 
 impl Stream for ZstdStream<'_> {
@@ -278,9 +283,9 @@ impl Stream for ZstdStream<'_> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
-        // SAFETY: both are slices, told with their lengths; the context was made in Plan::encoder,
-        // lives in the region, and is nobody else's (`&mut self`). The call starts a new session,
-        // whatever became of the last.
+        // SAFETY: both are slices, told with their lengths; the context was made in
+        // PreparedZstd::encoder, lives in the region, and is nobody else's (`&mut self`). The call
+        // starts a new session, whatever became of the last.
         match check_code(unsafe {
             sys::ZSTD_compress2(
                 self.encoder.as_ptr(),
@@ -298,8 +303,9 @@ impl Stream for ZstdStream<'_> {
 
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let (compressed, expected) = (src.len(), dst.len());
-        // SAFETY: both are slices, told with their lengths; the context was made in Plan::decoder,
-        // lives in the region, and is nobody else's (`&mut self`). The call starts each frame anew.
+        // SAFETY: both are slices, told with their lengths; the context was made in
+        // PreparedZstd::decoder, lives in the region, and is nobody else's (`&mut self`). The call
+        // starts each frame anew.
         let written = unsafe {
             sys::ZSTD_decompressDCtx(
                 self.decoder.as_ptr(),

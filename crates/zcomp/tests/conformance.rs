@@ -407,6 +407,7 @@ fn impossible_blocks_are_refused() {
 fn names_find_their_codec_or_say_why_not() {
     let names: Vec<_> = codecs().iter().map(|codec| codec.name()).collect();
     assert_eq!(names, ["lz4", "lz4hc", "zstd"]);
+    assert_eq!(names, zcomp::names());
     for name in names {
         assert_eq!(by_name(name).unwrap().name(), name);
     }

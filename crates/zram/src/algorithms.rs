@@ -1,7 +1,7 @@
 //! The algorithms of a device: its own, and those that cold data are compressed with again. Their
 //! number is the priority that objects are marked with.
 
-use crate::{Config, Error};
+use crate::Error;
 use zcomp::{Codec, Params, Prepared, Stream};
 
 /// How many algorithms cold data can be compressed with again.
@@ -25,20 +25,6 @@ impl Algorithm {
 
 /// All of a device, by priority.
 pub(crate) type AlgorithmList = [Option<Algorithm>; 1 + SECONDARY_MAX];
-
-impl Config {
-    pub(crate) fn algorithms(&self) -> AlgorithmList {
-        std::array::from_fn(|priority| self.algorithm_of(priority))
-    }
-
-    /// The algorithm of a priority.
-    pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
-        match priority.checked_sub(1) {
-            None => Some(Algorithm { codec: self.algorithm, params: self.params.clone() }),
-            Some(nth) => self.recompression.get(nth)?.clone(),
-        }
-    }
-}
 
 /// What streams are made of: each algorithm with its digests, for blocks of one size.
 pub(crate) struct PreparedSet {

@@ -7,8 +7,8 @@ mod params;
 mod settings;
 mod stats;
 
-use crate::{Error, Recompressed, WrittenBack, Zram};
-use std::fmt::{self, Write};
+use crate::{Access, Error, Recompressed, WrittenBack, Zram};
+use std::fmt::Write;
 
 /// An attribute of a device, as a file of the kernel's sysfs is.
 #[derive(Clone, Copy, Debug)]
@@ -23,27 +23,6 @@ pub struct Attribute {
 
 type Show = fn(&Zram, &mut dyn Write) -> Result<(), Error>;
 type Store = fn(&Zram, &str) -> Result<(), Error>;
-
-/// What can be done with an attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// It is only read.
-    Read,
-    /// It is only written.
-    Write,
-    /// Both.
-    ReadWrite,
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Access::Read => "read",
-            Access::Write => "write",
-            Access::ReadWrite => "read, write",
-        })
-    }
-}
 
 impl Attribute {
     const fn new(

@@ -1,17 +1,16 @@
 //! What is known of each slot beside its data: how it is stored, its flags and when it was
 //! accessed.
 
-use crate::blocks::Members;
-use crate::cold::BackingPlace;
+use crate::block::{BlockKind, Members};
 use crate::hook::hook;
 use crate::layout::Item;
-use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stats::{Counters, Held, MmStat};
-use crate::table::{AnyTable, Table};
-use crate::{Error, blocks, clock, fill};
+use crate::slot::{self, BackingPlace, Flags, SlotKind};
+use crate::stats::{Counters, MmStat, Weight};
+use crate::table::{Table, block_object, blocks_from, is_unstored, live_members};
+use crate::{Error, clock};
 use std::fmt;
 use std::vec;
-use zsmalloc::{BesideSlot, Content, Old};
+use zsmalloc::{Content, Old, Row};
 
 /// Slots that are looked at together: a block has 16 at most.
 const STATES: usize = 64;
@@ -40,16 +39,26 @@ pub struct SlotState {
 }
 
 impl SlotState {
-    fn new(index: u32, held: Held, flags: u8, accessed_seconds: Option<u32>) -> Self {
+    /// Of a slot with an entry of its own, which is of that kind.
+    fn of_slot(index: u32, kind: SlotKind, flags: Flags, accessed_seconds: Option<u32>) -> Self {
         SlotState {
             index: index as u64,
             accessed_seconds,
-            is_same: held == Held::Same,
-            is_written_back: matches!(held, Held::Away | Held::BlockAway { .. }),
-            is_huge: matches!(held, Held::Raw | Held::Block { is_raw: true, .. }),
-            is_idle: flags & IDLE != 0,
-            priority: flags & PRIORITY,
-            is_incompressible: flags & INCOMPRESSIBLE != 0,
+            is_same: kind == SlotKind::Same,
+            is_written_back: matches!(kind, SlotKind::Backed(_)),
+            is_huge: kind == SlotKind::Raw,
+            is_idle: flags.is_idle(),
+            priority: flags.priority(),
+            is_incompressible: flags.is_incompressible(),
+        }
+    }
+
+    /// Of a slot that is in its block, whose entry is of that kind.
+    fn of_member(index: u32, kind: BlockKind, flags: Flags, accessed: Option<u32>) -> Self {
+        SlotState {
+            is_written_back: matches!(kind, BlockKind::Backed(_)),
+            is_huge: matches!(kind, BlockKind::Object { is_raw: true, .. }),
+            ..Self::of_slot(index, SlotKind::Empty, flags, accessed)
         }
     }
 }
@@ -78,7 +87,7 @@ impl fmt::Display for SlotState {
 /// [`Device::block_state`](crate::Device::block_state).
 #[derive(Debug)]
 pub struct BlockState<'d> {
-    table: &'d dyn AnyTable,
+    table: &'d Table,
     /// Those looked at together.
     some: vec::IntoIter<SlotState>,
     /// From where to go on.
@@ -86,7 +95,7 @@ pub struct BlockState<'d> {
 }
 
 impl<'d> BlockState<'d> {
-    pub(crate) fn new(table: &'d dyn AnyTable, from: u64) -> Self {
+    pub(crate) fn new(table: &'d Table, from: u64) -> Self {
         BlockState { table, some: vec::IntoIter::default(), next: Some(from) }
     }
 }
@@ -100,181 +109,170 @@ impl Iterator for BlockState<'_> {
                 return Some(state);
             }
             let mut some = Vec::with_capacity(STATES);
-            self.next = self.table.slot_states(self.next?, &mut some);
+            self.next = slot_states(self.table, self.next?, &mut some);
             self.some = some.into_iter();
         }
     }
 }
 
-impl<E: BesideSlot> Table<E> {
-    /// The states of some slots from `from` on, those of some blocks; from where to go on, if there
-    /// may be more.
-    pub(crate) fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        let layout = self.shared.layout;
-        let mut blocks = self.blocks_from(from / u64::from(layout.slots()));
-        for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
-            let before = some.len();
-            while !self.block_slot_states(block, from, some) {
-                some.truncate(before);
+/// The states of some slots from `from` on, those of some blocks; from where to go on, if there
+/// may be more.
+fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
+    let layout = table.layout;
+    let mut blocks = blocks_from(table, from / u64::from(layout.slots()));
+    for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
+        let before = some.len();
+        while !block_slot_states(table, block, from, some) {
+            some.truncate(before);
+        }
+    }
+    blocks.next().map(|block| layout.first_slot(block).into())
+}
+
+/// The states of a block's slots from `from` on; false if it was made meanwhile, so that what
+/// was looked at is not it.
+fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
+    let (layout, is_here) = (table.layout, table.check_not_left_behind().is_ok());
+    let entry = layout.has_blocks().then(|| layout.block_entry(block));
+    let pin = entry.filter(|_| is_here).map(|entry| table.pool.read(entry));
+    // What there is to say of a slot in a block is its block's.
+    let of_block = match &pin {
+        Some(pin) => {
+            let (content, row) = (pin.content(), pin.row());
+            let kind = BlockKind::of(content, layout.slots());
+            Some((kind, Flags::of(content), row.and_then(Row::access_time)))
+        }
+        None => entry.and_then(|entry| block_left_behind(table, entry)),
+    };
+    let of_block = of_block.filter(|(kind, ..)| *kind != BlockKind::Empty);
+    let is_unpinned = pin.as_ref().is_some_and(|pin| pin.row().is_none());
+    hook("states");
+    for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
+        let own = table.pool.look_at(slot, |held, row| (held, row.access_time()));
+        match own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty) {
+            None if is_unpinned && !is_unstored(table, slot) => return false,
+            None => {
+                let of_block =
+                    of_block.map(|(kind, flags, at)| SlotState::of_member(slot, kind, flags, at));
+                some.extend(of_block);
+            }
+            Some((held, accessed)) => {
+                let (kind, flags) = (SlotKind::of(held), Flags::of_old(held));
+                let state = SlotState::of_slot(slot, kind, flags, accessed);
+                some.extend(Some(state).filter(|_| kind.is_stored()));
             }
         }
-        blocks.next().map(|block| layout.first_slot(block).into())
     }
+    true
+}
 
-    /// The states of a block's slots from `from` on; false if it was made meanwhile, so that what
-    /// was looked at is not it.
-    fn block_slot_states(&self, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
-        let (layout, is_here) = (self.shared.layout, self.shared.check_not_left_behind().is_ok());
-        let entry = layout.has_blocks().then(|| layout.block_entry(block));
-        let pin = entry.filter(|_| is_here).map(|entry| self.pool.read(entry));
-        // What there is to say of a slot in a block is its block's.
-        let of_block = match &pin {
-            Some(pin) => {
-                let (content, beside) = (pin.content(), pin.beside());
-                let held = blocks::held(content, layout.slots());
-                Some((held, slot::flags_of(content), beside.and_then(BesideSlot::stamped)))
+/// What a block's entry says of it in a child that has not got its object.
+fn block_left_behind(table: &Table, entry: u32) -> Option<(BlockKind, Flags, Option<u32>)> {
+    let look = |held, row: Row<'_>| (held, row.access_time());
+    let (held, accessed) = table.pool.look_at(entry, look)?;
+    Some((BlockKind::of_old(held, table.layout.slots()), Flags::of_old(held), accessed))
+}
+
+/// Marks slots idle, and blocks, those of at least that age or all.
+pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
+    if age.is_some() && !table.columns.access_time {
+        return Err(Error::Untracked);
+    }
+    // Nothing is older than the machine's start.
+    let before = age.map(|age| u64::from(clock::seconds()).saturating_sub(age));
+    let is_idle = |row: Row<'_>| match (before, row.access_time()) {
+        (Some(before), Some(accessed)) => u64::from(accessed) < before,
+        _ => true,
+    };
+    let (mut next, mut entries) = (Some(0), Vec::new());
+    while let Some(from) = next {
+        next = table.pool.look_at_some(from, |entry, held, _| {
+            if let Old::Object { .. } = held {
+                entries.push(entry);
             }
-            None => entry.and_then(|entry| self.block_left_behind(entry)),
-        };
-        let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
-        let is_unpinned = pin.as_ref().is_some_and(|pin| pin.beside().is_none());
-        hook("states");
-        for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
-            let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
-            match own.filter(|(held, _)| *held != Old::Inline(0)) {
-                None if is_unpinned && !self.is_unstored(slot) => return false,
-                None => {
-                    let of_block =
-                        of_block.map(|(held, flags, at)| SlotState::new(slot, held, flags, at));
-                    some.extend(of_block);
-                }
-                Some((held, accessed)) => {
-                    let (kind, flags) = (slot::held_before(held), slot::flags_before(held));
-                    let state = SlotState::new(slot, kind, flags, accessed);
-                    some.extend(Some(state).filter(|_| kind != Held::Nothing));
-                }
-            }
-        }
-        true
-    }
-
-    /// What a block's entry says of it in a child that has not got its object.
-    fn block_left_behind(&self, entry: u32) -> Option<(Held, u8, Option<u32>)> {
-        let look = |held, beside: &E| (held, beside.stamped());
-        let (held, accessed) = self.pool.look_at(entry, look)?;
-        let kind = match held {
-            Old::Object { len, .. } => Held::Block {
-                bytes: len,
-                slots: 0,
-                is_raw: len == self.shared.layout.block_bytes(),
-            },
-            Old::Inline(_) => Held::BlockAway { slots: BackingPlace::of(held)?.slots },
-        };
-        Some((kind, slot::flags_before(held), accessed))
-    }
-
-    /// Marks slots idle, and blocks, those of at least that age or all.
-    pub(crate) fn mark_slots_idle(&self, age: Option<u64>) -> Result<(), Error> {
-        if age.is_some() && !E::STAMPED {
-            return Err(Error::Untracked);
-        }
-        // Nothing is older than the machine's start.
-        let before = age.map(|age| u64::from(clock::seconds()).saturating_sub(age));
-        let is_idle = |beside: &E| match (before, beside.stamped()) {
-            (Some(before), Some(accessed)) => u64::from(accessed) < before,
-            _ => true,
-        };
-        let (mut next, mut entries) = (Some(0), Vec::new());
-        while let Some(from) = next {
-            next = self.pool.look_at_some(from, |entry, held, _| {
-                if let Old::Object { .. } = held {
-                    entries.push(entry);
-                }
+        });
+        for entry in entries.drain(..) {
+            let is_slot = matches!(table.layout.item_of(entry), Item::Slot(_));
+            table.pool.set_flags_if_unlocked(entry, |len, bits, row| {
+                let flags = Flags::from_bits(bits);
+                let chosen = match SlotKind::of_len(len) {
+                    SlotKind::Same if is_slot => flags,
+                    _ if is_idle(row) => flags.with_idle(),
+                    _ => flags.without_idle(),
+                };
+                chosen.bits()
             });
-            for entry in entries.drain(..) {
-                let is_slot = matches!(self.shared.layout.item_of(entry), Item::Slot(_));
-                self.pool.set_flags_if_unlocked(entry, |len, flags, beside: &E| {
-                    match slot::held(len) {
-                        Held::Same if is_slot => flags,
-                        _ if is_idle(beside) => flags | IDLE,
-                        _ => flags & !IDLE,
-                    }
-                });
-            }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
-    /// (zr-B2).
-    pub(crate) fn check_entries(&self) {
-        let layout = self.shared.layout;
-        if layout.has_blocks() && self.shared.check_not_left_behind().is_err() {
-            // A child has not got what there is to look at.
-            return;
-        }
-        let sums = Counters::new(1);
-        let mut places = Vec::new();
-        for block in self.blocks_from(0) {
-            let pin = layout.has_blocks().then(|| self.pool.read(layout.block_entry(block)));
-            let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
-            for slot in layout.slots_of(block) {
-                let held = self.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
-                let is_hole = held == Old::Inline(fill::HOLE);
-                assert!(
-                    !is_hole || content != Content::Inline(0),
-                    "slot {slot}: a hole in nothing"
-                );
-                places.extend(BackingPlace::of(held));
-                sums.shard(0).changed(Held::Nothing, slot::held_before(held));
-            }
-            if content != Content::Inline(0) {
-                places.extend(BackingPlace::of_content(content));
-                self.check_block(block, content);
-                sums.shard(0).changed(Held::Nothing, blocks::held(content, layout.slots()));
-                sums.shard(0).changed_live([0, self.live_members(block).count()]);
-            }
-        }
-        let (now, sum) = (self.shared.counters.mm_stat(), sums.mm_stat());
-        assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
-        assert_eq!(self.shared.counters.in_objects(), sums.in_objects());
-        self.shared.store.iter().for_each(|store| store.check(&places));
+/// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
+/// (zr-B2).
+pub(crate) fn check_entries(table: &Table) {
+    let layout = table.layout;
+    if layout.has_blocks() && table.check_not_left_behind().is_err() {
+        // A child has not got what there is to look at.
+        return;
     }
-
-    /// Asserts that a block holds something, and that its object, if it is here, has the slots that
-    /// are in it.
-    fn check_block(&self, block: u32, content: Content<'_>) {
-        let live = self.live_members(block);
-        assert!(live != Members::default(), "block {block} has an object, but no slot");
-        if BackingPlace::of_content(content).is_none() {
-            let members = match self.block_object(block, content) {
-                Ok(Some(stored)) => stored.members,
-                _ => panic!("block {block}: {content:?}"),
-            };
-            let others = live.without(members);
-            assert!(others == Members::default(), "block {block}: {others:?} not in {members:?}");
+    let sums = Counters::new(1);
+    let mut places = Vec::new();
+    for block in blocks_from(table, 0) {
+        let pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
+        let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
+        for slot in layout.slots_of(block) {
+            let held = table.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
+            let kind = SlotKind::of(held);
+            let is_hole_in_nothing = kind == SlotKind::Hole && slot::is_empty(content);
+            assert!(!is_hole_in_nothing, "slot {slot}: a hole in nothing");
+            places.extend(BackingPlace::of_old(held));
+            sums.shard(0).changed(Weight::default(), kind.weight());
         }
+        if !slot::is_empty(content) {
+            places.extend(BackingPlace::of(content));
+            check_block(table, block, content);
+            let weight = BlockKind::of(content, layout.slots()).weight();
+            sums.shard(0).changed(Weight::default(), weight);
+            sums.shard(0).changed_live([0, live_members(table, block).count()]);
+        }
+    }
+    let (now, sum) = (table.counters.mm_stat(), sums.mm_stat());
+    assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
+    assert_eq!(table.counters.in_objects(), sums.in_objects());
+    table.store.iter().for_each(|store| store.check(&places));
+}
+
+/// Asserts that a block holds something, and that its object, if it is here, has the slots that
+/// are in it.
+fn check_block(table: &Table, block: u32, content: Content<'_>) {
+    let live = live_members(table, block);
+    assert!(live != Members::default(), "block {block} has an object, but no slot");
+    if BackingPlace::of(content).is_none() {
+        let members = match block_object(table, block, content) {
+            Ok(Some(stored)) => stored.members,
+            _ => panic!("block {block}: {content:?}"),
+        };
+        let others = live.without(members);
+        assert!(others == Members::default(), "block {block}: {others:?} not in {members:?}");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::make;
     use crate::hook::with_hook;
-    use crate::save::{Damage, SaveOptions};
-    use crate::{Compaction, Config, Device, SLOT_BYTES};
+    use crate::{Compaction, Config, Damage, Device, SLOT_BYTES};
     use std::sync::Arc;
 
     const SLOTS: u64 = 1 << 20;
     /// Of four blocks that lie far apart: a leaf and a stem of entries from each other.
     const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
-    fn table() -> Arc<Table<()>> {
+    fn device() -> Arc<Device> {
         let disksize = SLOTS * SLOT_BYTES as u64;
         let compaction = Compaction::Manual;
-        make::<()>(Config { block: 4 * SLOT_BYTES, compaction, ..Config::new(disksize).unwrap() })
-            .unwrap()
+        let config = Config { block: 4 * SLOT_BYTES, compaction, ..Config::new(disksize).unwrap() };
+        Arc::new(Device::new(config).unwrap())
     }
 
     fn bytes() -> Vec<u8> {
@@ -282,23 +280,23 @@ mod tests {
     }
 
     /// All are stored by slots.
-    fn by_slots(table: &Table<()>) {
+    fn by_slots(device: &Device) {
         for first in FIRST {
             for (nth, slot) in bytes().chunks(SLOT_BYTES).enumerate() {
-                table.write((first + nth as u64) * SLOT_BYTES as u64, slot).unwrap();
+                device.write((first + nth as u64) * SLOT_BYTES as u64, slot).unwrap();
             }
         }
     }
 
     /// All are stored by blocks, and there are no entries of slots any more.
-    fn by_blocks(table: &Table<()>) {
-        FIRST.iter().for_each(|first| table.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
-        table.compact();
-        table.check();
+    fn by_blocks(device: &Device) {
+        FIRST.iter().for_each(|first| device.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
+        device.compact();
+        device.check();
     }
 
-    fn stored(table: &Table<()>) -> Vec<u64> {
-        BlockState::new(table, 0).map(|state| state.index).collect()
+    fn stored(device: &Device) -> Vec<u64> {
+        device.block_state().map(|state| state.index).collect()
     }
 
     fn expected() -> Vec<u64> {
@@ -310,27 +308,24 @@ mod tests {
     #[test]
     fn slots_that_become_a_block_meanwhile_are_no_hole() {
         for place in ["states", "walk"] {
-            let table = table();
-            by_slots(&table);
-            assert_eq!(stored(&table), expected());
-            let its = table.clone();
-            let found = with_hook(place, move || by_blocks(&its), || stored(&table));
+            let device = device();
+            by_slots(&device);
+            assert_eq!(stored(&device), expected());
+            let its = device.clone();
+            let found = with_hook(place, move || by_blocks(&its), || stored(&device));
             assert_eq!(found, expected(), "{place}");
-            assert_eq!(stored(&table), expected());
+            assert_eq!(stored(&device), expected());
         }
     }
 
     /// A save has them, too.
     #[test]
     fn slots_that_become_a_block_meanwhile_are_saved() {
-        let table = table();
-        by_slots(&table);
-        let (its, mut file) = (table.clone(), Vec::new());
-        let saved = with_hook(
-            "walk",
-            move || by_blocks(&its),
-            || table.save_to(&mut file, &SaveOptions::default()).unwrap(),
-        );
+        let device = device();
+        by_slots(&device);
+        let (its, mut file) = (device.clone(), Vec::new());
+        let saved =
+            with_hook("walk", move || by_blocks(&its), || device.save_to(&mut file).unwrap());
         assert_eq!(saved.slots, 16);
         let device = Device::new(Config::new(SLOTS * SLOT_BYTES as u64).unwrap()).unwrap();
         device.restore_from(&mut &file[..], Damage::Refuse).unwrap();
@@ -344,18 +339,18 @@ mod tests {
     /// Blocks and slots in turn, while others look.
     #[test]
     fn nothing_stored_is_a_hole_beside_a_writer_of_blocks() {
-        let table = table();
-        by_slots(&table);
+        let device = device();
+        by_slots(&device);
         let rounds = if std::env::var_os("UZRAM_LONG").is_some() { 20_000 } else { 200 };
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for _ in 0..rounds {
-                    by_blocks(&table);
-                    by_slots(&table);
+                    by_blocks(&device);
+                    by_slots(&device);
                 }
             });
             while !writer.is_finished() {
-                assert_eq!(stored(&table), expected());
+                assert_eq!(stored(&device), expected());
             }
         });
     }

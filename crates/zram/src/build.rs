@@ -1,29 +1,18 @@
 //! A device's table and what belongs to it, made as its `Config` asks.
 
-use crate::blocks::BlockVersions;
+use crate::block::BlockVersions;
 use crate::cold::{Jobs, Store};
 use crate::stats::Counters;
 use crate::streams::Streams;
-use crate::table::{AnyTable, Shared, Table};
-use crate::total_limit::TotalLimit;
+use crate::table::Table;
+use crate::total_limit::{TotalLimit, pages_for};
 use crate::{Compaction, Config, Error, Fork, SLOT_BYTES};
-use page::page_size;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
-use zsmalloc::{BesideSlot, Both, EntryPool, Stamp, Sum};
+use zsmalloc::{Columns, EntryPool};
 
 /// The device's table of slots, with what it notes of each.
-pub(crate) fn build_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
-    Ok(match (config.track_access, config.checksums) {
-        (false, false) => make::<()>(config)?,
-        (true, false) => make::<Stamp>(config)?,
-        (false, true) => make::<Sum>(config)?,
-        (true, true) => make::<Both>(config)?,
-    })
-}
-
-/// The same, with an `E` beside each.
-pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
+pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
@@ -37,148 +26,29 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
         ..page::Config::default()
     };
     let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
-    let pool = Arc::new(EntryPool::with_slots_and(pool, layout.entries())?);
+    let columns = Columns { access_time: config.track_access, checksum: config.checksums };
+    let pool = Arc::new(EntryPool::new(pool, layout.entries(), columns)?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }
-    let shared = Shared {
+    let table = Arc::new(Table {
+        columns,
+        huge_size: pool.table().huge_size(0),
+        pool,
         counters: Counters::new(streams.len()),
         streams,
         total: total.clone(),
         disksize: layout.all_slots() * SLOT_BYTES as u64,
         layout,
         versions: BlockVersions::new(layout.has_blocks()),
-        huge_size: pool.table().huge_size(0),
         algorithms,
         jobs: Jobs::default(),
-        save_buffers: Default::default(),
         store,
         writeback,
         is_left_behind: AtomicBool::new(false),
-    };
-    let table = Arc::new(Table { shared, pool });
-    let weak: Weak<Table<E>> = Arc::downgrade(&table);
+    });
+    let weak: Weak<Table> = Arc::downgrade(&table);
     page::fork::register(weak.clone());
     total.count_with(weak);
     Ok(table)
-}
-
-/// Pages for `bytes`, rounded up.
-pub(crate) fn pages_for(bytes: u64) -> usize {
-    bytes.div_ceil(page_size() as u64) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Algorithm, Backing, DamagedLeft, Recompress, SaveOptions, Selection, Unreadable};
-    use std::io;
-    use std::sync::Mutex;
-
-    /// Damages the object of entry `entry`, as a fault of the memory would.
-    fn damage(table: &Table<Sum>, entry: u32) {
-        let locked = table.pool.lock(entry).unwrap();
-        let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
-        let first = bytes[0] ^ 0x10;
-        locked.patch(&[first]).unwrap();
-    }
-
-    /// A backing store in memory.
-    #[derive(Debug)]
-    struct InMemory(Mutex<Vec<u8>>);
-
-    impl Backing for InMemory {
-        fn name(&self) -> String {
-            "memory".to_owned()
-        }
-
-        fn bytes(&self) -> u64 {
-            self.0.lock().unwrap().len() as u64
-        }
-
-        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-            buf.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..buf.len()]);
-            Ok(())
-        }
-
-        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-            self.0.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-            Ok(())
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// A job does all else, and tells what it left.
-    #[test]
-    fn jobs_go_on_past_what_is_damaged() {
-        for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
-            let zstd = Algorithm::new(zcomp::by_name("zstd").unwrap());
-            let config = Config {
-                block,
-                checksums: true,
-                recompression: [Some(zstd), None, None],
-                backing: Some(Arc::new(InMemory(Mutex::new(vec![0; 2 << 20])))),
-                ..Config::new(1 << 20).unwrap()
-            };
-            let table = make::<Sum>(config).unwrap();
-            let mut rng = fastrand::Rng::with_seed(1);
-            let bytes: Vec<u8> = (0..1 << 20).map(|_| b"acgt"[rng.usize(..4)]).collect();
-            table.write(0, &bytes).unwrap();
-            let layout = table.shared.layout;
-            let entries = [5, 100].map(|slot| layout.first_entry(layout.block_of(slot)));
-            entries.iter().for_each(|&entry| damage(&table, entry));
-            let all = layout.all_slots() / u64::from(layout.slots());
-            let slots = entries.map(|entry| u64::from(layout.slot_of(entry)));
-            let left = |damaged: DamagedLeft| {
-                let first = damaged.first.is_some_and(|first| slots.contains(&first));
-                (damaged.count, first, damaged.to_result().map_err(|error| error.errno()))
-            };
-            let done = table.recompress(&Recompress::default()).unwrap();
-            assert_eq!((done.tried, done.smaller), (all - 2, all - 2), "{done:?}");
-            assert_eq!(left(done.damaged), (2, true, Err(5)));
-            let done = table.write_back(&Selection::default()).unwrap();
-            assert_eq!(done.slots, layout.all_slots() - 2 * u64::from(layout.slots()), "{done:?}");
-            assert_eq!(left(done.damaged), (2, true, Err(5)));
-            table.check();
-        }
-    }
-
-    #[test]
-    fn what_was_damaged_in_memory_is_not_given_out() {
-        for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
-            let config = Config { block, checksums: true, ..Config::new(1 << 20).unwrap() };
-            let table = make::<Sum>(config).unwrap();
-            let bytes = b"words that compress, and some more ".repeat(1000);
-            table.write(0, &bytes[..8 * SLOT_BYTES]).unwrap();
-            table.write(9, b"in part").unwrap();
-            let mut back = vec![0; 8 * SLOT_BYTES];
-            table.read(0, &mut back).unwrap();
-            assert_eq!(back[16..], bytes[16..8 * SLOT_BYTES]);
-            let layout = table.shared.layout;
-            let entry = layout.first_entry(layout.block_of(5));
-            damage(&table, entry);
-            let slot = u64::from(layout.slot_of(entry));
-            let damaged = Error::Checksum { slot };
-            assert_eq!(table.read(slot * SLOT_BYTES as u64, &mut [0; 9]), Err(damaged.clone()));
-            assert_eq!(table.write(slot * SLOT_BYTES as u64 + 1, &[7]), Err(damaged.clone()));
-            assert_eq!(
-                table.recompress_all(&Default::default()),
-                Err(Error::NoAlgorithm { priority: 1 })
-            );
-            assert_eq!(table.write_back(&Selection::default()), Err(Error::NoBacking));
-            let strict = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
-            assert_eq!(table.save_to(&mut Vec::new(), &strict), Err(damaged));
-            let saved = table.save_to(&mut Vec::new(), &SaveOptions::default()).unwrap();
-            let lost = slot * SLOT_BYTES as u64;
-            assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
-            assert!(table.shared.counters.io_stat().failed_reads > 0);
-            // What is written whole needs nothing of it.
-            table.write(slot * SLOT_BYTES as u64, &bytes[..4 * SLOT_BYTES]).unwrap();
-            table.read(0, &mut back).unwrap();
-            table.check();
-        }
-    }
 }

@@ -1,16 +1,13 @@
 //! How a device is made.
 
 use crate::Error;
-use crate::algorithms::{Algorithm, SECONDARY_MAX};
+use crate::algorithms::{Algorithm, AlgorithmList, SECONDARY_MAX};
 use crate::cold::{Backing, WritebackLimit};
-use crate::layout::Layout;
-use std::fmt;
+use crate::layout::{Layout, SLOT_BYTES};
+use page::Supply;
 use std::sync::Arc;
 use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
-
-/// Bytes of a slot, whatever the system's page size.
-pub const SLOT_BYTES: usize = 4096;
 
 /// When objects are moved together so that pages become free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub enum Fork {
 }
 
 /// What a device is made of. [`Config::new`] has the defaults; change what should differ.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of the device; rounded up to whole slots. 0 is none yet.
     pub disksize: u64,
@@ -82,7 +79,7 @@ pub struct Config {
     /// tell little, and they may hold anything.
     pub dump: bool,
     /// Who may refuse pages before the system does; `None` grants all.
-    pub supply: Option<Arc<dyn page::Supply>>,
+    pub supply: Option<Arc<dyn Supply>>,
 }
 
 impl Default for Config {
@@ -138,27 +135,17 @@ impl Config {
         }
         Ok(layout)
     }
-}
 
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("disksize", &self.disksize)
-            .field("block", &self.block)
-            .field("algorithm", &self.algorithm.name())
-            .field("params", &self.params)
-            .field("recompression", &self.recompression)
-            .field("backing", &self.backing)
-            .field("mem_limit", &self.mem_limit)
-            .field("streams", &self.streams)
-            .field("geometry", &self.geometry)
-            .field("compaction", &self.compaction)
-            .field("total_limit", &self.total_limit)
-            .field("limit_tables", &self.limit_tables)
-            .field("track_access", &self.track_access)
-            .field("checksums", &self.checksums)
-            .field("fork", &self.fork)
-            .field("dump", &self.dump)
-            .finish_non_exhaustive()
+    /// All algorithms, by priority.
+    pub(crate) fn algorithms(&self) -> AlgorithmList {
+        std::array::from_fn(|priority| self.algorithm_of(priority))
+    }
+
+    /// The algorithm of a priority.
+    pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
+        match priority.checked_sub(1) {
+            None => Some(Algorithm { codec: self.algorithm, params: self.params.clone() }),
+            Some(nth) => self.recompression.get(nth)?.clone(),
+        }
     }
 }

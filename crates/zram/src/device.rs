@@ -1,13 +1,16 @@
-//! The device as its users see it. What requests do to slots is in [`table`](crate::table).
+//! The device as its users see it. What requests do to slots is in [`request`](crate::request).
 
-use crate::block_state::BlockState;
-use crate::build::{build_table, pages_for};
-use crate::cold::{BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
-use crate::save::{Damage, Restored, SaveOptions, Saved};
+#[cfg(test)]
+mod tests;
+
+use crate::block_state::{self, BlockState};
+use crate::build::build_table;
+use crate::cold::{self, BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
+use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
-use crate::table::{AnyTable, Shared};
-use crate::total_limit::{self, MARGIN};
-use crate::{Compaction, Config, Error, SLOT_BYTES, open_file};
+use crate::table::Table;
+use crate::total_limit::{Counted, MARGIN, pages_for};
+use crate::{Compaction, Config, Error, SLOT_BYTES, open_file, request};
 use page::page_size;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -35,8 +38,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// ```
 #[derive(Debug)]
 pub struct Device {
-    table: Arc<dyn AnyTable>,
+    table: Arc<Table>,
     compaction: Compaction,
+    /// For a save that must not fail for want of memory.
+    save_buffers: SpareBuffers,
 }
 
 impl Device {
@@ -48,36 +53,50 @@ impl Device {
         let (compaction, limit_tables) = (config.compaction, config.limit_tables);
         let total_limit = config.total_limit;
         let table = build_table(config)?;
-        let device = Device { table, compaction };
+        let device = Device { table, compaction, save_buffers: SpareBuffers::default() };
         let needed = device.mem_total() + MARGIN;
         match total_limit {
             Some(limit) if limit < needed => return Err(Error::TotalLimit { limit, needed }),
             _ => {}
         }
         if limit_tables {
-            device.table.shared().total.limit_with_pages(needed);
+            device.table.total.limit_with_pages(needed);
         }
         Ok(device)
     }
 
+    /// The table, unless this is a child that has not got it.
+    fn usable_table(&self) -> Result<&Table, Error> {
+        self.table.check_not_left_behind().map(|()| &*self.table)
+    }
+
+    fn save_where(
+        &self,
+        path: &Path,
+        options: &SaveOptions,
+        is_free: &dyn Fn() -> bool,
+    ) -> Result<Saved, Error> {
+        save::save_file(self.usable_table()?, &self.save_buffers, path, options, is_free)
+    }
+
     /// Bytes of the device.
     pub fn disksize(&self) -> u64 {
-        self.table.shared().disksize
+        self.table.disksize
     }
 
     /// Bytes that are compressed as one where they are written as one.
     pub fn block(&self) -> usize {
-        self.table.shared().layout.block_bytes()
+        self.table.layout.block_bytes()
     }
 
     /// Writes `bytes` at `offset`.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.table.write(offset, bytes)
+        request::write(&self.table, offset, bytes)
     }
 
     /// Reads `buf.len()` bytes at `offset`. What was never written, or discarded, reads as zeros.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
-        self.table.read(offset, buf)
+        request::read(&self.table, offset, buf)
     }
 
     /// Frees the slots that `len` bytes at `offset` cover whole: they read as zeros. Those they
@@ -87,13 +106,13 @@ impl Device {
     /// [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each
     /// slot that goes needs 8 bytes that there are not; it stays, and the rest is freed.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.table.discard(offset, len)
+        request::discard(&self.table, offset, len)
     }
 
     /// Makes `len` bytes at `offset` zeros. Slots that they cover whole are freed first, which
     /// needs no memory; those they cover in part are written, which may fail.
     pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.table.write_zeroes(offset, len)
+        request::write_zeroes(&self.table, offset, len)
     }
 
     /// Has all that was written be stored. It is, when a write returns.
@@ -101,13 +120,13 @@ impl Device {
     /// # Errors
     /// [`Error::LeftBehind`]
     pub fn flush(&self) -> Result<(), Error> {
-        self.table.shared().check_not_left_behind()
+        self.table.check_not_left_behind()
     }
 
     /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that
     /// is read or written is no longer idle.
     pub fn mark_idle(&self) -> Result<(), Error> {
-        self.table.mark_idle(None)
+        block_state::mark_idle(self.usable_table()?, None)
     }
 
     /// Marks the slots idle that were not accessed for more than `seconds`, and takes the mark from
@@ -116,7 +135,7 @@ impl Device {
     /// # Errors
     /// [`Error::Untracked`]: slots don't keep when they were accessed.
     pub fn mark_idle_older(&self, seconds: u64) -> Result<(), Error> {
-        self.table.mark_idle(Some(seconds))
+        block_state::mark_idle(self.usable_table()?, Some(seconds))
     }
 
     /// Compresses slots and blocks once more, with an algorithm that makes them smaller; those that
@@ -126,7 +145,7 @@ impl Device {
     /// # Errors
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`]; or some data are damaged.
     pub fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        self.table.recompress(how)
+        cold::recompress(self.usable_table()?, how)
     }
 
     /// Writes slots and blocks back to the backing store, which then leave memory, as they lie
@@ -138,7 +157,7 @@ impl Device {
     /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
     /// [`Error::Backing`].
     pub fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
-        self.table.write_back(selection)
+        cold::write_back(self.usable_table()?, selection)
     }
 
     /// Keeps the memory from now on that a save needs, so that none fails for want of it.
@@ -146,7 +165,7 @@ impl Device {
     /// # Errors
     /// [`Error::NoBuffer`]
     pub fn prepare_save(&self) -> Result<(), Error> {
-        self.table.shared().save_buffers.make()
+        self.save_buffers.make()
     }
 
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of
@@ -166,7 +185,7 @@ impl Device {
     /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what
     /// could not be read.
     pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
-        self.table.save(path, options, &|| true)
+        self.save_where(path, options, &|| true)
     }
 
     /// The same as [`save`](Self::save); but when all is durable, right before the file takes its
@@ -175,7 +194,7 @@ impl Device {
     /// # Errors
     /// As [`save`](Self::save); EEXIST where it may not.
     pub fn save_if(&self, path: &Path, is_free: &dyn Fn() -> bool) -> Result<Saved, Error> {
-        self.table.save(path, &SaveOptions::default(), is_free)
+        self.save_where(path, &SaveOptions::default(), is_free)
     }
 
     /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved
@@ -192,7 +211,7 @@ impl Device {
     /// # Errors
     /// As [`save_with`](Self::save_with).
     pub fn save_to_with(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
-        self.table.save_to(out, options)
+        save::save_to(self.usable_table()?, &self.save_buffers, out, options)
     }
 
     /// Restores what was saved, on a device that is empty and not smaller; it may have other
@@ -205,7 +224,8 @@ impl Device {
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
         let file =
             open_file::to_read(path).map_err(|error| Error::path("restore from", path, &error))?;
-        self.table.restore(&mut BufReader::with_capacity(BUFFER, file), path, damage)
+        let mut file = BufReader::with_capacity(BUFFER, file);
+        save::restore(self.usable_table()?, &mut file, path, damage)
     }
 
     /// The same from wherever.
@@ -217,19 +237,19 @@ impl Device {
         from: &mut (dyn Read + Send),
         damage: Damage,
     ) -> Result<Restored, Error> {
-        self.table.restore(from, Path::new("-"), damage)
+        save::restore(self.usable_table()?, from, Path::new("-"), damage)
     }
 
     /// The job that is under way: that recompresses, writes back, saves or restores.
     pub fn job(&self) -> Option<JobStat> {
-        self.table.shared().jobs.stat()
+        self.table.jobs.stat()
     }
 
     /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
     /// recompressed or wrote back by then stays so; of a save nothing is left, and of a restore an
     /// empty device. Whether there is one.
     pub fn cancel_job(&self) -> bool {
-        self.table.shared().jobs.cancel()
+        self.table.jobs.cancel()
     }
 
     /// Cancels the job that is under way and waits for its end, so long at most; whether it has
@@ -241,7 +261,7 @@ impl Device {
         while self.job().is_some() {
             self.cancel_job();
             if Instant::now() >= until {
-                return self.table.shared().jobs.give_up();
+                return self.table.jobs.give_up();
             }
             std::thread::sleep(PAUSE);
         }
@@ -251,7 +271,7 @@ impl Device {
     /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is
     /// only a hint, of this moment.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
-        self.table.may_wait(offset, len)
+        request::may_wait(&self.table, offset, len)
     }
 
     /// The slots that hold something, in their order, each as it is when it is come to. They print
@@ -262,89 +282,97 @@ impl Device {
 
     /// The same, from slot `slot` on.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
-        BlockState::new(&*self.table, slot)
+        BlockState::new(&self.table, slot)
     }
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs
     /// more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
-        self.table.pages().set_limit(bytes.map(pages_for));
+        self.table.pool.pages().set_limit(bytes.map(pages_for));
     }
 
     /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs
     /// more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
-        self.table.shared().total.set_limit(bytes);
+        self.table.total.set_limit(bytes);
     }
 
     /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited
     /// for.
     pub fn set_soft_limit(&self, bytes: Option<u64>) {
-        self.table.pages().set_soft_limit(bytes.map(pages_for));
+        self.table.pool.pages().set_soft_limit(bytes.map(pages_for));
     }
 
     /// Waits until the soft limit is reached, `timeout` at most; whether it is.
     pub fn wait_near_limit(&self, timeout: Duration) -> bool {
-        self.table.pages().wait_near(timeout)
+        self.table.pool.pages().wait_near(timeout)
     }
 
     /// Makes `mem_used_max` what is used now.
     pub fn reset_mem_used_max(&self) {
-        self.table.pages().reset_peak();
+        self.table.pool.pages().reset_peak();
     }
 
     /// Moves objects together so that pages become free; how many did. Readers never wait for it.
     /// Does nothing where compaction is off, or is under way already.
     pub fn compact(&self) -> usize {
-        if self.is_compacted() { self.table.compact() } else { 0 }
+        if !self.is_compacted() {
+            return 0;
+        }
+        request::rewrite_all(&self.table);
+        self.table.pool.compact()
     }
 
     /// As [`compact`](Self::compact), until `bytes` bytes were freed; pages freed.
     pub fn shrink(&self, bytes: usize) -> usize {
-        if self.is_compacted() { self.table.shrink(bytes) } else { 0 }
+        if !self.is_compacted() {
+            return 0;
+        }
+        request::rewrite_all(&self.table);
+        self.table.pool.shrink(bytes)
     }
 
     fn is_compacted(&self) -> bool {
-        self.compaction != Compaction::Off && self.table.shared().check_not_left_behind().is_ok()
+        self.compaction != Compaction::Off && self.table.check_not_left_behind().is_ok()
     }
 
     /// Bytes of pages that compaction could free.
     pub fn freeable(&self) -> usize {
-        self.table.freeable()
+        self.table.pool.freeable()
     }
 
     /// What compaction has done so far, and what it took.
     pub fn compaction_stat(&self) -> CompactionStat {
-        self.table.compaction_stat()
+        self.table.pool.compaction_stat()
     }
 
     /// The kernel's `mm_stat`.
     pub fn mm_stat(&self) -> MmStat {
-        let pages = self.table.pages();
+        let pages = self.table.pool.pages();
         let bytes = |pages: usize| (pages as u64).saturating_mul(page_size() as u64);
         MmStat {
             mem_used_total: bytes(pages.used()),
             mem_limit: pages.limit().map_or(0, bytes),
             mem_used_max: bytes(pages.peak()),
-            pages_compacted: self.table.compaction_stat().freed_pages,
-            ..self.table.shared().counters.mm_stat()
+            pages_compacted: self.table.pool.compaction_stat().freed_pages,
+            ..self.table.counters.mm_stat()
         }
     }
 
     /// The kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
-        let stat = self.table.shared().counters.io_stat();
+        let stat = self.table.counters.io_stat();
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
     /// The kernel's `bd_stat`: what lies in the backing store, and what was read and written there.
     pub fn bd_stat(&self) -> BdStat {
-        self.table.shared().store.as_ref().map_or(BdStat::default(), |store| store.stat())
+        self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
     /// What was done with single slots, and, if blocks are more than that, with blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
-        let Shared { counters, layout, .. } = self.table.shared();
+        let Table { counters, layout, .. } = &*self.table;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
         if layout.has_blocks() {
             let (_, dead_slots) = counters.in_objects();
@@ -361,30 +389,31 @@ impl Device {
 
     /// Reads that had to wait since their slot was being changed.
     pub fn read_waits(&self) -> u64 {
-        self.table.read_waits()
+        self.table.pool.read_waits()
     }
 
     /// All memory of the device in bytes: pool, slot table, streams and counters.
     pub fn mem_total(&self) -> u64 {
-        size_of::<Self>() as u64 + total_limit::of(&*self.table)
+        size_of::<Self>() as u64 + self.table.bytes()
     }
 
     /// The limit of all memory in bytes, if there is one.
     pub fn total_limit(&self) -> Option<u64> {
-        self.table.shared().total.limit()
+        self.table.total.limit()
     }
 
     /// Statistics per size class; they print as the kernel's `classes` file.
     pub fn classes(&self) -> Classes {
-        self.table.classes()
+        self.table.pool.classes()
     }
 
     /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4).
     /// Nothing else may use the device meanwhile. In a child that the pool's pages did not come to
     /// there is nothing to assert.
     pub fn check(&self) {
-        if self.table.shared().check_not_left_behind().is_ok() {
-            self.table.check();
+        if self.table.check_not_left_behind().is_ok() {
+            self.table.pool.check();
+            block_state::check_entries(&self.table);
         }
     }
 }
@@ -392,6 +421,6 @@ impl Device {
 /// No thread is left behind.
 impl Drop for Device {
     fn drop(&mut self) {
-        self.table.stop_background();
+        self.table.pool.stop_background();
     }
 }

@@ -1,6 +1,5 @@
 //! What can go wrong with a device, and the errno of each.
 
-use crate::Access;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -296,6 +295,27 @@ fn largest(block: usize) -> &'static str {
 
 /// What refused memory, in words.
 struct Refusal<'e>(&'e zsmalloc::Error, Option<u64>);
+
+/// What can be done with an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is only read.
+    Read,
+    /// It is only written.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::ReadWrite => "read, write",
+        })
+    }
+}
 
 /// How a value is wrong, as the kernel's errno tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

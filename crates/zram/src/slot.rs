@@ -1,58 +1,174 @@
-//! A slot's data: what lies in its entry and its object, and back.
+//! What a slot can be, and how its entry in the pool says so. Here alone, and below, the length of
+//! an object, the flags beside it and the payload of an entry that has none mean something.
+//!
+//! ```text
+//!   an object of 4096 bytes    the slot itself
+//!   an object of 8             one pattern of 8 bytes over and over, which no payload can be
+//!   an object of other bytes   the slot compressed, by the algorithm of the flags' priority
+//!   a payload                  nothing, or a pattern, or where in the backing store it lies
+//! ```
+//! The entry of a block has the same flags and, outside memory, the same payload; of its object
+//! [`block`](crate::block) knows.
 
-use crate::cold::BackingPlace;
-use crate::fill;
-use crate::stats::Held;
-use crate::streams::Workspace;
+mod flags;
+mod payload;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use flags::Flags;
+pub(crate) use payload::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace, Payload};
+
+use crate::algorithms::Codecs;
+use crate::stats::Weight;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 
-/// Bytes of an object that is a fill pattern. One of `SLOT_BYTES` bytes is the block itself; all
-/// others are compressed.
+/// Bytes of an object that is a pattern.
 const PATTERN_BYTES: usize = 8;
-
-/// Marks beside an object in its entry. Those of a slot that was just written are [`ACCESSED`].
-///
-/// How often the slot was recompressed: which of the algorithms it is compressed with.
-pub(crate) const PRIORITY: u8 = 0b0011;
-/// Not accessed since it was marked.
-pub(crate) const IDLE: u8 = 0b0100;
-/// No algorithm makes it smaller.
-pub(crate) const INCOMPRESSIBLE: u8 = 0b1000;
-pub(crate) const ACCESSED: u8 = 0;
 
 /// Bytes by which lengths may differ that are mostly of one size class.
 const SAME_PLACE_SLACK: usize = 16;
 
-/// A block as it is to be stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Encoded<'a> {
-    /// In the entry.
-    Inline(u64),
-    /// As an object.
+/// What a slot can be. Bytes live as long as the guard that they come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot<'a> {
+    /// Nothing of its own: it is in its block's object, if the block has one, and else nothing.
+    Empty,
+    /// Nothing, though its block has an object (zr-B2).
+    Hole,
+    /// One pattern over and over.
+    Same(u64),
+    /// By the algorithm of that priority (zr-X3).
+    Compressed {
+        bytes: &'a [u8],
+        priority: u8,
+    },
+    Raw(&'a [u8; SLOT_BYTES]),
+    /// Outside memory.
+    Backed(BackingPlace),
+}
+
+/// What an entry alone tells of a slot, without its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotKind {
+    Empty,
+    Hole,
+    Same,
+    /// Bytes of the object.
+    Compressed(usize),
+    Raw,
+    Backed(BackingPlace),
+}
+
+/// A slot as an entry is given it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coded<'a> {
+    Payload(Payload),
+    /// An object that is a pattern.
+    Pattern([u8; PATTERN_BYTES]),
     Object(&'a [u8]),
 }
 
-/// What a block is stored as: raw if it compresses to `huge_size` bytes or more. `scratch` holds
-/// the bytes of a compressed object.
-pub(crate) fn encode<'a>(
-    block: &'a [u8],
-    codec: &mut dyn zcomp::Stream,
-    scratch: &'a mut [u8],
-    huge_size: usize,
-) -> Result<Encoded<'a>, Error> {
-    if let Some(pattern) = fill::same_pattern(block) {
-        return Ok(match fill::to_payload(pattern) {
-            Some(payload) => Encoded::Inline(payload),
-            None => Encoded::Object(&block[..PATTERN_BYTES]),
-        });
-    }
-    match codec.compress(block, scratch)? {
-        Some(len) if len < huge_size && len != PATTERN_BYTES => {
-            Ok(Encoded::Object(&scratch[..len]))
+impl<'a> Slot<'a> {
+    /// Decodes what an entry holds.
+    #[inline]
+    pub(crate) fn of(content: Content<'a>) -> Self {
+        let (bytes, flags) = match content {
+            Content::Inline(payload) => return Payload::from_bits(payload).decode(),
+            Content::Object { bytes, flags } => (bytes, flags),
+        };
+        let compressed = Slot::Compressed { bytes, priority: Flags::from_bits(flags).priority() };
+        match SlotKind::of_len(bytes.len()) {
+            SlotKind::Raw => bytes.try_into().map_or(compressed, Slot::Raw),
+            SlotKind::Same => {
+                bytes.try_into().map_or(compressed, |word| Slot::Same(u64::from_ne_bytes(word)))
+            }
+            _ => compressed,
         }
-        _ => Ok(Encoded::Object(block)),
     }
+
+    pub(crate) fn kind(&self) -> SlotKind {
+        match *self {
+            Slot::Empty => SlotKind::Empty,
+            Slot::Hole => SlotKind::Hole,
+            Slot::Same(_) => SlotKind::Same,
+            Slot::Compressed { bytes, .. } => SlotKind::Compressed(bytes.len()),
+            Slot::Raw(_) => SlotKind::Raw,
+            Slot::Backed(place) => SlotKind::Backed(place),
+        }
+    }
+
+    /// What an entry is to hold, and the flags beside it, to be the slot.
+    #[inline]
+    pub(crate) fn coded(self) -> (Coded<'a>, Flags) {
+        let coded = match self {
+            Slot::Empty => Coded::Payload(Payload::EMPTY),
+            Slot::Hole => Coded::Payload(Payload::HOLE),
+            Slot::Same(pattern) => match Payload::of_pattern(pattern) {
+                Some(payload) => Coded::Payload(payload),
+                None => Coded::Pattern(pattern.to_ne_bytes()),
+            },
+            Slot::Compressed { bytes, priority } => {
+                return (Coded::Object(bytes), Flags::of_priority(priority));
+            }
+            Slot::Raw(bytes) => Coded::Object(bytes),
+            Slot::Backed(place) => Coded::Payload(place.into()),
+        };
+        (coded, Flags::NONE)
+    }
+}
+
+impl SlotKind {
+    /// Decodes what an entry held when it was looked at, or before a change.
+    #[inline]
+    pub(crate) fn of(old: Old) -> Self {
+        match old {
+            Old::Inline(payload) => Payload::from_bits(payload).decode().kind(),
+            Old::Object { len, .. } => Self::of_len(len),
+        }
+    }
+
+    /// What an object of so many bytes is.
+    #[inline]
+    pub(crate) fn of_len(len: usize) -> Self {
+        match len {
+            SLOT_BYTES => SlotKind::Raw,
+            PATTERN_BYTES => SlotKind::Same,
+            _ => SlotKind::Compressed(len),
+        }
+    }
+
+    /// Whether the slot has data of its own.
+    pub(crate) fn is_stored(self) -> bool {
+        !matches!(self, SlotKind::Empty | SlotKind::Hole)
+    }
+
+    /// Bytes of its object, of a slot that has one and is more than a pattern.
+    pub(crate) fn object_len(self) -> Option<usize> {
+        match self {
+            SlotKind::Compressed(len) => Some(len),
+            SlotKind::Raw => Some(SLOT_BYTES),
+            _ => None,
+        }
+    }
+
+    /// What it adds to the counters.
+    #[inline]
+    pub(crate) fn weight(self) -> Weight {
+        Weight {
+            slots: self.is_stored().into(),
+            bytes: self.object_len().unwrap_or(0) as i64,
+            same: (self == SlotKind::Same).into(),
+            raw: (self == SlotKind::Raw).into(),
+            in_objects: 0,
+        }
+    }
+}
+
+/// Whether an entry, a slot's or a block's, holds nothing.
+#[inline]
+pub(crate) fn is_empty(content: Content<'_>) -> bool {
+    content == Content::Inline(Payload::EMPTY.bits())
 }
 
 /// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
@@ -63,109 +179,71 @@ pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     }
 }
 
-/// Writes the slot's bytes from `at` on into `buf`. `slot` is its number, for the error.
+/// Whether a slot's object in a saved file may have so many bytes.
+pub(crate) fn is_object_len(len: usize) -> bool {
+    (1..=SLOT_BYTES).contains(&len) && SlotKind::of_len(len) != SlotKind::Same
+}
+
+/// Chooses what `block` is stored as: raw if it compresses to `huge_size` bytes or more, or to a
+/// length that means something else. `scratch` gets the compressed bytes.
+pub(crate) fn encode<'a>(
+    block: &'a [u8; SLOT_BYTES],
+    codec: &mut dyn zcomp::Stream,
+    scratch: &'a mut [u8],
+    huge_size: usize,
+) -> Result<Slot<'a>, Error> {
+    if let Some(pattern) = same_pattern(block) {
+        return Ok(Slot::Same(pattern));
+    }
+    match codec.compress(block, scratch)? {
+        Some(len) if len < huge_size && len != PATTERN_BYTES => {
+            Ok(Slot::Compressed { bytes: &scratch[..len], priority: 0 })
+        }
+        _ => Ok(Slot::Raw(block)),
+    }
+}
+
+/// Writes the slot's bytes from `at` on into `buf`; zeros, where it holds none in memory. What is
+/// decompressed in part goes by way of `spare`.
 pub(crate) fn decode(
-    content: Content<'_>,
+    slot: Slot<'_>,
     at: usize,
     buf: &mut [u8],
-    workspace: &mut Workspace,
-    slot: u32,
-) -> Result<(), Error> {
-    match content {
-        Content::Object { bytes, .. } if bytes.len() == SLOT_BYTES => {
-            buf.copy_from_slice(&bytes[at..at + buf.len()]);
+    codecs: &mut Codecs,
+    spare: &mut [u8; SLOT_BYTES],
+) -> Result<(), zcomp::Error> {
+    match slot {
+        Slot::Compressed { bytes, priority } if buf.len() == SLOT_BYTES => {
+            codecs.of(priority).decompress(bytes, buf)?;
         }
-        Content::Object { bytes, .. } if bytes.len() == PATTERN_BYTES => {
-            fill::fill(buf, pattern(content).unwrap_or(0), at);
+        Slot::Compressed { bytes, priority } => {
+            codecs.of(priority).decompress(bytes, spare)?;
+            buf.copy_from_slice(&spare[at..at + buf.len()]);
         }
-        Content::Inline(_) => fill::fill(buf, pattern(content).unwrap_or(0), at),
-        Content::Object { bytes, flags } => {
-            let codec = workspace.codecs.of(flags & PRIORITY);
-            let corrupt = |source| Error::Corrupt { slot: slot.into(), source };
-            if buf.len() == SLOT_BYTES {
-                codec.decompress(bytes, buf).map_err(corrupt)?;
-            } else {
-                codec.decompress(bytes, &mut *workspace.block).map_err(corrupt)?;
-                buf.copy_from_slice(&workspace.block[at..at + buf.len()]);
-            }
-        }
+        Slot::Raw(bytes) => buf.copy_from_slice(&bytes[at..at + buf.len()]),
+        Slot::Same(pattern) => fill(buf, pattern, at),
+        Slot::Empty | Slot::Hole | Slot::Backed(_) => buf.fill(0),
     }
     Ok(())
 }
 
-/// The pattern of a slot that consists of one.
-pub(crate) fn pattern(content: Content<'_>) -> Option<u64> {
-    match content {
-        Content::Inline(payload) => fill::from_payload(payload),
-        Content::Object { bytes, .. } if bytes.len() == PATTERN_BYTES => {
-            bytes.first_chunk().map(|word| u64::from_ne_bytes(*word))
-        }
-        Content::Object { .. } => None,
+/// The pattern that `block` consists of, if it does.
+pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
+    let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
+    let (&first, last) = (words.first()?, words.last());
+    // Most blocks differ in their first line of memory, which spares the wait for the last one;
+    // most others there, which spares the walk.
+    if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
+        return None;
     }
+    words.iter().all(|&word| word == first).then(|| u64::from_ne_bytes(first))
 }
 
-/// What an object of so many bytes is.
-pub(crate) fn held(len: usize) -> Held {
-    match len {
-        SLOT_BYTES => Held::Raw,
-        PATTERN_BYTES => Held::Same,
-        _ => Held::Compressed(len),
-    }
-}
-
-pub(crate) fn held_inline(payload: u64) -> Held {
-    match BackingPlace::from_payload(payload) {
-        Some(_) => Held::Away,
-        None if fill::from_payload(payload).is_some() => Held::Same,
-        None => Held::Nothing,
-    }
-}
-
-impl Encoded<'_> {
-    /// Bytes of the object, if it is one.
-    pub(crate) fn len(&self) -> Option<usize> {
-        match self {
-            Encoded::Inline(_) => None,
-            Encoded::Object(bytes) => Some(bytes.len()),
-        }
-    }
-
-    pub(crate) fn held(&self) -> Held {
-        match *self {
-            Encoded::Inline(payload) => held_inline(payload),
-            Encoded::Object(bytes) => held(bytes.len()),
-        }
-    }
-}
-
-/// What a slot held when it was looked at, or before it was changed.
-pub(crate) fn held_before(old: Old) -> Held {
-    match old {
-        Old::Inline(payload) => held_inline(payload),
-        Old::Object { len, .. } => held(len),
-    }
-}
-
-/// The flags of what a slot held when it was looked at.
-pub(crate) fn flags_before(old: Old) -> u8 {
-    match old {
-        Old::Object { flags, .. } => flags,
-        Old::Inline(_) => ACCESSED,
-    }
-}
-
-/// The flags of what a slot holds; none, where that is no object.
-pub(crate) fn flags_of(content: Content<'_>) -> u8 {
-    match content {
-        Content::Object { flags, .. } => flags,
-        Content::Inline(_) => ACCESSED,
-    }
-}
-
-/// What a slot holds now.
-pub(crate) fn held_now(content: Content<'_>) -> Held {
-    match content {
-        Content::Inline(payload) => held_inline(payload),
-        Content::Object { bytes, .. } => held(bytes.len()),
-    }
+/// Writes the pattern over `buf`, which begins `at` bytes into the slot.
+pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
+    let mut bytes = pattern.to_ne_bytes();
+    bytes.rotate_left(at % PATTERN_BYTES);
+    let (words, rest) = buf.as_chunks_mut::<PATTERN_BYTES>();
+    words.fill(bytes);
+    rest.copy_from_slice(&bytes[..rest.len()]);
 }

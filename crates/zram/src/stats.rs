@@ -108,59 +108,19 @@ impl fmt::Display for OrderStat {
     }
 }
 
-/// What a slot's entry holds, or a block's, as the counters see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
-    Nothing,
-    Same,
-    Compressed(usize),
-    Raw,
-    /// In the backing store.
-    Away,
-    /// A block's object.
-    Block {
-        bytes: usize,
-        slots: u32,
-        is_raw: bool,
-    },
-    /// A block's object in the backing store.
-    BlockAway {
-        slots: u32,
-    },
-}
-
-impl Held {
-    /// Whether it is what a slot holds, not its block.
-    fn is_slot(self) -> bool {
-        !matches!(self, Held::Nothing | Held::Block { .. } | Held::BlockAway { .. })
-    }
-
-    /// Bytes after compression.
-    fn bytes(self) -> usize {
-        match self {
-            Held::Compressed(bytes) | Held::Block { bytes, .. } => bytes,
-            Held::Raw => crate::SLOT_BYTES,
-            Held::Nothing | Held::Same => 0,
-            Held::Away | Held::BlockAway { .. } => 0,
-        }
-    }
-
+/// What an entry adds to the counters by what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weight {
+    /// 1 of a slot that has data of its own; those in a block are counted apart.
+    pub(crate) slots: i64,
+    /// Bytes in memory after compression.
+    pub(crate) bytes: i64,
+    /// 1 of a slot that is one pattern.
+    pub(crate) same: i64,
     /// Slots stored raw.
-    fn raw(self) -> i64 {
-        match self {
-            Held::Raw => 1,
-            Held::Block { slots, is_raw: true, .. } => slots.into(),
-            _ => 0,
-        }
-    }
-
+    pub(crate) raw: i64,
     /// Slots of a block's object, live or dead.
-    fn in_object(self) -> i64 {
-        match self {
-            Held::Block { slots, .. } | Held::BlockAway { slots } => slots.into(),
-            _ => 0,
-        }
-    }
+    pub(crate) in_objects: i64,
 }
 
 /// A number that one thread at a time adds to, and any may look at.
@@ -222,14 +182,13 @@ impl OrderCounters {
 impl Shard {
     /// Counts an entry that went from `old` to `new`.
     #[inline]
-    pub(crate) fn changed(&self, old: Held, new: Held) {
-        let differs = |of: fn(Held) -> i64| of(new) - of(old);
-        self.slots.add(differs(|held| held.is_slot().into()));
-        self.bytes.add(differs(|held| held.bytes() as i64));
-        self.same.add(differs(|held| (held == Held::Same).into()));
-        self.raw.add(differs(Held::raw));
-        self.raw_ever.add(new.raw());
-        self.in_objects.add(differs(Held::in_object));
+    pub(crate) fn changed(&self, old: Weight, new: Weight) {
+        self.slots.add(new.slots - old.slots);
+        self.bytes.add(new.bytes - old.bytes);
+        self.same.add(new.same - old.same);
+        self.raw.add(new.raw - old.raw);
+        self.raw_ever.add(new.raw);
+        self.in_objects.add(new.in_objects - old.in_objects);
     }
 
     /// Counts the slots that are in a block's object, before and afterwards.

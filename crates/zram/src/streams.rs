@@ -1,8 +1,9 @@
 //! Streams: the codec's contexts and buffers, one per processor, made with the device.
 
 use crate::algorithms::{Codecs, PreparedSet};
-use crate::blocks::{BlockCache, Packer};
+use crate::block::{BlockCache, BlockStream, Packer};
 use crate::layout::Layout;
+use crate::slot::{self, Slot};
 use crate::{Config, Error, SLOT_BYTES};
 use page::fork::Mutex;
 use rustix_futex_sync::MutexGuard;
@@ -25,6 +26,19 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
+    /// Writes the bytes of slot `nth` from `at` on into `buf`.
+    #[inline]
+    pub(crate) fn decode(
+        &mut self,
+        slot: Slot<'_>,
+        at: usize,
+        buf: &mut [u8],
+        nth: u32,
+    ) -> Result<(), Error> {
+        let decoded = slot::decode(slot, at, buf, &mut self.codecs, &mut self.block);
+        decoded.map_err(|source| Error::Corrupt { slot: nth.into(), source })
+    }
+
     /// Of a device that has blocks of several slots.
     pub(crate) fn blocks(&mut self) -> &mut BlockStream {
         match &mut self.blocks {
@@ -34,21 +48,9 @@ impl Workspace {
     }
 }
 
-/// What it takes to compress several slots as one, and what was decompressed last.
-pub(crate) struct BlockStream {
-    pub(crate) packer: Packer,
-    pub(crate) cache: BlockCache,
-}
-
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workspace").field("nth", &self.index).finish_non_exhaustive()
-    }
-}
-
-impl BlockStream {
-    fn buffer_bytes(&self) -> usize {
-        self.packer.buffer_bytes() + self.cache.bytes()
     }
 }
 

@@ -5,7 +5,6 @@
 //! descriptors that come with an extent are not asked for one by one; there is always room left for
 //! some.
 
-use crate::table::AnyTable;
 use page::{Request, Supply, page_size};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,6 +17,15 @@ pub(crate) const MARGIN: u64 = 64 << 10;
 /// many bytes. 16 bytes for each object of 64.
 const TABLES_SHARE: u64 = 4;
 
+/// Whose memory is limited.
+pub(crate) trait Counted: Send + Sync {
+    /// Bytes of all its memory.
+    fn bytes(&self) -> u64;
+
+    /// The limit of its pool, in pages.
+    fn page_limit(&self) -> Option<usize>;
+}
+
 /// Grants memory as long as the total stays below a limit, and another supply does too.
 pub(crate) struct TotalLimit {
     /// The limit that was asked for; `u64::MAX` is none.
@@ -25,21 +33,21 @@ pub(crate) struct TotalLimit {
     /// What the device took when it was empty, if all else is limited with the pool's pages.
     empty: OnceLock<u64>,
     beside: Option<Arc<dyn Supply>>,
-    table: OnceLock<Weak<dyn AnyTable>>,
+    counted: OnceLock<Weak<dyn Counted>>,
 }
 
 impl TotalLimit {
     pub(crate) fn new(limit: Option<u64>, beside: Option<Arc<dyn Supply>>) -> Self {
-        let (empty, table) = (OnceLock::new(), OnceLock::new());
-        let total = TotalLimit { asked: AtomicU64::new(0), empty, beside, table };
+        let (empty, counted) = (OnceLock::new(), OnceLock::new());
+        let total = TotalLimit { asked: AtomicU64::new(0), empty, beside, counted };
         total.set_limit(limit);
         total
     }
 
-    /// Has the limit held from now on, against what is counted of `table`.
-    pub(crate) fn count_with(&self, table: Weak<dyn AnyTable>) {
+    /// Has the limit held from now on, against what is counted of `device`.
+    pub(crate) fn count_with(&self, device: Weak<dyn Counted>) {
         // There is one device to a total.
-        let _ = self.table.set(table);
+        let _ = self.counted.set(device);
     }
 
     /// Has all memory be limited with the pool's pages from now on, where nothing else is asked
@@ -54,7 +62,7 @@ impl TotalLimit {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {
             let empty = *self.empty.get()?;
-            let pages = self.table()?.pages().limit()?;
+            let pages = self.counted()?.page_limit()?;
             let bytes = (pages as u64).saturating_mul(page_size() as u64);
             Some(empty.saturating_add(bytes).saturating_add(bytes / TABLES_SHARE))
         })
@@ -64,8 +72,8 @@ impl TotalLimit {
         self.asked.store(limit.unwrap_or(u64::MAX), Relaxed);
     }
 
-    fn table(&self) -> Option<Arc<dyn AnyTable>> {
-        self.table.get()?.upgrade()
+    fn counted(&self) -> Option<Arc<dyn Counted>> {
+        self.counted.get()?.upgrade()
     }
 
     fn has_room(&self, request: Request) -> bool {
@@ -75,7 +83,7 @@ impl TotalLimit {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,
         };
-        self.table().is_none_or(|table| of(&*table) + more + MARGIN <= limit)
+        self.counted().is_none_or(|device| device.bytes() + more + MARGIN <= limit)
     }
 }
 
@@ -91,10 +99,7 @@ impl fmt::Debug for TotalLimit {
     }
 }
 
-/// Bytes of a table and all it has.
-pub(crate) fn of(table: &dyn AnyTable) -> u64 {
-    let shared = table.shared();
-    let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
-    let own = own + shared.versions.bytes() + shared.store.as_ref().map_or(0, |of| of.bytes());
-    (table.pool_bytes() + own) as u64
+/// Pages for `bytes`, rounded up.
+pub(crate) fn pages_for(bytes: u64) -> usize {
+    bytes.div_ceil(page_size() as u64) as usize
 }

@@ -9,12 +9,12 @@
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
 use crate::entry::{Location, Value};
-use crate::entry_pool::{Owner, sealed};
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::relocate::{Movable, Moved, Obstacle};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Backoff, JobGuard};
+use crate::table::Table;
 use crate::{EntryPool, Error};
 use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
@@ -139,16 +139,16 @@ fn step_of(class: &Class) -> usize {
 }
 
 /// The entries, for a mover.
-struct EntriesOf<'o, O>(&'o O);
+struct EntriesOf<'t>(&'t Table);
 
-impl<O: sealed::Owner> Movable for EntriesOf<'_, O> {
+impl Movable for EntriesOf<'_> {
     fn len_at(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.0.table().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
+        let place = self.0.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
         (place.offset == offset).then_some(place.len)
     }
 
     fn retarget(&self, index: u32, from: u64, to: u64) -> bool {
-        let retargeted = self.0.table().peek(index, |entry, _| {
+        let retargeted = self.0.peek(index, |entry, _| {
             let value = entry.unlocked()?;
             let place = value.decode().ok().filter(|place| place.offset == from)?;
             Some(entry.retarget(value, Value::object(Location { offset: to, ..place })))
@@ -157,7 +157,7 @@ impl<O: sealed::Owner> Movable for EntriesOf<'_, O> {
     }
 }
 
-impl<O: Owner> EntryPool<O> {
+impl EntryPool {
     /// Moves objects together in every class, the largest first, and gives back the pages retained;
     /// by how many pages less are in use. While another thread compacts, only the retained pages
     /// go. In a pool that has grown since, objects go to finer classes too; where there is next to
@@ -235,7 +235,7 @@ impl<O: Owner> EntryPool<O> {
                 break;
             }
             let Some((source, target)) = locked.pick_source_and_target(&skipped) else { break };
-            let moved = locked.migrate(source, target, step_of(class), &EntriesOf(self.owner()));
+            let moved = locked.migrate(source, target, step_of(class), &EntriesOf(self.entries()));
             done = done.and(self.end_step(locked, source, &moved));
             if moved.objects == 0 {
                 skipped.push(source);
@@ -277,7 +277,7 @@ impl<O: Owner> EntryPool<O> {
         if !locked.contains(id) {
             return (Progress::default(), false);
         }
-        let moved = locked.reclassify(id, step_of(class), &EntriesOf(self.owner()));
+        let moved = locked.reclassify(id, step_of(class), &EntriesOf(self.entries()));
         let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {
             Some(Obstacle::NoRoom(position)) => self.add_zspage(&inner.classes[position]).is_ok(),

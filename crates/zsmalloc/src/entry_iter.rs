@@ -13,7 +13,7 @@
 //! in a circle.
 
 use crate::EntryPool;
-use crate::entry_pool::{EntryReadGuard, Owner};
+use crate::entry_pool::EntryReadGuard;
 use std::fmt;
 
 /// Entries that are pinned beside the one given out.
@@ -23,27 +23,27 @@ const ENTRIES_AHEAD: usize = 2;
 const LINES: usize = 64;
 
 /// Pins of entries with consecutive numbers: see [`EntryPool::read_ahead`].
-pub struct EntryIter<'p, O: Owner, W> {
-    pool: &'p EntryPool<O>,
+pub struct EntryIter<'p, W> {
+    pool: &'p EntryPool,
     /// The next ones, the first of them first.
-    ahead: [Option<EntryReadGuard<'p, O::Beside>>; ENTRIES_AHEAD],
+    ahead: [Option<EntryReadGuard<'p>>; ENTRIES_AHEAD],
     /// Entries that are not pinned yet.
     rest: W,
 }
 
-impl<O: Owner> EntryPool<O> {
+impl EntryPool {
     /// Locks entries for reading one after the other, each two entries before it is given out, and
     /// has the processor fetch what they hold meanwhile. Who drops each pin before he asks for the
     /// next holds three at most. `entries` ascend.
-    pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, O, W> {
+    pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, W> {
         let mut rest = entries;
         let ahead = std::array::from_fn(|_| rest.next().map(|index| self.read(index)));
         EntryIter { pool: self, ahead, rest }
     }
 }
 
-impl<'p, O: Owner, W: Iterator<Item = u32>> Iterator for EntryIter<'p, O, W> {
-    type Item = EntryReadGuard<'p, O::Beside>;
+impl<'p, W: Iterator<Item = u32>> Iterator for EntryIter<'p, W> {
+    type Item = EntryReadGuard<'p>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -56,7 +56,7 @@ impl<'p, O: Owner, W: Iterator<Item = u32>> Iterator for EntryIter<'p, O, W> {
     }
 }
 
-impl<O: Owner, W: fmt::Debug> fmt::Debug for EntryIter<'_, O, W> {
+impl<W: fmt::Debug> fmt::Debug for EntryIter<'_, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EntryIter").field("rest", &self.rest).finish_non_exhaustive()
     }

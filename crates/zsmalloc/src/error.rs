@@ -1,6 +1,6 @@
 //! What can go wrong with objects.
 
-use crate::GeometryError;
+use crate::{GeometryError, meta};
 
 /// Why an object could not be stored, read or freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum Error {
     Pages(#[from] page::Error),
     /// The memory that manages the objects is used up.
     #[error(transparent)]
-    Slab(#[from] slab::Error),
+    Meta(#[from] meta::Error),
     /// The entry's number is outside its table.
     #[error("number {index} is outside the table of {len}")]
     Index {
@@ -64,7 +64,7 @@ impl Error {
         matches!(
             self,
             Error::Pages(page::Error::Refused { .. })
-                | Error::Slab(slab::Error::Pages(page::Error::Refused { .. }))
+                | Error::Meta(meta::Error::Pages(page::Error::Refused { .. }))
         )
     }
 }

@@ -9,24 +9,15 @@
 //! A slot is free if its entry is empty and unlocked, and it is taken by locking that entry: shards
 //! and counts only say where to look. A slot's generation grows when its entry becomes empty,
 //! before that is unlocked; at the last generation the slot is worn out. A free slot may go from
-//! the table: its leaf's floor is the generation that all slots begin with that come anew, above
-//! all that were given out before. So a stale handle is never taken for a live one.
+//! the table, which keeps its leaf's floor.
 //!
 //! Lock order: shard, the table's.
 
 use crate::Error;
 use crate::entry::Value;
-use crate::entry_pool::sealed;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
-use crate::table::{Beside, LEAF, Table, WriteLock};
-use slab::packed::Arena;
-use std::sync::Arc;
+use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
 
-/// Generations are 1 to this: 20 bits of a handle.
-pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
-/// How far a handle slot that goes may lift its leaf's floor: for one that is used much, the others
-/// would age too.
-const LIFT: u32 = 256;
 /// Handle slots are taken from a leaf that has room for so many, or from a new one: that pays for
 /// looking at all.
 const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
@@ -36,63 +27,6 @@ const RECENT: usize = 24;
 /// Leaves there can be: the last slot of the one after has a number that no entry has.
 const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
 const NO_LEAF: u32 = u32::MAX;
-
-/// The generation that the slot's next handle has.
-#[derive(Debug)]
-pub struct Generation(AtomicU32);
-
-/// What is kept of a leaf of slots.
-#[derive(Debug)]
-pub struct HandleLeaf {
-    /// The generation of slots that come anew.
-    floor: AtomicU32,
-    /// Handle slots that are given out, or worn out.
-    used: AtomicU32,
-}
-
-impl Generation {
-    pub(crate) fn now(&self) -> u32 {
-        self.0.load(Relaxed)
-    }
-
-    fn is_worn_out(&self) -> bool {
-        self.now() > GENERATION_MAX
-    }
-}
-
-impl Beside for Generation {
-    type Leaf = HandleLeaf;
-    type Seed = u32;
-
-    fn leaf(first: u32) -> HandleLeaf {
-        HandleLeaf { floor: AtomicU32::new(first), used: AtomicU32::new(0) }
-    }
-
-    fn fresh(leaf: &HandleLeaf) -> Self {
-        Generation(AtomicU32::new(leaf.floor.load(Relaxed)))
-    }
-
-    fn moved(&self) -> Self {
-        Generation(AtomicU32::new(self.now()))
-    }
-
-    fn stays(&self, leaf: &HandleLeaf) -> bool {
-        self.is_worn_out() || self.now() > leaf.floor.load(Relaxed) + LIFT
-    }
-
-    fn take(&self, from: &Self) {
-        self.0.store(from.now(), Relaxed);
-    }
-
-    fn dropped(leaf: &HandleLeaf, gone: &Self) {
-        leaf.floor.fetch_max(gone.now(), Relaxed);
-    }
-
-    fn emptied(&self) {
-        // Only the holder of the entry's lock changes it.
-        self.0.store(self.now() + 1, Relaxed);
-    }
-}
 
 /// Where threads look for free slots.
 #[derive(Debug, Default)]
@@ -134,10 +68,9 @@ impl Free {
     }
 }
 
-/// A table of slots.
+/// Which entries of a table are given out as handle slots.
 #[derive(Debug)]
-pub struct HandleSlots {
-    table: Table<Generation>,
+pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
     /// Leaves that were ever taken.
     opened: AtomicU32,
@@ -147,34 +80,35 @@ pub struct HandleSlots {
 }
 
 impl HandleSlots {
-    /// No slots; they will begin with generation `first`.
-    pub(crate) fn new(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
-        debug_assert!((1..=GENERATION_MAX).contains(&first));
+    /// Handle slots there can be.
+    pub(crate) const LEN: u64 = LEAVES as u64 * LEAF as u64;
+
+    /// None is given out.
+    pub(crate) fn new() -> Self {
         let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
-        Ok(HandleSlots {
-            table: Table::new(arena, first)?,
+        HandleSlots {
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
             opened: AtomicU32::new(0),
             lowest: AtomicU32::new(0),
             worn_out: AtomicU64::new(0),
-        })
+        }
     }
 
-    /// Takes a free slot: its number and its entry, which is empty. [`mark_used`](Self::mark_used)
-    /// is to be told before it holds something.
-    pub(crate) fn claim(&self) -> Result<(u32, WriteLock<'_, Generation>), Error> {
+    /// Takes a free slot of the table: its number and its entry, which is empty.
+    /// [`mark_used`](Self::mark_used) is to be told before it holds something.
+    pub(crate) fn claim<'t>(&self, table: &'t Table) -> Result<(u32, WriteLock<'t>), Error> {
         let shard = self.shard();
         let mut free = shard.free.lock();
         loop {
             let leaf = shard.leaf.load(Relaxed);
             let Some(index) = free.pop_recent().or_else(|| free.pop_of_leaf(leaf)) else {
-                let (leaf, bits) = self.leaf_with_room(shard)?;
+                let (leaf, bits) = self.leaf_with_room(table, shard)?;
                 shard.leaf.store(leaf, Relaxed);
                 free.of_leaf = bits;
                 continue;
             };
-            let entry = self.table.claim(index)?;
-            if let Some(entry) = entry.filter(|entry| !entry.beside().is_worn_out()) {
+            let entry = table.claim(index)?;
+            if let Some(entry) = entry.filter(|entry| !is_worn_out(entry.row().generation())) {
                 return Ok((index, entry));
             }
         }
@@ -186,9 +120,13 @@ impl HandleSlots {
 
     /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else
     /// any.
-    fn leaf_with_room(&self, shard: &Shard) -> Result<(u32, [u64; LEAF.div_ceil(64)]), Error> {
+    fn leaf_with_room(
+        &self,
+        table: &Table,
+        shard: &Shard,
+    ) -> Result<(u32, [u64; LEAF.div_ceil(64)]), Error> {
         let opened = self.opened.load(Relaxed);
-        let has_room = |leaf: &u32| self.room(*leaf) >= ROOM_MIN;
+        let has_room = |leaf: &u32| room(table, *leaf) >= ROOM_MIN;
         let from = self.lowest.load(Relaxed);
         let lowest = (from..opened).find(has_room).unwrap_or(opened);
         // Refused where a handle slot below was given back meanwhile.
@@ -198,54 +136,35 @@ impl HandleSlots {
             !self.shards.iter().filter(is_its).any(|other| !std::ptr::eq(other, shard))
         };
         let found = (lowest..opened).filter(has_room).filter(others);
-        let mut found = found.map(|leaf| (leaf, self.free_slots(leaf)));
+        let mut found = found.map(|leaf| (leaf, free_slots(table, leaf)));
         if let Some(found) = found.find(|(_, free)| free.iter().any(|&bits| bits != 0)) {
             return Ok(found);
         }
         let next = |leaf| (leaf < LEAVES).then_some(leaf + 1);
         if let Ok(leaf) = self.opened.fetch_update(Relaxed, Relaxed, next) {
-            return Ok((leaf, self.free_slots(leaf)));
+            return Ok((leaf, free_slots(table, leaf)));
         }
-        let all = (0..LEAVES).map(|leaf| (leaf, self.free_slots(leaf)));
+        let all = (0..LEAVES).map(|leaf| (leaf, free_slots(table, leaf)));
         let mut rest = all.filter(|(_, free)| free.iter().any(|&bits| bits != 0));
         let (index, len) = (u32::MAX as u64, u32::MAX as u64);
         rest.next().ok_or(Error::Index { index, len })
     }
 
-    /// Handle slots of a leaf that are not used.
-    fn room(&self, leaf: u32) -> u32 {
-        let used = self.table.leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
-        (LEAF as u32).saturating_sub(used)
-    }
-
-    /// A bit for each slot of a leaf that can be taken.
-    fn free_slots(&self, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
-        let mut free = [u64::MAX; LEAF.div_ceil(64)];
-        free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
-        self.table.for_each_of(leaf as u64, |index, entry, generation| {
-            if entry.unlocked() != Some(Value::EMPTY) || generation.is_worn_out() {
-                let key = index as usize % LEAF;
-                free[key / 64] &= !(1 << (key % 64));
-            }
-        });
-        free
-    }
-
     /// Notes that a handle slot that was taken is about to hold an object.
-    pub(crate) fn mark_used(&self, index: u32) {
-        if let Some(leaf) = self.table.leaf(index as u64 / LEAF as u64) {
+    pub(crate) fn mark_used(&self, table: &Table, index: u32) {
+        if let Some(leaf) = table.handle_leaf(index as u64 / LEAF as u64) {
             leaf.used.fetch_add(1, Relaxed);
         }
     }
 
     /// Notes that a handle slot holds none any more, whose generation had been `generation`.
-    pub(crate) fn mark_free(&self, index: u32, generation: u32) {
+    pub(crate) fn mark_free(&self, table: &Table, index: u32, generation: u32) {
         if generation == GENERATION_MAX {
             self.worn_out.fetch_add(1, Relaxed);
             return;
         }
         let nth = index / LEAF as u32;
-        if let Some(leaf) = self.table.leaf(nth as u64) {
+        if let Some(leaf) = table.handle_leaf(nth as u64) {
             let used = leaf.used.fetch_sub(1, Relaxed) - 1;
             let lowest = self.lowest.load(Relaxed);
             if nth < lowest && used + ROOM_MIN <= LEAF as u32 {
@@ -258,72 +177,28 @@ impl HandleSlots {
         }
     }
 
-    /// Number and generation of the first slots whose entries name objects.
-    pub(crate) fn live_slots(&self, most: usize) -> Vec<(u32, u32)> {
-        let mut live = Vec::new();
-        self.table.for_each(|index, entry, generation| {
-            if live.len() < most && entry.peek().decode().is_ok() {
-                live.push((index, generation.now()));
-            }
-        });
-        live
-    }
-
     /// Handle slots that hold an object.
-    pub(crate) fn live(&self) -> u64 {
-        let used = self.table.leaves().map(|(_, leaf)| leaf.used.load(Relaxed) as u64);
+    pub(crate) fn live(&self, table: &Table) -> u64 {
+        let used = table.handle_leaves().map(|(_, leaf)| leaf.used.load(Relaxed) as u64);
         used.sum::<u64>().saturating_sub(self.worn_out.load(Relaxed))
     }
 
-    /// Counts the slots of a leaf that are used, and those worn out among them. Before that, the
-    /// generation of those that hold nothing ends, if `end` says so.
-    fn count(&self, leaf: u64, end: bool) -> (u32, u32) {
-        let (mut used, mut worn_out) = (0, 0);
-        self.table.for_each_of(leaf, |_, entry, generation| {
-            let is_live = entry.peek().decode().is_ok();
-            if end && !is_live && !generation.is_worn_out() {
-                generation.emptied();
-            }
-            let is_worn_out = !is_live && generation.is_worn_out();
-            worn_out += u32::from(is_worn_out);
-            used += u32::from(is_live || is_worn_out);
-        });
-        (used, worn_out)
-    }
-}
-
-impl crate::Owner for HandleSlots {}
-
-#[allow(private_interfaces)]
-impl sealed::Owner for HandleSlots {
-    type Beside = Generation;
-
-    fn table(&self) -> &Table<Generation> {
-        &self.table
-    }
-
-    fn check_index(&self, index: u32) -> Result<(), Error> {
-        let len = LEAVES as u64 * LEAF as u64;
-        if (index as u64) < len { Ok(()) } else { Err(Error::Index { index: index as u64, len }) }
-    }
-
-    fn lock_for_fork(&self) {
+    /// Holds the shards still over a fork: no slot is being given out. Before the table is.
+    pub(crate) fn lock_for_fork(&self) {
         self.shards.iter().for_each(|shard| shard.free.lock_for_fork());
-        self.table.lock_for_fork();
     }
 
-    fn unlock_after_fork(&self) {
-        self.table.unlock_after_fork();
+    pub(crate) fn unlock_after_fork(&self) {
         self.shards.iter().for_each(|shard| shard.free.unlock_after_fork());
     }
 
-    fn repair(&self) {
-        self.table.repair();
+    /// Counts anew in a child, whose table is repaired.
+    pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, whatever a lost thread had them for; it may not
         // have come to ending their generation, or to counting them.
         let mut all_worn_out = 0;
-        for (nth, leaf) in self.table.leaves() {
-            let (used, worn_out) = self.count(nth, true);
+        for (nth, leaf) in table.handle_leaves() {
+            let (used, worn_out) = count(table, nth, true);
             leaf.used.store(used, Relaxed);
             all_worn_out += worn_out as u64;
         }
@@ -331,22 +206,68 @@ impl sealed::Owner for HandleSlots {
         self.lowest.store(0, Relaxed);
     }
 
-    fn bytes(&self) -> usize {
-        self.table.bytes() + size_of_val(&*self.shards)
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.shards)
     }
 
-    fn check(&self) {
-        self.table.check();
+    /// Asserts that the counts are those of the table.
+    pub(crate) fn check(&self, table: &Table) {
         let mut all_worn_out = 0;
-        for (nth, leaf) in self.table.leaves() {
-            let (used, worn_out) = self.count(nth, false);
+        for (nth, leaf) in table.handle_leaves() {
+            let (used, worn_out) = count(table, nth, false);
             assert_eq!(leaf.used.load(Relaxed), used, "slots used of leaf {nth}");
-            let floor = leaf.floor.load(Relaxed);
+            let floor = leaf.floor();
             assert!(floor <= GENERATION_MAX, "leaf {nth} begins with generation {floor}");
             all_worn_out += worn_out as u64;
         }
         assert_eq!(self.worn_out.load(Relaxed), all_worn_out, "slots worn out");
     }
+}
+
+/// Handle slots of a leaf that are not used.
+fn room(table: &Table, leaf: u32) -> u32 {
+    let used = table.handle_leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
+    (LEAF as u32).saturating_sub(used)
+}
+
+/// A bit for each slot of a leaf that can be taken.
+fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
+    let mut free = [u64::MAX; LEAF.div_ceil(64)];
+    free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
+    table.for_each_of(leaf as u64, |index, entry, row| {
+        if entry.unlocked() != Some(Value::EMPTY) || is_worn_out(row.generation()) {
+            let key = index as usize % LEAF;
+            free[key / 64] &= !(1 << (key % 64));
+        }
+    });
+    free
+}
+
+/// Number and generation of the first slots whose entries name objects.
+pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
+    let mut live = Vec::new();
+    table.for_each(|index, entry, row| {
+        if live.len() < most && entry.peek().decode().is_ok() {
+            live.push((index, row.generation()));
+        }
+    });
+    live
+}
+
+/// Counts the slots of a leaf that are used, and those worn out among them. Before that, the
+/// generation of those that hold nothing ends, if `end` says so.
+fn count(table: &Table, leaf: u64, end: bool) -> (u32, u32) {
+    let (mut used, mut worn_out) = (0, 0);
+    table.for_each_of(leaf, |_, entry, row| {
+        let is_live = entry.peek().decode().is_ok();
+        if end && !is_live && !is_worn_out(row.generation()) {
+            row.emptied();
+        }
+        let is_worn_out = !is_live && is_worn_out(row.generation());
+        worn_out += u32::from(is_worn_out);
+        used += u32::from(is_live || is_worn_out);
+    });
+    (used, worn_out)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -7,6 +7,7 @@ use crate::class_guard::{ClassGuard, SCAN_FEW, SCAN_MAX, Search, Taken};
 use crate::compact::CompactionCounters;
 use crate::geometry::GRAIN;
 use crate::memory::{Memory, prefetch_whole};
+use crate::meta::Arena;
 use crate::plan::{Plan, Purpose, Size};
 use crate::prefault::Wanted;
 use crate::retained::Offers;
@@ -16,7 +17,6 @@ use crate::worker::Worker;
 use crate::zspage::HeaderPtr;
 use crate::{ClassTable, Config, Error, Geometry};
 use page::{Extent, ExtentId, Request, Supply};
-use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
 

@@ -12,8 +12,8 @@
 //!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects given back
 //! ```
 //!
-//! [`EntryPool`] does all that for an [`Owner`]. There are two: [`Slots`], numbered entries for a
-//! device, and the cells of [`Pool`], which gives out opaque [`Handle`]s.
+//! [`EntryPool`] does all that for entries that are numbered, as a device's slots are; [`Pool`]
+//! gives out opaque [`Handle`]s, each of which is an entry and its generation.
 
 mod background;
 mod check;
@@ -33,12 +33,12 @@ mod inner;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod memory;
+pub mod meta;
 mod plan;
 mod pool;
 mod prefault;
 mod relocate;
 mod retained;
-mod slots;
 mod stats;
 mod sync;
 mod table;
@@ -46,7 +46,7 @@ mod worker;
 mod write_guard;
 mod zspage;
 
-pub use crate::entry_pool::{Content, EntryPool, EntryReadGuard, Old, Owner};
+pub use crate::entry_pool::{Content, EntryPool, EntryReadGuard, Old};
 pub use compact::CompactionStat;
 pub use entry_iter::EntryIter;
 pub use error::Error;
@@ -54,8 +54,8 @@ pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
 pub use pool::{Handle, Pool, ReadGuard};
-pub use slots::{BesideSlot, Both, Slots, Stamp, Sum};
 pub use stats::{ClassStat, Classes};
+pub use table::{Columns, Row};
 pub use write_guard::{EntryWriteGuard, Reservation, StagedObject};
 
 /// How a pool is made.

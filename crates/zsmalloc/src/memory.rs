@@ -18,9 +18,9 @@ use crate::class::Class;
 use crate::class_guard::ClassGuard;
 use crate::geometry::OBJECTS_MAX;
 use crate::inner::boxed;
+use crate::meta::{Arena, Cache};
 use crate::zspage::{FixedHeader, Header, HeaderPtr};
 use page::{Extent, ExtentId, PageSet, Space, Zeroed};
-use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -96,22 +96,22 @@ fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) space: Space<HeaderPtr>,
-    /// What manages the pool lies here: headers, slot tables, cells.
+    /// What manages the pool lies here: headers, nodes of the table of entries.
     pub(crate) arena: Arc<Arena>,
     /// Caches of headers, by size.
-    header_caches: Box<[RawCache]>,
+    header_caches: Box<[Cache]>,
 }
 
 impl Memory {
     pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
         let header_caches =
-            HEADER_SLOTS.iter().map(|&slots| Ok(RawCache::new(&arena, Header::bytes(slots), 8)?));
+            HEADER_SLOTS.iter().map(|&slots| Ok(Cache::new(&arena, Header::bytes(slots), 8)?));
         let header_caches = boxed(pages.supply.as_deref(), header_caches)?;
         Ok(Memory { space: Space::new(pages)?, arena, header_caches })
     }
 
     /// The cache for headers of `objects` slots: the smallest that is large enough.
-    fn header_cache(&self, objects: usize) -> &RawCache {
+    fn header_cache(&self, objects: usize) -> &Cache {
         match HEADER_SLOTS.iter().position(|&slots| slots >= objects) {
             Some(nth) => &self.header_caches[nth],
             None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
@@ -163,7 +163,7 @@ impl Memory {
 
     /// Locks the memory over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
     pub(crate) fn lock_for_fork(&self) {
-        self.header_caches.iter().for_each(RawCache::lock_for_fork);
+        self.header_caches.iter().for_each(Cache::lock_for_fork);
         self.arena.lock_for_fork();
         self.space.lock_for_fork();
     }
@@ -171,14 +171,14 @@ impl Memory {
     pub(crate) fn unlock_after_fork(&self) {
         self.space.unlock_after_fork();
         self.arena.unlock_after_fork();
-        self.header_caches.iter().for_each(RawCache::unlock_after_fork);
+        self.header_caches.iter().for_each(Cache::unlock_after_fork);
     }
 
     /// Repairs, in a child, what lost threads left of what manages the pool. Counted first:
     /// repairing gives pages back.
     pub(crate) fn repair_arena(&self) {
         self.arena.recount();
-        self.header_caches.iter().for_each(RawCache::repair);
+        self.header_caches.iter().for_each(Cache::repair);
     }
 
     /// Gives back what the caches of headers retain.

@@ -1,7 +1,8 @@
 //! The pool for everyone: opaque handles to stored bytes.
 
-use crate::handle_slots::{GENERATION_MAX, Generation, HandleSlots};
+use crate::handle_slots::{HandleSlots, live_slots};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::table::{GENERATION_MAX, Row};
 use crate::{
     Classes, CompactionStat, Config, Content, EntryPool, EntryReadGuard, EntryWriteGuard, Error,
 };
@@ -68,7 +69,8 @@ impl Handle {
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    core: Arc<EntryPool<HandleSlots>>,
+    core: Arc<EntryPool>,
+    handles: Arc<HandleSlots>,
     id: u32,
 }
 
@@ -82,10 +84,11 @@ impl Pool {
         // of a pool long gone is hardly taken for one of this.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
-        let core = Arc::new(EntryPool::new(config, |arena| HandleSlots::new(arena, first))?);
-        let weak: Weak<EntryPool<HandleSlots>> = Arc::downgrade(&core);
+        let handles = Arc::new(HandleSlots::new());
+        let core = Arc::new(EntryPool::with_handles(config, handles.clone(), first)?);
+        let weak: Weak<EntryPool> = Arc::downgrade(&core);
         page::fork::register(weak);
-        Ok(Pool { core, id })
+        Ok(Pool { core, handles, id })
     }
 
     /// Has the pool compacted in the background from now on, whenever it is worth it, and pages
@@ -99,12 +102,11 @@ impl Pool {
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
         self.core.ensure_here()?;
-        let slots = self.core.owner();
-        let (index, entry) = slots.claim()?;
+        let (index, entry) = self.handles.claim(self.core.entries())?;
         let entry = self.core.write_guard(index, entry);
         let staged = entry.stage(bytes)?;
-        let handle = Handle::new(self.id, index, entry.beside().now());
-        slots.mark_used(index);
+        let handle = Handle::new(self.id, index, entry.row().generation());
+        self.handles.mark_used(self.core.entries(), index);
         entry.replace(staged, 0);
         Ok(handle)
     }
@@ -130,7 +132,7 @@ impl Pool {
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for
     /// ever). Six guards at most are there of an object at a time: whoever wants another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
-        let pin = self.core.read_if(handle.index(), |generation| self.names(handle, generation))?;
+        let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
             Content::Object { .. } => Ok(ReadGuard(pin)),
             Content::Inline(_) => Err(Error::Handle { raw: handle.0.get() }),
@@ -141,30 +143,29 @@ impl Pool {
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
         let entry = self.lock(&handle)?;
-        let generation = entry.beside().now();
+        let generation = entry.row().generation();
         entry.set_payload(0);
-        self.core.owner().mark_free(handle.index(), generation);
+        self.handles.mark_free(self.core.entries(), handle.index(), generation);
         Ok(())
     }
 
     /// Locks the entry of the object behind `handle`.
-    fn lock(&self, handle: &Handle) -> Result<EntryWriteGuard<'_, Generation>, Error> {
-        let entry =
-            self.core.lock_if(handle.index(), |generation| self.names(handle, generation))?;
+    fn lock(&self, handle: &Handle) -> Result<EntryWriteGuard<'_>, Error> {
+        let entry = self.core.lock_if(handle.index(), |row| self.names(handle, row))?;
         let is_live =
-            |entry: &EntryWriteGuard<'_, _>| matches!(entry.content(), Content::Object { .. });
+            |entry: &EntryWriteGuard<'_>| matches!(entry.content(), Content::Object { .. });
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
 
     /// Whether `handle` is of this pool and its slot's generation.
-    fn names(&self, handle: &Handle, generation: &Generation) -> bool {
-        handle.pool() == self.id && handle.generation() == generation.now()
+    fn names(&self, handle: &Handle, row: Row<'_>) -> bool {
+        handle.pool() == self.id && handle.generation() == row.generation()
     }
 
     /// Objects stored.
     pub fn len(&self) -> u64 {
         self.core.try_repair();
-        self.core.owner().live()
+        self.handles.live(self.core.entries())
     }
 
     /// Whether nothing is stored.
@@ -248,7 +249,7 @@ impl Pool {
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let live = self.core.owner().live_slots(SHOWN).into_iter();
+        let live = live_slots(self.core.entries(), SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
         let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();
         let more = if count > SHOWN as u64 { " ..." } else { "" };
@@ -279,7 +280,7 @@ impl Drop for Pool {
 /// In a child of the process that pinned them it can only be dropped, and looking at the bytes
 /// panics; nor are they to be looked at there through a slice from before the fork.
 #[derive(Debug)]
-pub struct ReadGuard<'p>(EntryReadGuard<'p, Generation>);
+pub struct ReadGuard<'p>(EntryReadGuard<'p>);
 
 impl Deref for ReadGuard<'_> {
     type Target = [u8];

@@ -15,7 +15,6 @@ use crate::EntryPool;
 use crate::Error;
 use crate::class::Class;
 use crate::class_guard::ClassGuard;
-use crate::entry_pool::Owner;
 use crate::inner::{PoolInner, boxed};
 use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
@@ -67,7 +66,7 @@ impl Wanted {
     }
 }
 
-impl<O: Owner + Send + 'static> EntryPool<O> {
+impl EntryPool {
     /// What the thread does.
     pub(crate) fn run_prefaulter(weak: &Weak<Self>, worker: &Worker) {
         while worker.wait(IDLE, true) == Wake::Notified {
@@ -174,16 +173,16 @@ impl ClassGuard<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Config, Slots};
+    use crate::{Columns, Config};
     use page::Request;
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
     /// Looks, with each page that is committed, whether a prefault is seen by those who find no
     /// page on offer.
-    #[derive(Default)]
+    #[derive(Debug, Default)]
     struct Looks {
-        pool: OnceLock<Weak<EntryPool<Slots>>>,
+        pool: OnceLock<Weak<EntryPool>>,
         pages: AtomicUsize,
         unseen: AtomicUsize,
     }
@@ -208,7 +207,7 @@ mod tests {
         let looks = Arc::new(Looks::default());
         let pages = page::Config { supply: Some(looks.clone()), ..page::Config::default() };
         let config = Config { pages, ..Config::default() };
-        let pool = Arc::new(EntryPool::<Slots>::with_slots(config, 1000).unwrap());
+        let pool = Arc::new(EntryPool::new(config, 1000, Columns::default()).unwrap());
         for index in 0..1000 {
             assert!(pool.lock(index).unwrap().store(&[7; 3000], 0).is_ok());
         }

@@ -14,7 +14,7 @@ use zsmalloc::{Config, Handle, Pool};
 const TURN_MAX: Duration = Duration::from_secs(120);
 
 /// Whether the thread that fetches has asked for a page.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Fetched(AtomicBool);
 
 impl Supply for Fetched {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use testkit::child::in_child;
 use testkit::load::Stop;
 use testkit::seed;
-use zsmalloc::{Config, Content, EntryPool, Geometry, Handle, KernelGeometry, Pool, Slots};
+use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, KernelGeometry, Pool};
 
 fn data(rng: &mut Rng) -> Vec<u8> {
     let (byte, len) = (rng.u8(..), rng.usize(1..=4096));
@@ -163,8 +163,8 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
 /// The same of entries: pinned, locked for a change, and objects that are staged.
 #[test]
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
-    let core = Arc::new(EntryPool::with_slots(Config::default(), 100).unwrap());
-    let weak: Weak<EntryPool<Slots>> = Arc::downgrade(&core);
+    let core = Arc::new(EntryPool::new(Config::default(), 100, Columns::default()).unwrap());
+    let weak: Weak<EntryPool> = Arc::downgrade(&core);
     page::fork::register(weak);
     let store = |index: u32, byte: u8| {
         let staged = core.stage(index, &[byte; 500]).unwrap();
@@ -189,7 +189,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
             let is_refused = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
             let pin = pinned.as_ref().unwrap();
             assert!(is_refused(&|| assert!(pin.content() == Content::Inline(0))));
-            assert!(is_refused(&|| assert!(pin.beside().is_some())));
+            assert!(is_refused(&|| assert!(pin.row().is_some())));
             pin.clear_flags(15);
             let locked_before = locked.as_ref().unwrap();
             assert!(is_refused(&|| drop(locked_before.reserve(b"bytes"))));

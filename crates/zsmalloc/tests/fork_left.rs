@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use testkit::child::in_child;
 use testkit::load::Stop;
 use testkit::seed;
-use zsmalloc::{Config, EntryPool, Error, Handle, Pool, Slots};
+use zsmalloc::{Columns, Config, EntryPool, Error, Handle, Pool};
 
 fn left() -> Config {
     let pages = page::Config { in_children: false, ..page::Config::default() };
@@ -115,9 +115,9 @@ fn a_child_without_the_pages_is_refused_everything() {
 #[test]
 fn words_are_refused_in_a_child_without_the_pages() {
     for is_registered in [false, true] {
-        let core = Arc::new(EntryPool::with_slots(left(), 100).unwrap());
+        let core = Arc::new(EntryPool::new(left(), 100, Columns::default()).unwrap());
         if is_registered {
-            let weak: Weak<EntryPool<Slots>> = Arc::downgrade(&core);
+            let weak: Weak<EntryPool> = Arc::downgrade(&core);
             page::fork::register(weak);
         }
         for index in 0..50 {
@@ -134,7 +134,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
             assert!(panics(&|| drop(core.lock_existing(7))));
             assert!(panics(&|| drop(core.read_ahead(0..10))));
             core.prefetch(7);
-            assert!(!core.set_flags_if_unlocked(7, |_, _, ()| 1));
+            assert!(!core.set_flags_if_unlocked(7, |_, _, _| 1));
             assert!(core.look_at(7, |held, _| held).is_some() && !core.is_vacant(7));
             assert!(core.is_left_behind());
             assert_eq!((core.compact(), core.shrink(1), core.trim()), (0, 0, 0));

@@ -8,7 +8,7 @@ use testkit::geometry::{self, Edges};
 use testkit::pool::{self, PoolModel, Report};
 use testkit::supply::refuse_every;
 use testkit::{Choices, Model, Run, run_any, scaled, seed};
-use zsmalloc::{ClassShape, Config, Content, EntryPool, Error, Geometry, Handle, Pool};
+use zsmalloc::{ClassShape, Columns, Config, Content, EntryPool, Error, Geometry, Handle, Pool};
 
 fn config(geometry: Geometry) -> Config {
     Config { geometry, ..Config::default() }
@@ -224,7 +224,8 @@ fn threads_share_a_pool() {
 
 /// With objects of up to 4096 << `order` bytes; fewer of large ones.
 fn share_a_pool(order: u32) {
-    let core = EntryPool::with_slots(config(Geometry::Native { order }), 4096).unwrap();
+    let core =
+        EntryPool::new(config(Geometry::Native { order }), 4096, Columns::default()).unwrap();
     let core = Arc::new(core);
     core.compact_in_background();
     let mut seeds = Rng::with_seed(seed(31 + order as u64));

@@ -2,15 +2,15 @@
 //! turns of a few milliseconds at the same requests.
 
 use fastrand::Rng;
+use measure::clock::{Clock, Stopwatch};
+use measure::codec::RawCodec;
+use measure::page::{PAGE_SIZE, first_difference, same_filled};
 use zram::Device;
 
 use super::{BLOCK, Method};
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::codec::RawCodec;
 use crate::contents::{Blobs, Contents};
-use crate::page::{PAGE_SIZE, first_difference, same_filled};
-use crate::pairing::{Clock, Stopwatch};
 
 /// Pages of a block of 16 KiB.
 pub(super) const BLOCK_PAGES: usize = BLOCK / PAGE_SIZE;
@@ -88,7 +88,7 @@ impl Held {
     /// Decompresses the block that page `page` lies in.
     fn decompress(&mut self, page: usize) -> Result<(), Error> {
         let bytes = self.compressed.get((page / self.pages) as u32);
-        self.codec.decompress(bytes, &mut self.block)
+        Ok(self.codec.decompress(bytes, &mut self.block)?)
     }
 }
 

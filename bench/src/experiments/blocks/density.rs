@@ -2,6 +2,7 @@
 //! what the pages exceed the compressed bytes by.
 
 use fastrand::Rng;
+use measure::page::PAGE_SIZE;
 use zram::Device;
 
 use super::{BLOCK, LZ4, Method, ZSTD, all_stored, settled};
@@ -10,7 +11,6 @@ use crate::aligned::AlignedBuf;
 use crate::experiments::Request;
 use crate::filled::{verify, write};
 use crate::inputs::{FileSpan, Input, PageSet, REMOVAL_ORDER};
-use crate::page::PAGE_SIZE;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 

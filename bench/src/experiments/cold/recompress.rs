@@ -3,15 +3,15 @@
 
 use std::time::Instant;
 
+use measure::codec::RawCodec;
+use measure::page::{PAGE_SIZE, same_filled};
 use zram::{Algorithm, Compaction, Config, Device, Recompress};
 
 use super::{NAME, ROUNDS, median};
 use crate::Error;
-use crate::codec::RawCodec;
 use crate::experiments::Request;
 use crate::filled;
 use crate::inputs::Input;
-use crate::page::{PAGE_SIZE, same_filled};
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fastrand::Rng;
+use measure::page::{PAGE_SIZE, same_filled};
 use rustix::fs::{Advice, fadvise};
 use zram::{BackingFile, Compaction, Config, Device, Selection, Which};
 
@@ -17,7 +18,6 @@ use crate::Error;
 use crate::experiments::Request;
 use crate::filled;
 use crate::inputs::Input;
-use crate::page::{PAGE_SIZE, same_filled};
 use crate::report::{Bound, Figure, Report};
 
 /// What throughput must come to over `dd`, bytes on disk may over compressed ones, and reads over

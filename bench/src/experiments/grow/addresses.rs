@@ -4,11 +4,11 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use fastrand::Rng;
+use measure::clock::{Clock, Stopwatch};
 use page::{EXTENT_PAGES_MAX, ExtentId, Request, Space, Supply};
 
 use super::{Cost, Job, ROUNDS, SMALL, report_growth, told};
 use crate::Error;
-use crate::pairing::{Clock, Stopwatch};
 use crate::report::Report;
 use crate::size::GIB;
 
@@ -47,6 +47,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 /// Grants pages while what the space counts is below a limit, as a device's does.
+#[derive(Debug)]
 struct Total {
     space: OnceLock<Weak<Space<()>>>,
     limit: usize,

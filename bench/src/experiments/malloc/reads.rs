@@ -4,12 +4,12 @@
 use std::fs;
 
 use fastrand::Rng;
+use measure::page::PAGE_SIZE;
 use zram::Compaction;
 
 use super::{Job, ROUNDS};
 use crate::Error;
 use crate::contents::{Blobs, Contents};
-use crate::page::PAGE_SIZE;
 use crate::report::Report;
 use crate::size;
 use crate::stores::{Kept, PoolStore, SlotStore, Store};
@@ -118,5 +118,5 @@ impl<R: Fn(u32, &mut [u8]) -> Result<usize, Error>> Side for Reads<R> {
 /// Bytes of the last cache.
 fn last_cache() -> u64 {
     let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
-    text.ok().and_then(|text| size::parse(text.trim()).ok()).unwrap_or(CACHE_DEFAULT)
+    text.ok().and_then(|text| zram::memparse::parse(text.trim()).ok()).unwrap_or(CACHE_DEFAULT)
 }

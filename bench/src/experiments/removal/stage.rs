@@ -3,15 +3,15 @@
 use std::thread::sleep;
 use std::time::Instant;
 
+use measure::census::Census;
+use measure::memory::{HeldMemory, MachineMemory};
+use measure::page::PAGE_SIZE;
 use zram::Compaction;
 
 use super::{NAME, Removal};
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::census::Census;
 use crate::kernel::{KernelZram, Rival};
-use crate::memory::{MachineMemory, ProcessMemory};
-use crate::page::PAGE_SIZE;
 use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 use crate::stores::{Compacted, DeviceStore, Kept, SETTLE};
@@ -34,12 +34,12 @@ pub(super) struct Stage<'a> {
     kernel: Rival<KernelZram>,
     /// When the last page was stored.
     filled: Instant,
-    before: (ProcessMemory, MachineMemory),
+    before: (HeldMemory, MachineMemory),
 }
 
 impl<'a> Stage<'a> {
     pub(super) fn new(removal: &'a Removal, kernel: Kernel) -> Result<Stage<'a>, Error> {
-        let before = (ProcessMemory::now()?, MachineMemory::now()?);
+        let before = (HeldMemory::now()?, MachineMemory::now()?);
         let mut ours =
             Kept::new(&removal.pages, |slots| DeviceStore::new(slots, Compaction::Auto))?;
         ours.fill()?;
@@ -117,10 +117,10 @@ impl<'a> Stage<'a> {
     /// kernel's device is left out for it, since its memory is the machine's too.
     pub(super) fn report_machine(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         sleep(SETTLE);
-        let (process, machine) = (ProcessMemory::now()?, MachineMemory::now()?);
+        let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
         let counted = mebibytes(self.ours.store().device().mem_total());
         for (figure, more, less) in [
-            ("process memory taken", process.held(), self.before.0.held()),
+            ("process memory taken", process.held, self.before.0.held),
             ("machine memory taken", self.before.1.free, machine.free),
         ] {
             let taken = mebibytes(more.saturating_sub(less));

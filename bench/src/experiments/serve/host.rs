@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use measure::page::PAGE_SIZE;
 use serde::{Deserialize, Serialize};
 use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Mode, Options, Server};
@@ -17,7 +18,6 @@ use zcomp::Params;
 use zram::{Config, Zram};
 
 use crate::Error;
-use crate::page::PAGE_SIZE;
 use crate::undo::{Action, Undo};
 
 /// A server is there within this time.

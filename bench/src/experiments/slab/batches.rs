@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use fastrand::Rng;
+use measure::clock::Clock;
 
 use super::{Request, SIZES, figure, kinds, median};
 use crate::Error;
 use crate::objects::{Object, ObjectKind, Objects, Visit};
-use crate::pairing::Clock;
 use crate::report::{Bound, Figure, Report};
 use crate::stores::StoreKind;
 use crate::turns::{Side, rounds_by};
@@ -100,19 +100,16 @@ fn empty() -> Batch {
 fn take(objects: &impl Objects, batch: &mut Batch) -> Result<(), Error> {
     let size = objects.size();
     for (nth, place) in batch.iter_mut().enumerate() {
-        let mut object = objects.alloc()?;
-        object.fill(size, nth as u8);
-        *place = Some(object);
+        *place = Some(objects.alloc(size, nth as u8)?);
     }
     Ok(())
 }
 
 fn free(objects: &impl Objects, batch: &mut Batch, order: &[usize]) -> Result<u64, Error> {
-    let size = objects.size();
     let mut sum = 0;
     for &nth in order {
         if let Some(object) = batch[nth].take() {
-            sum += object.look(size);
+            sum += objects.look(&object);
             objects.free(object)?;
         }
     }

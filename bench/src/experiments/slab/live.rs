@@ -4,11 +4,11 @@
 use std::process::{Command, Stdio};
 
 use fastrand::Rng;
+use measure::memory::HeldMemory;
 use serde::{Deserialize, Serialize};
 
 use super::{Request, SIZES, figure, kinds};
 use crate::Error;
-use crate::memory::ProcessMemory;
 use crate::objects::{ObjectKind, Objects, Visit};
 use crate::report::{Bound, Report};
 
@@ -111,23 +111,20 @@ impl Visit for Fill {
         live.fill(None);
         drop(live);
         let mut live = Vec::with_capacity(count as usize);
-        let before = ProcessMemory::now()?.held();
+        let before = HeldMemory::now()?.held;
         for nth in 0..count {
-            let mut object = objects.alloc()?;
-            object.fill(size, nth as u8);
-            live.push(Some(object));
+            live.push(Some(objects.alloc(size, nth as u8)?));
         }
         let table = count * size_of_val(&live[0]) as u64;
-        let taken = || -> Result<u64, Error> {
-            Ok(ProcessMemory::now()?.held().saturating_sub(before + table))
-        };
+        let taken =
+            || -> Result<u64, Error> { Ok(HeldMemory::now()?.held.saturating_sub(before + table)) };
         let (full, counted) = (taken()?, objects.counted());
         let mut random = Rng::with_seed(seed);
         for (nth, place) in live.iter_mut().enumerate() {
             if random.u32(..STAYS) > 0
                 && let Some(object) = place.take()
             {
-                if object.look(size) != 2 * u64::from(nth as u8) {
+                if objects.look(&object) != 2 * u64::from(nth as u8) {
                     return Err(Error::Slot { slot: nth as u32 });
                 }
                 objects.free(object)?;

@@ -66,15 +66,13 @@ impl Caches {
     }
 
     pub(super) fn send(&self, text: u8) -> Result<Message, Error> {
-        let (mut head, mut data) = (self.heads.alloc()?, self.data.alloc()?);
-        head.fill(TEXT, text);
-        data.fill(TEXT, text);
+        let (head, data) = (self.heads.alloc(TEXT, text)?, self.data.alloc(TEXT, text)?);
         Ok(Message { head, data })
     }
 
     pub(super) fn receive(&self, message: Message) -> Result<u64, Error> {
         let Message { head, data } = message;
-        let seen = head.look(TEXT) + data.look(TEXT);
+        let seen = self.heads.look(&head) + self.data.look(&data);
         self.heads.free(head)?;
         self.data.free(data)?;
         Ok(seen)

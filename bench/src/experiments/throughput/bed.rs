@@ -4,15 +4,15 @@
 use std::ops::Range;
 
 use fastrand::Rng;
+use measure::clock::{Clock, Stopwatch};
+use measure::codec::RawCodec;
+use measure::page::{PAGE_SIZE, first_difference, same_filled};
 use zram::{Config, Device};
 
 use crate::Error;
 use crate::aligned::AlignedBuf;
-use crate::codec::RawCodec;
 use crate::contents::{Blobs, Contents};
 use crate::kernel::{KernelZram, Rival};
-use crate::page::{PAGE_SIZE, first_difference, same_filled};
-use crate::pairing::{Clock, Stopwatch};
 use crate::threads::together;
 
 /// Pages done by one side before it is the next one's turn.
@@ -222,10 +222,11 @@ impl Bed {
                 watches[side].time(|| {
                     pages.clone().try_for_each(|(slot, page)| {
                         if side == 0 {
-                            codec.compress(page).map(|_| ())
+                            codec.compress(page)?;
                         } else {
-                            Ok(fresh.write((slot * PAGE_SIZE) as u64, page)?)
+                            fresh.write((slot * PAGE_SIZE) as u64, page)?;
                         }
+                        Ok::<(), Error>(())
                     })
                 })?;
             }

@@ -1,9 +1,10 @@
 //! The command line of `uzram restore`.
 
 use super::client::ControlArgs;
-use super::{ClientArgs, Command, Form, MemLimit};
+use super::{ClientArgs, Command, Form};
 use crate::error::Error;
 use clap::{ArgGroup, Args};
+use measure::memory::MemLimit;
 use std::path::PathBuf;
 use zram::{Damage, JobKind, memparse};
 

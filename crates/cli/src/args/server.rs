@@ -1,10 +1,12 @@
 //! The command line of `uzram serve`.
 
-use super::{MemLimit, block};
-use crate::attributes::{self, AttributeSetting};
 use ::serve::Address;
 use ::serve::nbd::{Mode, Options};
 use clap::Args;
+use measure::arguments::{block, level};
+use measure::attributes::AttributeSetting;
+use measure::memory::MemLimit;
+use measure::text::one_of;
 use std::path::PathBuf;
 use zcomp::Codec;
 use zram::{Damage, memparse};
@@ -65,11 +67,14 @@ pub(crate) struct ServeArgs {
     /// or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
     pub(crate) backing: Option<PathBuf>,
-    /// Algorithm: lz4, lz4hc or zstd [default: lz4, or that of what is restored]
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
+    #[arg(help = format!(
+        "Algorithm: {} [default: lz4, or that of what is restored]",
+        one_of(zcomp::names())
+    ))]
     pub(crate) algorithm: Option<&'static dyn Codec>,
     /// Level of the algorithm [default: the algorithm's own]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::level)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
     /// Bytes compressed as one where clients write them as one: 4K, 8K, 16K, 32K or 64K [default:
     /// 4K, or that of what is restored]
@@ -85,7 +90,7 @@ pub(crate) struct ServeArgs {
     mem_limit: Option<u64>,
     /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes
     /// before what other options say; can be given again
-    #[arg(long, value_name = "NAME=VALUE", value_parser = attributes::setting_of_served)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<AttributeSetting>,
     /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, which is loopback, open to
     /// every user of this machine [default: nbd.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram
@@ -119,6 +124,10 @@ fn export_name(name: &str) -> Result<String, String> {
     } else {
         Ok(name.to_owned())
     }
+}
+
+fn setting(text: &str) -> Result<AttributeSetting, String> {
+    AttributeSetting::parse(text, "is what --size says")
 }
 
 impl ServeArgs {

@@ -3,10 +3,10 @@
 use super::text;
 use crate::args::Form;
 use crate::error::Error;
-use crate::progress::Progress;
 use crate::restore::lost_lines;
 use crate::status::Stat;
-use crate::units::{counted, human};
+use measure::Progress;
+use measure::text::{counted, human};
 use serde_json::{Map, Value};
 use serve::control::Request;
 use std::ops::Range;

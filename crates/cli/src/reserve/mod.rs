@@ -138,14 +138,21 @@ impl Reserve {
     }
 
     /// Gives back `bytes` from `unit` on.
-    fn give(&self, unit: usize, bytes: usize) {
+    ///
+    /// # Safety
+    /// `take` gave out `unit` for as many bytes, or `shrink` left as many, and nobody uses them any
+    /// more: the next `take` may give them out.
+    unsafe fn give(&self, unit: usize, bytes: usize) {
         let mut units = self.units();
         units.give(unit..unit + units_for(bytes));
         self.taken.store(units.taken(), Relaxed);
     }
 
     /// Makes `old` bytes at `unit` `new` ones, if it can be done where they lie.
-    fn shrink(&self, unit: usize, old: usize, new: usize) -> bool {
+    ///
+    /// # Safety
+    /// As `give` for the `old` bytes, of which the first `new` stay in use.
+    unsafe fn shrink(&self, unit: usize, old: usize, new: usize) -> bool {
         let (old, new) = (units_for(old), units_for(new));
         if new < old {
             let mut units = self.units();
@@ -196,7 +203,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         match self.reserve.unit_of(at) {
-            Some(unit) => self.reserve.give(unit, layout.size()),
+            // SAFETY: it lies in the reserve, so `take` gave it; the caller promises that it did
+            // for `layout`, which `realloc` keeps to, and that it is not used any more.
+            Some(unit) => unsafe { self.reserve.give(unit, layout.size()) },
             // SAFETY: it does not lie in the reserve, so the inner allocator gave it; the rest is
             // the caller's promise.
             None => unsafe { self.system.dealloc(at, layout) },
@@ -219,7 +228,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         }
         if let Some(unit) = unit
             && given.is_null()
-            && self.reserve.shrink(unit, layout.size(), new_size)
+            // SAFETY: it lies in the reserve, so `take` gave it, for `layout` as the caller
+            // promises, who uses `new_size` bytes of it from now on.
+            && unsafe { self.reserve.shrink(unit, layout.size(), new_size) }
         {
             return at;
         }

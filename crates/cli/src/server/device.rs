@@ -1,12 +1,13 @@
 //! The device that is served: made as the arguments say, or as it was saved.
 
-use crate::args::{MemLimit, ServeArgs};
-use crate::cold_options::backing_store;
-use crate::error::{Error, escaped};
+use crate::args::ServeArgs;
+use crate::error::Error;
 use crate::log::log;
-use crate::memory;
 use crate::restore::{lost_lines, not_restored};
-use crate::units::counted;
+use measure::backing_store;
+use measure::memory;
+use measure::memory::MemLimit;
+use measure::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
 /// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
@@ -57,7 +58,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     if args.level.is_some() {
         settings.params.level = args.level;
     }
-    settings.algorithm.check(&settings.params).map_err(Error::Level)?;
+    settings.algorithm.check(&settings.params).map_err(measure::Error::Level)?;
     settings.block = args.block.unwrap_or(settings.block);
     settings.mem_limit = match args.mem_limit() {
         MemLimit::Bytes(bytes) => Some(bytes),

@@ -3,8 +3,8 @@
 
 use super::lock::{Lock, NoLock};
 use super::save_file::SaveFile;
-use crate::error::escaped;
 use crate::socket_dir;
+use measure::text::escaped;
 use serve::own::{self, Clients};
 use std::fs::{self, DirBuilder};
 use std::io;

@@ -1,10 +1,11 @@
 //! The file that a disk is saved to when its server ends.
 
 use super::lock::{Lock, NoLock};
-use crate::error::{Error, escaped};
+use crate::error::Error;
 use crate::log::log;
 use crate::outfile::OutFile;
 use crate::socket_dir;
+use measure::text::escaped;
 use rustix::io::Errno;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -6,10 +6,10 @@ use super::locations::SaveLocation;
 use super::save_file::SaveFile;
 use super::signals::Signals;
 use super::turn::Turn;
-use crate::error::{Error, escaped};
+use crate::error::Error;
 use crate::log::log;
 use crate::restore::lost_lines;
-use crate::units::{counted, human};
+use measure::text::{counted, escaped, human};
 use rustix::io::Errno;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -229,7 +229,7 @@ fn save_to(
             Ok(saved) => return done(saved),
             Err(RecvTimeoutError::Timeout) => log_progress(device, &mut told),
             Err(RecvTimeoutError::Disconnected) => {
-                let why = format!("'{}': {}", escaped(path), Error::Worker);
+                let why = format!("'{}': {}", escaped(path), measure::Error::Worker);
                 return Err(NotSaved::Failed { why, is_of_all: false });
             }
         }

@@ -4,12 +4,12 @@
 //! the one before leaves memory, and both halves have a processor.
 
 use super::limit::{LimitCharge, WritebackLimit};
-use super::place::BackingPlace;
 use super::still_equals;
 use super::store::Store;
 use super::{Job, Which, WrittenBack};
 use crate::request::Request;
-use crate::table::Table;
+use crate::slot::{BackingPlace, Flags, Payload};
+use crate::table::{Table, weight_of};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::Content;
 
 /// Most blocks that are written at once.
 pub(super) const WRITE_RUN_BLOCKS_MAX: usize = 256;
@@ -63,7 +63,7 @@ impl WriteBuffer {
 /// An object on its way.
 pub(super) struct PendingObject {
     pub(super) entry: u32,
-    pub(super) flags: u8,
+    pub(super) flags: Flags,
     pub(super) place: BackingPlace,
 }
 
@@ -78,8 +78,8 @@ pub(super) struct WriteRun {
 }
 
 /// Has objects leave memory, and keeps count of what became of the job.
-pub(super) struct Committer<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+pub(super) struct Committer<'t> {
+    table: &'t Table,
     job: &'t Job<'t>,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
@@ -91,9 +91,9 @@ pub(super) struct Committer<'t, E: BesideSlot> {
     spare_buffers: Mutex<Vec<WriteBuffer>>,
 }
 
-impl<'t, E: BesideSlot> Committer<'t, E> {
+impl<'t> Committer<'t> {
     pub(super) fn new(
-        table: &'t Table<E>,
+        table: &'t Table,
         job: &'t Job<'t>,
         store: &'t Arc<Store>,
         limit: &'t WritebackLimit,
@@ -121,7 +121,7 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
     /// Takes note of a fault of the store.
     fn note(&self, run: &WriteRun, error: &io::Error) {
         self.store.counts.failed_writes.fetch_add(1, Relaxed);
-        let slot = run.pending.first().map_or(0, |of| self.table.shared.layout.slot_of(of.entry));
+        let slot = run.pending.first().map_or(0, |of| self.table.layout.slot_of(of.entry));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
@@ -192,11 +192,11 @@ impl<'t, E: BesideSlot> Committer<'t, E> {
             return;
         };
         self.store.add_object(place);
-        let item = self.table.shared.layout.item_of(entry);
-        let before = self.table.held(item, locked.content());
-        let payload = place.to_payload();
+        let item = self.table.layout.item_of(entry);
+        let before = weight_of(self.table, item, locked.content());
+        let payload = Payload::from(place).bits();
         locked.set_payload(payload);
-        request.shard.changed(before, self.table.held(item, Content::Inline(payload)));
+        request.shard.changed(before, weight_of(self.table, item, Content::Inline(payload)));
         done.bytes += place.len as u64;
         done.slots += u64::from(place.slots);
     }

@@ -3,16 +3,15 @@
 use super::select::Candidates;
 use super::{DamagedLeft, JobKind, Selection, Snapshot, still_equals};
 use crate::algorithms::SECONDARY_MAX;
-use crate::blocks::{BlockUpdate, Members};
+use crate::block::Members;
 use crate::layout::Item;
 use crate::request::Request;
-use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
-use crate::stats::Held;
+use crate::slot::{Flags, Slot, SlotKind};
 use crate::streams::Workspace;
-use crate::table::Table;
+use crate::table::{BlockUpdate, Table, block_object, live_members};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
-use zsmalloc::{BesideSlot, ClassTable, Content, EntryWriteGuard, Geometry};
+use zsmalloc::{ClassTable, Content, EntryWriteGuard, Geometry};
 
 /// In the native geometry, whose classes are close, what must be saved: this share of the old
 /// length.
@@ -64,8 +63,8 @@ enum Outcome {
 }
 
 /// A job under way.
-struct RecompressJob<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+struct RecompressJob<'t> {
+    table: &'t Table,
     how: &'t Recompress,
     classes: ClassTable,
     /// Whether there is no algorithm to try after this one.
@@ -75,78 +74,74 @@ struct RecompressJob<'t, E: BesideSlot> {
     slots: Vec<u8>,
 }
 
-impl<E: BesideSlot> Table<E> {
-    /// Compresses what is chosen once more.
-    pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
-        let job = self.shared.jobs.begin(JobKind::Recompress, 0)?;
-        let mut work = RecompressJob::new(self, how)?;
-        let (mut done, mut pages) = (Recompressed::default(), 0);
-        let (layout, selection, priority) =
-            (self.shared.layout, &how.selection, how.priority as u8);
-        let takes = |item, len, flags| {
-            selection.matches_kind(layout, item, len, flags)
-                && is_eligible(priority, how.threshold, len, flags)
-        };
-        let mut candidates = Candidates::new(self, takes)?.peekable();
-        while let Some(entry) = candidates.next() {
-            // The next one comes from memory while this one is compressed.
-            candidates.peek().inspect(|&&next| self.pool.prefetch(next));
-            if how.max_pages.is_some_and(|max| pages >= max) {
-                break;
+/// Compresses what is chosen once more.
+pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed, Error> {
+    let job = table.jobs.begin(JobKind::Recompress, 0)?;
+    let mut work = RecompressJob::new(table, how)?;
+    let (mut done, mut pages) = (Recompressed::default(), 0);
+    let (layout, selection, priority) = (table.layout, &how.selection, how.priority as u8);
+    let takes = |item, len, flags| {
+        selection.matches_kind(layout, item, len, flags)
+            && is_eligible(priority, how.threshold, len, flags)
+    };
+    let mut candidates = Candidates::new(table, takes)?.peekable();
+    while let Some(entry) = candidates.next() {
+        // The next one comes from memory while this one is compressed.
+        candidates.peek().inspect(|&&next| table.pool.prefetch(next));
+        if how.max_pages.is_some_and(|max| pages >= max) {
+            break;
+        }
+        job.report_progress(done.tried)?;
+        let tried = match work.item(entry) {
+            Ok(tried) => tried,
+            Err(error) => {
+                done.damaged.note(error, layout.slot_of(entry))?;
+                continue;
             }
-            job.report_progress(done.tried)?;
-            let tried = match work.item(entry) {
-                Ok(tried) => tried,
-                Err(error) => {
-                    done.damaged.note(error, layout.slot_of(entry))?;
-                    continue;
-                }
-            };
-            pages += match layout.item_of(entry) {
-                _ if matches!(tried, Outcome::Left) => continue,
-                Item::Slot(_) => 1,
-                Item::Block(_) => (work.slots.len() / SLOT_BYTES) as u64,
-            };
-            done.tried += 1;
-            match tried {
-                Outcome::Left | Outcome::Larger => {}
-                Outcome::Touched => done.touched += 1,
-                Outcome::Smaller(by) => {
-                    done.smaller += 1;
-                    done.saved_bytes += by as u64;
-                }
+        };
+        pages += match layout.item_of(entry) {
+            _ if matches!(tried, Outcome::Left) => continue,
+            Item::Slot(_) => 1,
+            Item::Block(_) => (work.slots.len() / SLOT_BYTES) as u64,
+        };
+        done.tried += 1;
+        match tried {
+            Outcome::Left | Outcome::Larger => {}
+            Outcome::Touched => done.touched += 1,
+            Outcome::Smaller(by) => {
+                done.smaller += 1;
+                done.saved_bytes += by as u64;
             }
         }
-        Ok(done)
     }
+    Ok(done)
 }
 
 /// Whether an object may become smaller by the algorithm of that priority.
-fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: u8) -> bool {
-    flags & INCOMPRESSIBLE == 0
-        && flags & PRIORITY < priority
+fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
+    !flags.is_incompressible()
+        && flags.priority() < priority
         && threshold.is_none_or(|threshold| len >= threshold)
 }
 
-impl<'t, E: BesideSlot> RecompressJob<'t, E> {
-    fn new(table: &'t Table<E>, how: &'t Recompress) -> Result<Self, Error> {
-        let shared = &table.shared;
+impl<'t> RecompressJob<'t> {
+    fn new(table: &'t Table, how: &'t Recompress) -> Result<Self, Error> {
         let priority = how.priority;
-        if !(1..=SECONDARY_MAX).contains(&priority) || shared.algorithms[priority].is_none() {
+        if !(1..=SECONDARY_MAX).contains(&priority) || table.algorithms[priority].is_none() {
             return Err(Error::NoAlgorithm { priority });
         }
         match how.threshold {
-            Some(bytes) if bytes >= shared.huge_size => {
-                return Err(Error::Threshold { bytes, huge: shared.huge_size });
+            Some(bytes) if bytes >= table.huge_size => {
+                return Err(Error::Threshold { bytes, huge: table.huge_size });
             }
             _ => {}
         }
-        let block_bytes = shared.layout.block_bytes();
+        let block_bytes = table.layout.block_bytes();
         Ok(RecompressJob {
             table,
             how,
             classes: table.pool.table(),
-            is_last: shared.algorithms[priority + 1..].iter().all(Option::is_none),
+            is_last: table.algorithms[priority + 1..].iter().all(Option::is_none),
             snapshot: Snapshot::with_room(block_bytes)?,
             slots: with_room(block_bytes)?,
         })
@@ -166,7 +161,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
     }
 
     fn item(&mut self, entry: u32) -> Result<Outcome, Error> {
-        match self.table.shared.layout.item_of(entry) {
+        match self.table.layout.item_of(entry) {
             Item::Slot(slot) => self.slot(slot, entry),
             Item::Block(block) => self.block(block, entry),
         }
@@ -174,14 +169,14 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
 
     /// Copies the object of an entry, if it is one to be tried.
     fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
-        let (how, layout) = (self.how, self.table.shared.layout);
+        let (how, layout) = (self.how, self.table.layout);
         let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(false) };
-        let (len, priority) = (bytes.len(), how.priority as u8);
+        let (len, flags, priority) = (bytes.len(), Flags::from_bits(flags), how.priority as u8);
         let is_one = how.selection.matches_object(layout, item, bytes, flags)
             && is_eligible(priority, how.threshold, len, flags);
         if is_one {
-            self.table.verify(entry, pin.content(), pin.beside())?;
+            self.table.verify(entry, pin.content(), pin.row())?;
             self.snapshot.take(bytes, flags);
         }
         Ok(is_one)
@@ -193,20 +188,20 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
         self.slots.resize(SLOT_BYTES, 0);
-        let content = Content::Object { bytes: &self.snapshot.bytes, flags: self.snapshot.flags };
-        slot::decode(content, 0, &mut self.slots, &mut request.workspace, slot)?;
+        request.workspace.decode(Slot::of(self.snapshot.content()), 0, &mut self.slots, slot)?;
         let Workspace { codecs, scratch, .. } = &mut *request.workspace;
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
         // Of some lengths an object is something else.
-        let len = len.filter(|&len| matches!(slot::held(len), Held::Compressed(_)));
+        let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
         let new = len.filter(|&len| self.is_enough_smaller(self.snapshot.bytes.len(), len));
         let new = new.map(|len| &scratch[..len]);
         let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
         let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
             return Ok(self.keep_old(locked, new.is_none()));
         };
-        let old = slot::held_before(self.table.commit(locked, room, new, priority));
-        request.shard.changed(old, slot::held(new.len()));
+        let now = Slot::Compressed { bytes: new, priority };
+        let old = self.table.commit(locked, room, new, Flags::of_priority(priority));
+        request.shard.changed(SlotKind::of(old).weight(), now.kind().weight());
         Ok(Outcome::Smaller(self.snapshot.bytes.len() - new.len()))
     }
 
@@ -216,14 +211,15 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
-        let content = Content::Object { bytes: &self.snapshot.bytes, flags: self.snapshot.flags };
-        let Some(stored) = table.block_object(block, content)? else { return Ok(Outcome::Left) };
+        let Some(stored) = block_object(table, block, self.snapshot.content())? else {
+            return Ok(Outcome::Left);
+        };
         let packer = &mut request.workspace.blocks().packer;
         self.slots.resize(stored.members.bytes(), 0);
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
         decoded.map_err(|source| table.corrupt(block, source))?;
         let all = stored.members;
-        let members = all.within(table.live_members(block));
+        let members = all.within(live_members(table, block));
         if members == Members::default() {
             return Ok(Outcome::Left);
         }
@@ -232,7 +228,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
             .pack(members, priority, |nth| &slots[all.before(nth) * SLOT_BYTES..][..SLOT_BYTES])?;
         let is_worth = self.is_enough_smaller(self.snapshot.bytes.len(), new.len());
         let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
-        if table.live_members(block).without(members) != Members::default() {
+        if live_members(table, block).without(members) != Members::default() {
             return Ok(Outcome::Touched);
         }
         let Some(room) = Some(()).filter(|()| is_worth).and_then(|()| locked.reserve(new).ok())
@@ -240,13 +236,13 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
             return Ok(self.keep_old(locked, !is_worth));
         };
         let (block, smaller) = ((block, locked), self.snapshot.bytes.len() - new.len());
-        let new = Some((room, new, priority));
+        let new = Some((room, new, Flags::of_priority(priority)));
         BlockUpdate { block, slots: [], new, live: [0; 2] }.apply(table, request.shard);
         Ok(Outcome::Smaller(smaller))
     }
 
     /// The entry, if what it holds is what was seen.
-    fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t, E>> {
+    fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t>> {
         let locked = self.table.pool.lock_existing(entry)?;
         let Snapshot { bytes, flags } = &self.snapshot;
         let which = self.how.selection.which;
@@ -255,10 +251,11 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
 
     /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it
     /// smaller.
-    fn keep_old(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Outcome {
-        let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
-        let flags = slot::flags_of(locked.content());
-        locked.set_flags(flags & !IDLE | incompressible);
+    fn keep_old(&self, locked: EntryWriteGuard<'_>, is_larger: bool) -> Outcome {
+        let flags = Flags::of(locked.content()).without_idle();
+        let is_incompressible = is_larger && self.is_last;
+        let flags = if is_incompressible { flags.with_incompressible() } else { flags };
+        locked.set_flags(flags.bits());
         Outcome::Larger
     }
 }

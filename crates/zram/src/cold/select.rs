@@ -4,15 +4,14 @@
 //! the largest lengths that are left; so a selection needs little memory, however many are chosen.
 //! All they see is of one moment: who works on an item asks once more.
 
-use crate::blocks::BlockObject;
+use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
-use crate::slot::{self, IDLE, INCOMPRESSIBLE};
-use crate::stats::Held;
+use crate::slot::{Flags, SlotKind};
 use crate::table::Table;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use std::ops::{Range, RangeInclusive};
-use zsmalloc::{BesideSlot, ORDER_MAX, Old};
+use zsmalloc::{ORDER_MAX, Old};
 
 /// Bytes by which lengths differ that are told apart.
 const BUCKET: usize = 64;
@@ -61,20 +60,26 @@ impl Selection {
 
     /// Whether an object of `len` bytes and `flags` is what is looked for, where `item` says how
     /// much it can be.
-    pub(crate) fn matches_kind(&self, layout: Layout, item: Item, len: usize, flags: u8) -> bool {
+    pub(crate) fn matches_kind(
+        &self,
+        layout: Layout,
+        item: Item,
+        len: usize,
+        flags: Flags,
+    ) -> bool {
         let is_huge = match item {
             Item::Slot(_) => len == SLOT_BYTES,
             Item::Block(_) => len == layout.block_bytes() || len % SLOT_BYTES == size_of::<u16>(),
         };
-        let is_same = matches!(item, Item::Slot(_)) && slot::held(len) == Held::Same;
+        let is_same = matches!(item, Item::Slot(_)) && SlotKind::of_len(len) == SlotKind::Same;
         !is_same
             && self.has(layout, item)
             && match self.which {
                 Which::All => true,
-                Which::Idle => flags & IDLE != 0,
+                Which::Idle => flags.is_idle(),
                 Which::Huge => is_huge,
-                Which::HugeIdle => is_huge && flags & IDLE != 0,
-                Which::Incompressible => flags & INCOMPRESSIBLE != 0,
+                Which::HugeIdle => is_huge && flags.is_idle(),
+                Which::Incompressible => flags.is_incompressible(),
             }
     }
 
@@ -85,7 +90,7 @@ impl Selection {
         layout: Layout,
         item: Item,
         bytes: &[u8],
-        flags: u8,
+        flags: Flags,
     ) -> bool {
         let is_sure = match (item, self.which) {
             (Item::Block(_), Which::Huge | Which::HugeIdle) => {
@@ -112,8 +117,8 @@ impl Selection {
 }
 
 /// The entries of what is chosen.
-pub(crate) struct Candidates<'t, E: BesideSlot, F> {
-    table: &'t Table<E>,
+pub(crate) struct Candidates<'t, F> {
+    table: &'t Table,
     matches: F,
     /// Items there were by bucket, when it began.
     counts: Vec<u32>,
@@ -124,8 +129,8 @@ pub(crate) struct Candidates<'t, E: BesideSlot, F> {
     gathered: Vec<(u16, u32)>,
 }
 
-impl<'t, E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Candidates<'t, E, F> {
-    pub(crate) fn new(table: &'t Table<E>, takes: F) -> Result<Self, Error> {
+impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
+    pub(crate) fn new(table: &'t Table, takes: F) -> Result<Self, Error> {
         let mut candidates = Candidates {
             table,
             matches: takes,
@@ -144,10 +149,10 @@ impl<'t, E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Candidates<'t, E, F> {
 
     /// Shows `look` some items' entries and buckets, from entry `from` on; from where to go on.
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
-        let layout = self.table.shared.layout;
+        let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
             if let Old::Object { len, flags } = held
-                && (self.matches)(layout.item_of(entry), len, flags)
+                && (self.matches)(layout.item_of(entry), len, Flags::from_bits(flags))
             {
                 look(entry, len / BUCKET);
             }
@@ -189,7 +194,7 @@ impl<'t, E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Candidates<'t, E, F> {
     }
 }
 
-impl<E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Iterator for Candidates<'_, E, F> {
+impl<F: Fn(Item, usize, Flags) -> bool> Iterator for Candidates<'_, F> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
@@ -216,10 +221,11 @@ mod tests {
         // Of two slots, raw, and of four, compressed.
         for (members, is_huge) in [(0b0101_u16, true), (0b1111, false)] {
             let object = [&[1; 2 * SLOT_BYTES][..], &members.to_le_bytes()].concat();
-            assert!(huge.matches_kind(layout, Item::Block(0), object.len(), 0));
-            assert_eq!(huge.matches_object(layout, Item::Block(0), &object, 0), is_huge);
+            let (block, flags) = (Item::Block(0), Flags::NONE);
+            assert!(huge.matches_kind(layout, block, object.len(), flags));
+            assert_eq!(huge.matches_object(layout, block, &object, flags), is_huge);
             let all = Selection::default();
-            assert!(all.matches_object(layout, Item::Block(0), &object, 0));
+            assert!(all.matches_object(layout, block, &object, flags));
         }
     }
 }

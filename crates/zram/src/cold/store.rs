@@ -4,7 +4,7 @@
 //! The store's own lock comes after all others and is held over no I/O.
 
 use super::backing::Backing;
-use super::place::{BACKING_GRAIN, BYTES_MAX, BackingPlace};
+use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use page::fork::Mutex;
@@ -155,7 +155,7 @@ impl BlockUse {
 
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
-        let blocks = backing.bytes().min(BYTES_MAX) / SLOT_BYTES as u64;
+        let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
         // It may be large, so it is asked for first; what comes zeroed from the system costs
         // nothing until it is touched.
         drop(with_room::<u16>(blocks as usize)?);

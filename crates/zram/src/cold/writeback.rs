@@ -9,13 +9,12 @@
 
 use super::commit::{Committer, PendingObject, WRITE_RUN_BLOCKS_MAX, WriteRun};
 use super::limit::WritebackLimit;
-use super::place::{BACKING_GRAIN, BackingPlace};
 use super::select::Candidates;
 use super::store::{Store, bytes_stored, checksum};
 use super::{DamagedLeft, Job, JobKind, Selection};
-use crate::blocks::BlockObject;
+use crate::block::BlockObject;
 use crate::layout::Item;
-use crate::slot::PRIORITY;
+use crate::slot::{BACKING_GRAIN, BackingPlace, Flags};
 use crate::table::Table;
 use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
@@ -25,7 +24,7 @@ use std::ops::{Add, Range};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::Content;
 
 /// Most groups of runs that are written, or leave memory, while one more is copied.
 const WRITE_GROUPS_IN_FLIGHT: usize = 4;
@@ -62,8 +61,8 @@ impl Add for WrittenBack {
     }
 }
 
-struct WritebackJob<'s, 't: 's, E: BesideSlot> {
-    table: &'t Table<E>,
+struct WritebackJob<'s, 't: 's> {
+    table: &'t Table,
     job: &'s Job<'t>,
     /// Objects that were looked at.
     looked_at: u64,
@@ -75,51 +74,46 @@ struct WritebackJob<'s, 't: 's, E: BesideSlot> {
     open: Option<WriteRun>,
     /// What was copied before, and is to be made durable with it.
     group: Vec<WriteRun>,
-    committer: &'s Committer<'t, E>,
+    committer: &'s Committer<'t>,
     scope: &'s Scope<'s, 't>,
     /// The threads of the groups before.
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
-impl<E: BesideSlot> Table<E> {
-    /// Writes back what is chosen.
-    pub(crate) fn write_back_all(
-        &self,
-        selection: &Selection,
-        limit: &WritebackLimit,
-    ) -> Result<WrittenBack, Error> {
-        let store = self.shared.store.as_ref().ok_or(Error::NoBacking)?;
-        store.check_not_left_behind()?;
-        let job = self.shared.jobs.begin(JobKind::WriteBack, 0)?;
-        let committer = &Committer::new(self, &job, store, limit, selection.which);
-        let (ended, damaged) = thread::scope(|scope| {
-            let work = WritebackJob {
-                table: self,
-                job: &job,
-                looked_at: 0,
-                damaged: DamagedLeft::default(),
-                store,
-                limit,
-                selection,
-                open: None,
-                group: Vec::new(),
-                committer,
-                scope,
-                before: VecDeque::with_capacity(WRITE_GROUPS_IN_FLIGHT),
-            };
-            work.all()
-        });
-        match committer.fault().or(ended.err()) {
-            Some(error) => Err(error),
-            None => Ok(WrittenBack { damaged, ..committer.done() }),
-        }
+/// Writes back what is chosen.
+pub(crate) fn write_back(table: &Table, selection: &Selection) -> Result<WrittenBack, Error> {
+    let limit = &*table.writeback;
+    let store = table.store.as_ref().ok_or(Error::NoBacking)?;
+    store.check_not_left_behind()?;
+    let job = table.jobs.begin(JobKind::WriteBack, 0)?;
+    let committer = &Committer::new(table, &job, store, limit, selection.which);
+    let (ended, damaged) = thread::scope(|scope| {
+        let work = WritebackJob {
+            table,
+            job: &job,
+            looked_at: 0,
+            damaged: DamagedLeft::default(),
+            store,
+            limit,
+            selection,
+            open: None,
+            group: Vec::new(),
+            committer,
+            scope,
+            before: VecDeque::with_capacity(WRITE_GROUPS_IN_FLIGHT),
+        };
+        work.all()
+    });
+    match committer.fault().or(ended.err()) {
+        Some(error) => Err(error),
+        None => Ok(WrittenBack { damaged, ..committer.done() }),
     }
 }
 
-impl<E: BesideSlot> WritebackJob<'_, '_, E> {
+impl WritebackJob<'_, '_> {
     /// Writes all; what ended it early, and what is damaged.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
-        let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
+        let (table, layout, selection) = (self.table, self.table.layout, self.selection);
         let takes = |item, len, flags| selection.matches_kind(layout, item, len, flags);
         let mut candidates = match Candidates::new(table, takes) {
             Ok(candidates) => candidates.peekable(),
@@ -144,14 +138,15 @@ impl<E: BesideSlot> WritebackJob<'_, '_, E> {
 
     /// Copies the object of an entry to the others that are to be written. An error ends the job.
     fn copy_object(&mut self, entry: u32) -> Result<(), Error> {
-        let layout = self.table.shared.layout;
+        let layout = self.table.layout;
         let item = layout.item_of(entry);
         let pin = self.table.pool.read(entry);
         let Content::Object { bytes, flags } = pin.content() else { return Ok(()) };
+        let flags = Flags::from_bits(flags);
         if !self.selection.matches_object(layout, item, bytes, flags) {
             return Ok(());
         }
-        self.table.verify(entry, pin.content(), pin.beside())?;
+        self.table.verify(entry, pin.content(), pin.row())?;
         let slots = match item {
             Item::Slot(_) => 1,
             Item::Block(block) => {
@@ -159,7 +154,7 @@ impl<E: BesideSlot> WritebackJob<'_, '_, E> {
                 stored.ok_or(self.table.damaged(block))?.members.count()
             }
         };
-        let (room, priority) = (bytes_stored(bytes.len()), flags & PRIORITY);
+        let (room, priority) = (bytes_stored(bytes.len()), flags.priority());
         let has_room =
             |run: &&mut WriteRun| run.bytes.len() + room <= run.blocks.len() * SLOT_BYTES;
         let Some(run) = self.open.as_mut().filter(has_room) else {

@@ -2,8 +2,9 @@
 //! come back, with buffers that were made before.
 
 use crate::Error;
-use crate::cold::{BackingPlace, CHECKSUM_BYTES, Job, PlaceGuard, ReadBack};
+use crate::cold::{CHECKSUM_BYTES, Job, PlaceGuard, ReadBack};
 use crate::layout::Layout;
+use crate::slot::BackingPlace;
 use crate::try_vec::with_room;
 use rustix::io::Errno;
 use std::io;

@@ -3,19 +3,19 @@
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
-use super::restore::byte_range;
 use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
-use crate::blocks::{BlockObject, BlockUpdate, Members};
-use crate::request::{Request, store_slot};
-use crate::slot::{ACCESSED, Encoded};
-use crate::table::{AnyTable, Table};
-use crate::{Error, SLOT_BYTES, fill};
+use crate::block::{BlockObject, Members};
+use crate::layout::byte_range;
+use crate::request::{self, Request};
+use crate::slot::{self, Flags, Payload, Slot};
+use crate::table::{BlockUpdate, Table, is_block_active, lock_block, lock_slots};
+use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::Content;
 
 /// Who puts chunks on a device, one at a time.
-pub(super) struct Loader<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+pub(super) struct Loader<'t> {
+    table: &'t Table,
     /// Of which priorities objects can be stored as they lie.
     is_verbatim: [bool; 4],
     /// Whether that is all there are.
@@ -29,17 +29,17 @@ pub(super) struct Loader<'t, E: BesideSlot> {
     block: Vec<u8>,
 }
 
-impl<'t, E: BesideSlot> Loader<'t, E> {
+impl<'t> Loader<'t> {
     /// For what was saved of blocks of `order`, made by `algorithms`.
     pub(super) fn new(
-        table: &'t Table<E>,
+        table: &'t Table,
         order: u32,
         algorithms: &AlgorithmList,
     ) -> Result<Self, Error> {
-        let layout = table.shared.layout;
+        let layout = table.layout;
         let codecs = |bytes| PreparedSet::of(algorithms, bytes)?.codecs();
         let is_same_order = order == layout.order();
-        let alike = same_algorithms(algorithms, &table.shared.algorithms);
+        let alike = same_algorithms(algorithms, &table.algorithms);
         let as_they_lie = alike.map(|alike| alike && is_same_order);
         let mut each = algorithms.iter().zip(as_they_lie);
         Ok(Loader {
@@ -73,35 +73,32 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
     pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
         let Range { start, end } = byte_range(&chunk.slots);
         // What can't be freed, for want of memory, is listed as lost all the same.
-        let _ = self.table.discard(start, end - start);
+        let _ = request::discard(self.table, start, end - start);
     }
 
     fn load_record(
         &mut self,
         record: Record,
         object: &[u8],
-        request: Option<&Request<'_, E>>,
+        request: Option<&Request<'_>>,
     ) -> Result<(), Error> {
         let Record { slot, kind, priority, live, value } = record;
         let live = if kind == RecordKind::Block { Members::of(live) } else { Members::default() };
         let lies = self.is_verbatim[usize::from(priority)];
         match kind {
             RecordKind::Slot if lies => {
-                self.load_slot(request, slot, Encoded::Object(object), priority)
+                let flags = Flags::of_priority(priority).bits();
+                self.load_slot(request, slot, Slot::of(Content::Object { bytes: object, flags }))
             }
             RecordKind::Block if lies => self.load_block(request, slot, live, object, priority),
             // Patterns are the same everywhere; but what is written with what is beside it may be
             // one block.
-            RecordKind::Pattern if self.is_verbatim[0] => match fill::to_payload(value) {
-                Some(payload) => self.load_slot(request, slot, Encoded::Inline(payload), ACCESSED),
-                None => {
-                    let bytes = value.to_ne_bytes();
-                    self.load_slot(request, slot, Encoded::Object(&bytes), ACCESSED)
-                }
-            },
+            RecordKind::Pattern if self.is_verbatim[0] => {
+                self.load_slot(request, slot, Slot::Same(value))
+            }
             RecordKind::Pattern => {
                 let mut block = [0; SLOT_BYTES];
-                fill::fill(&mut block, value, 0);
+                slot::fill(&mut block, value, 0);
                 self.write(slot, &block)
             }
             RecordKind::Slot if object.len() == SLOT_BYTES => self.write(slot, object),
@@ -118,52 +115,50 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
 
     fn load_slot(
         &self,
-        request: Option<&Request<'_, E>>,
-        slot: u32,
-        encoded: Encoded<'_>,
-        flags: u8,
+        request: Option<&Request<'_>>,
+        nth: u32,
+        slot: Slot<'_>,
     ) -> Result<(), Error> {
         let own = request.is_none().then(|| Request::begin(self.table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
-        let entry = self.table.lock(slot, request.now_seconds)?;
-        let is_free = match entry.content() {
-            Content::Inline(0) => !self.table.is_block_active(slot),
-            content => content == Content::Inline(fill::HOLE),
+        let entry = self.table.lock(nth, request.now_seconds)?;
+        let is_free = match Slot::of(entry.content()) {
+            Slot::Empty => !is_block_active(self.table, nth),
+            held => held == Slot::Hole,
         };
         if !is_free {
             return Err(Error::NotEmpty);
         }
-        store_slot(self.table, request.shard, (slot, entry), encoded, flags).map(drop)
+        self.table.store(request.shard, (nth, entry), slot).map(drop)
     }
 
     fn load_block(
         &self,
-        request: Option<&Request<'_, E>>,
+        request: Option<&Request<'_>>,
         first: u32,
         live: Members,
         object: &[u8],
-        flags: u8,
+        priority: u8,
     ) -> Result<(), Error> {
-        let (table, layout) = (self.table, self.table.shared.layout);
+        let (table, layout) = (self.table, self.table.layout);
         let own = request.is_none().then(|| Request::begin(table));
         let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
         let block = layout.block_of(first);
-        let entry = table.lock_block(block, request.now_seconds)?;
-        if entry.content() != Content::Inline(0) {
+        let entry = lock_block(table, block, request.now_seconds)?;
+        if !slot::is_empty(entry.content()) {
             return Err(Error::NotEmpty);
         }
-        let room =
-            entry.reserve(object).map_err(|error| table.shared.out_of_memory(first, error))?;
+        let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
         // What is not live is a hole until it is come to.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
-            entries.push((table.lock(slot, request.now_seconds)?, fill::HOLE));
+            entries.push((table.lock(slot, request.now_seconds)?, Payload::HOLE));
         }
-        entries.extend(table.lock_slots(block, live).map(|(_, entry)| (entry, 0)));
-        if entries.iter().any(|(entry, _)| entry.content() != Content::Inline(0)) {
+        entries.extend(lock_slots(table, block, live).map(|(_, entry)| (entry, Payload::EMPTY)));
+        if entries.iter().any(|(entry, _)| !slot::is_empty(entry.content())) {
             return Err(Error::NotEmpty);
         }
-        let (block, new) = ((block, entry), Some((room, object, flags)));
+        let (block, new) = ((block, entry), Some((room, object, Flags::of_priority(priority))));
         BlockUpdate { block, slots: entries, new, live: [0, live.count()] }
             .apply(table, request.shard);
         Ok(())
@@ -195,7 +190,8 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         block: &mut [u8],
     ) -> Result<Members, Error> {
         let damaged = Error::Damaged { slot: first.into() };
-        let stored = BlockObject::new(object, priority, self.slots).ok_or(damaged)?;
+        let stored =
+            BlockObject::new(object, Flags::of_priority(priority), self.slots).ok_or(damaged)?;
         let codecs = self.block_codecs.as_mut().unwrap_or(&mut self.slot_codecs);
         let decoded = stored.decode(codecs, block);
         decoded.map_err(|source| Error::Corrupt { slot: first.into(), source })?;
@@ -206,7 +202,7 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
-        let begins = slot.is_multiple_of(self.table.shared.layout.slots());
+        let begins = slot.is_multiple_of(self.table.layout.slots());
         if !is_next || begins || run == 0 {
             self.flush()?;
             self.run.0 = slot.into();
@@ -219,7 +215,7 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         if self.run.1.is_empty() {
             return Ok(());
         }
-        let written = self.table.write(self.run.0 * SLOT_BYTES as u64, &self.run.1);
+        let written = request::write(self.table, self.run.0 * SLOT_BYTES as u64, &self.run.1);
         self.run.1.clear();
         written
     }

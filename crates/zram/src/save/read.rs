@@ -7,10 +7,9 @@ use super::format::{
     Record, RecordKind, padding,
 };
 use crate::algorithms::{Algorithm, AlgorithmList};
-use crate::blocks::{BlockObject, Members};
+use crate::block::{BlockObject, Members};
 use crate::layout::Layout;
-use crate::slot::{self, PRIORITY};
-use crate::stats::Held;
+use crate::slot::{self, Flags};
 use crate::{Config, Error, SLOT_BYTES, open_file};
 use std::io::{self, Read};
 use std::ops::Range;
@@ -258,17 +257,16 @@ impl<'r> SavedReader<'r> {
         if !checked.admits(slot, head.end, first) {
             return Err("its slot does not come after the one before");
         }
-        let algorithm = self.algorithms.get(priority as usize);
-        let is_known = algorithm.is_some_and(Option::is_some) && priority & !PRIORITY == 0;
+        let is_known = self.algorithms.get(priority as usize).is_some_and(Option::is_some);
         match kind {
             RecordKind::Pattern if (priority, live) == (0, 0) => {}
             RecordKind::Lost if (priority, live, value) == (0, 0, 0) => {}
-            RecordKind::Slot if live == 0 && is_known && is_object_len(object.len()) => {}
+            RecordKind::Slot if live == 0 && is_known && slot::is_object_len(object.len()) => {}
             RecordKind::Block if checked.has_block(first) => {
                 return Err("its block is there already");
             }
             RecordKind::Block if self.layout.has_blocks() && slot == first && is_known => {
-                let stored = BlockObject::new(object, priority, slots);
+                let stored = BlockObject::new(object, Flags::of_priority(priority), slots);
                 let stored = stored.filter(|_| object.len() <= self.layout.block_bytes());
                 let (members, live) = (stored.map(|of| of.members), Members::of(live));
                 let has = |nth| members.is_some_and(|members| members.has(nth));
@@ -302,11 +300,6 @@ impl RecordOrder {
         let is_live = self.has_block(first) && Members::of(self.live.1).has(slot - first);
         (self.floor..end).contains(&slot) && !is_live
     }
-}
-
-/// Whether a slot's object may have so many bytes.
-fn is_object_len(len: usize) -> bool {
-    (1..=SLOT_BYTES).contains(&len) && slot::held(len) != Held::Same
 }
 
 impl<'c> Chunk<'c> {

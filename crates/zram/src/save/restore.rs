@@ -6,15 +6,15 @@ use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::read::{Chunk, FormatError, SavedReader};
 use crate::cold::{Job, JobKind};
-use crate::table::{AnyTable, Table};
+use crate::layout::byte_range;
+use crate::table::Table;
 use crate::try_vec::with_room;
-use crate::{Error, SLOT_BYTES};
+use crate::{Error, SLOT_BYTES, request};
 use rustix_futex_sync::Mutex;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::thread;
-use zsmalloc::BesideSlot;
 
 /// Where dictionaries are in a file.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
@@ -47,19 +47,18 @@ pub struct Restored {
 }
 
 /// Restores from `from`, which is called `path` in errors.
-pub(crate) fn restore<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn restore(
+    table: &Table,
     from: &mut (dyn Read + Send),
     path: &Path,
     damage: Damage,
 ) -> Result<Restored, Error> {
-    let job =
-        table.shared.jobs.begin(JobKind::Restore, table.shared.disksize / SLOT_BYTES as u64)?;
+    let job = table.jobs.begin(JobKind::Restore, table.disksize / SLOT_BYTES as u64)?;
     if !table.is_empty() {
         return Err(Error::NotEmpty);
     }
     let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;
-    let (disksize, needed) = (table.shared.disksize, reader.head.disksize);
+    let (disksize, needed) = (table.disksize, reader.head.disksize);
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
     }
@@ -86,7 +85,7 @@ pub(crate) fn restore<E: BesideSlot>(
     restore.into_inner().end().map_err(|failure| {
         // It was empty before; but for one that was given up it is another's by now.
         if !job.is_given_up() {
-            let _ = table.discard(0, disksize);
+            let _ = request::discard(table, 0, disksize);
         }
         match failure {
             Failure::File(wrong) => wrong.at(path),
@@ -115,10 +114,10 @@ struct Restore<'r> {
 }
 
 /// Puts chunks there until there are no more.
-fn load_chunks<E: BesideSlot>(
+fn load_chunks(
     restore: &Mutex<Restore<'_>>,
     job: &Job<'_>,
-    (mut loader, mut bytes): (Loader<'_, E>, Vec<u8>),
+    (mut loader, mut bytes): (Loader<'_>, Vec<u8>),
 ) {
     loop {
         let mut turn = restore.lock();
@@ -227,8 +226,4 @@ impl<'r> Restore<'r> {
         }
         Ok(Restored { slots: self.slots, lost })
     }
-}
-
-pub(super) fn byte_range(slots: &Range<u32>) -> Range<u64> {
-    u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

@@ -2,33 +2,32 @@
 
 use super::atomic_file::AtomicFile;
 use super::backed_reads::{BackingReader, BlockReads};
-use super::buffers::ChunkBuffers;
+use super::buffers::{ChunkBuffers, SpareBuffers};
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME,
     RECORD_BYTES, Record, RecordKind, padding,
 };
 use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
-use crate::blocks::{BlockObject, Members};
+use crate::block::{BlockObject, Members};
 use crate::cold::{Job, JobKind, PlaceGuard};
 use crate::layout::Layout;
-use crate::slot::{self, PRIORITY};
-use crate::stats::Held;
-use crate::stop::Blocked;
-use crate::table::Table;
+use crate::slot::{self, Flags, Slot};
+use crate::table::{Blocked, Table, blocks_from, is_slot_empty, is_unstored, live_members};
 use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use zsmalloc::{BesideSlot, Content, ORDER_MAX};
+use zsmalloc::{Content, ORDER_MAX, Row};
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
 /// Saves to a file, which takes its place when it is whole, if that `is_free` then.
-pub(crate) fn save_file<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn save_file(
+    table: &Table,
+    buffers: &SpareBuffers,
     path: &Path,
     options: &SaveOptions,
     is_free: &dyn Fn() -> bool,
@@ -37,7 +36,7 @@ pub(crate) fn save_file<E: BesideSlot>(
     let job = begin(table)?;
     let failed = |error: io::Error| Error::path("save to", path, &error);
     let mut file = AtomicFile::new(path).map_err(failed)?;
-    let saved = Saver::new(table, &job, &mut file, options).and_then(Saver::save);
+    let saved = Saver::new(table, buffers, &job, &mut file, options).and_then(Saver::save);
     let placed = saved.and_then(|mut saved| {
         file.sync()?;
         job.check_cancelled()?;
@@ -54,18 +53,19 @@ pub(crate) fn save_file<E: BesideSlot>(
 }
 
 /// Saves to wherever.
-pub(crate) fn save_to<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn save_to(
+    table: &Table,
+    buffers: &SpareBuffers,
     out: &mut dyn Write,
     options: &SaveOptions,
 ) -> Result<Saved, Error> {
     let job = begin(table)?;
-    let saved = Saver::new(table, &job, out, options).and_then(Saver::save);
+    let saved = Saver::new(table, buffers, &job, out, options).and_then(Saver::save);
     saved.map_err(|failure| failure.at(Path::new("-")))
 }
 
-fn begin<E: BesideSlot>(table: &Table<E>) -> Result<Job<'_>, Error> {
-    table.shared.jobs.begin(JobKind::Save, table.shared.disksize / SLOT_BYTES as u64)
+fn begin(table: &Table) -> Result<Job<'_>, Error> {
+    table.jobs.begin(JobKind::Save, table.disksize / SLOT_BYTES as u64)
 }
 
 /// Why nothing was saved.
@@ -111,15 +111,17 @@ impl From<Blocked> for Retry {
 
 /// Whether a block's object has the slots that are live. One that memory damaged would have all the
 /// file be refused.
-fn holds_members(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool {
+fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
     members.is_some_and(|members| live.without(members) == Members::default())
 }
 
 /// A save under way.
-struct Saver<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+struct Saver<'t> {
+    table: &'t Table,
+    /// Where the device keeps memory for a save.
+    buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
     options: &'t SaveOptions,
@@ -135,19 +137,21 @@ struct Saver<'t, E: BesideSlot> {
     are_kept: bool,
 }
 
-impl<'t, E: BesideSlot> Saver<'t, E> {
+impl<'t> Saver<'t> {
     /// All memory that it takes is made here.
     fn new(
-        table: &'t Table<E>,
+        table: &'t Table,
+        buffers: &'t SpareBuffers,
         job: &'t Job<'t>,
         out: &'t mut dyn Write,
         options: &'t SaveOptions,
     ) -> Result<Self, Failure> {
-        let patience = options.patience.filter(|_| table.shared.store.is_some());
+        let patience = options.patience.filter(|_| table.store.is_some());
         let saved = Saved::new()?;
-        let (ChunkBuffers { records, objects }, are_kept) = table.shared.save_buffers.take()?;
+        let (ChunkBuffers { records, objects }, are_kept) = buffers.take()?;
         Ok(Saver {
             table,
+            buffers,
             job,
             out,
             options,
@@ -163,16 +167,16 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 
     fn save(mut self) -> Result<Saved, Failure> {
-        let mut reads = BlockReads::new(self.table.shared.layout)?;
+        let mut reads = BlockReads::new(self.table.layout)?;
         self.header()?;
-        let (table, layout) = (self.table, self.table.shared.layout);
-        let mut blocks = table.blocks_from(0).peekable();
+        let (table, layout) = (self.table, self.table.layout);
+        let mut blocks = blocks_from(table, 0).peekable();
         while let Some(block) = blocks.next() {
             // The next one comes from memory while this one is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
             self.add_block(block, &mut reads)?;
         }
-        let end = (self.table.shared.disksize / SLOT_BYTES as u64) as u32;
+        let end = (self.table.disksize / SLOT_BYTES as u64) as u32;
         if !self.records.is_empty() || self.first < end {
             self.finish_chunk(end)?;
         }
@@ -191,16 +195,16 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 
     fn header(&mut self) -> Result<(), Failure> {
-        let shared = &self.table.shared;
+        let table = self.table;
         let of = |algorithm: &Option<Algorithm>| {
             let Some(Algorithm { codec, params }) = algorithm else { return Default::default() };
             let mut name = [0; NAME];
             name[..codec.name().len()].copy_from_slice(codec.name().as_bytes());
             (name, params.dictionary.as_ref().map_or(0, |of| of.bytes().len() as u32))
         };
-        let algorithms: [_; ALGORITHMS] = shared.algorithms.each_ref().map(of);
+        let algorithms: [_; ALGORITHMS] = table.algorithms.each_ref().map(of);
         let dictionaries = || {
-            let params = shared.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
+            let params = table.algorithms.iter().flatten().map(|Algorithm { params, .. }| params);
             params.filter_map(|params| Some(params.dictionary.as_ref()?.bytes()))
         };
         let (mut sum, mut bytes) = (crc32fast::Hasher::new(), FILE_HEAD_BYTES + size_of::<u32>());
@@ -208,7 +212,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
             sum.update(dictionary);
             bytes += dictionary.len();
         }
-        let (disksize, order) = (shared.disksize, shared.layout.order());
+        let (disksize, order) = (table.disksize, table.layout.order());
         let head = FileHead { bytes: bytes as u32, id: self.id, disksize, order, algorithms };
         self.write(&head.encode())?;
         dictionaries().try_for_each(|dictionary| self.write(dictionary))?;
@@ -218,7 +222,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
 
     /// Adds a block, and its slots.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Failure> {
-        let layout = self.table.shared.layout;
+        let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
             self.finish_chunk(layout.first_slot(block))?;
         }
@@ -238,7 +242,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
 
     /// Reads an object back, or takes note that it can't be read.
     fn read_object(&self, guard: PlaceGuard, reads: &mut BlockReads) -> Result<(), Error> {
-        let slot = self.table.shared.layout.slot_of(guard.entry);
+        let slot = self.table.layout.slot_of(guard.entry);
         let (of, buffer) = ((guard.entry, guard.place), reads.spare_for(guard.place.len));
         match self.reader.read(guard, slot, buffer, self.job) {
             Ok(read_back) => reads.read_back.push(read_back),
@@ -253,10 +257,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         &self,
         entry: u32,
         content: Content<'c>,
-        beside: Option<&E>,
+        row: Option<Row<'_>>,
         reads: &'c BlockReads,
     ) -> Result<Option<Content<'c>>, Retry> {
-        match self.table.resolve(entry, content, beside, &reads.read_back) {
+        match self.table.resolve(entry, content, row, &reads.read_back) {
             Ok(content) => Ok(Some(content)),
             Err(Blocked::OnBacking(guard)) if reads.is_unread(&guard) => Ok(None),
             Err(Blocked::Failed(error)) if self.options.skips(&error) => Ok(None),
@@ -265,17 +269,18 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Retry> {
-        let (table, layout) = (self.table, self.table.shared.layout);
+        let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
         let (mut live, mut lost) = (Members::default(), Members::default());
         let block_pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
         if let Some(pin) = &block_pin {
             let entry = layout.block_entry(block);
-            match self.resolve(entry, pin.content(), pin.beside(), reads)? {
+            match self.resolve(entry, pin.content(), pin.row(), reads)? {
                 Some(Content::Object { bytes, flags }) => {
-                    live = table.live_members(block);
+                    let flags = Flags::from_bits(flags);
+                    live = live_members(table, block);
                     if holds_members(bytes, flags, layout, live) {
-                        self.add(first, RecordKind::Block, flags, live.bits(), bytes);
+                        self.add(first, RecordKind::Block, flags.priority(), live.bits(), bytes);
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
@@ -283,10 +288,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                     }
                 }
                 Some(Content::Inline(_)) => {}
-                None => (live, lost) = (table.live_members(block), table.live_members(block)),
+                None => (live, lost) = (live_members(table, block), live_members(table, block)),
             }
         }
-        let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.beside().is_none());
+        let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.row().is_none());
         for slot in layout.slots_of(block) {
             if lost.has(slot - first) {
                 Record::lost(slot, 0).encode(&mut self.records);
@@ -295,38 +300,33 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 continue;
             }
             // Most of a block's slots hold nothing of their own: no pin for those.
-            let pin = (!table.is_slot_empty(slot)).then(|| table.pool.read(slot));
-            let Some(pin) = pin.filter(|pin| pin.content() != Content::Inline(0)) else {
-                if is_unpinned && !table.is_unstored(slot) {
+            let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
+            let Some(pin) = pin.filter(|pin| !slot::is_empty(pin.content())) else {
+                if is_unpinned && !is_unstored(table, slot) {
                     return Err(Retry::Made);
                 }
                 continue;
             };
-            match self.resolve(slot, pin.content(), pin.beside(), reads)? {
+            match self.resolve(slot, pin.content(), pin.row(), reads)?.map(Slot::of) {
                 None => Record::lost(slot, 0).encode(&mut self.records),
-                Some(Content::Object { bytes, flags }) if slot::held(bytes.len()) != Held::Same => {
-                    self.add(slot, RecordKind::Slot, flags, 0, bytes);
+                Some(Slot::Compressed { bytes, priority }) => {
+                    self.add(slot, RecordKind::Slot, priority, 0, bytes);
                 }
-                Some(content) => {
-                    if let Some(pattern) = slot::pattern(content) {
-                        let record = Record {
-                            slot,
-                            kind: RecordKind::Pattern,
-                            priority: 0,
-                            live: 0,
-                            value: pattern,
-                        };
-                        record.encode(&mut self.records);
-                    }
+                Some(Slot::Raw(bytes)) => self.add(slot, RecordKind::Slot, 0, 0, bytes),
+                Some(Slot::Same(value)) => {
+                    let kind = RecordKind::Pattern;
+                    let record = Record { slot, kind, priority: 0, live: 0, value };
+                    record.encode(&mut self.records);
                 }
+                Some(Slot::Empty | Slot::Hole | Slot::Backed(_)) => {}
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, slot: u32, kind: RecordKind, flags: u8, live: u16, bytes: &[u8]) {
+    fn add(&mut self, slot: u32, kind: RecordKind, priority: u8, live: u16, bytes: &[u8]) {
         let value = bytes.len() as u64;
-        Record { slot, kind, priority: flags & PRIORITY, live, value }.encode(&mut self.records);
+        Record { slot, kind, priority, live, value }.encode(&mut self.records);
         self.objects.extend_from_slice(bytes);
     }
 
@@ -370,14 +370,14 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 }
 
-impl<E: BesideSlot> Drop for Saver<'_, E> {
+impl Drop for Saver<'_> {
     fn drop(&mut self) {
         if self.are_kept {
             let [mut records, mut objects] =
                 [&mut self.records, &mut self.objects].map(std::mem::take);
             records.clear();
             objects.clear();
-            self.table.shared.save_buffers.put_back(ChunkBuffers { records, objects });
+            self.buffers.put_back(ChunkBuffers { records, objects });
         }
     }
 }

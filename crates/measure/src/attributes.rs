@@ -1,0 +1,69 @@
+//! Attributes of a device as arguments set and show them.
+
+use crate::error::Error;
+use zram::{Access, Attribute, Zram, attributes};
+
+/// An attribute and the value that it is to have.
+#[derive(Clone, Debug)]
+pub struct AttributeSetting {
+    name: &'static str,
+    value: String,
+}
+
+impl AttributeSetting {
+    /// Reads `NAME=VALUE`, of an attribute that can be set before there are data. `size` says why
+    /// that can't be the size.
+    ///
+    /// # Errors
+    /// There is no such attribute, or it can't be set.
+    pub fn parse(text: &str, size: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+        let attribute = named(name)?;
+        match attribute.name {
+            "disksize" => Err(size.to_owned()),
+            _ if attribute.access() == Access::Read => Err("can only be shown".to_owned()),
+            name => Ok(AttributeSetting { name, value: value.to_owned() }),
+        }
+    }
+
+    /// Whether it is of the attribute of this name.
+    pub fn is_of(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// Gives the attribute its value.
+    ///
+    /// # Errors
+    /// It can't have that.
+    pub fn apply(&self, zram: &Zram) -> Result<(), Error> {
+        zram.store(self.name, &self.value).map_err(Error::Setting)
+    }
+}
+
+/// What an attribute read as.
+#[derive(Clone, Debug)]
+pub(crate) struct AttributeText {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+}
+
+impl AttributeText {
+    pub(crate) fn new(zram: &Zram, name: &'static str) -> Result<Self, Error> {
+        Ok(AttributeText { name, text: zram.show(name)? })
+    }
+}
+
+/// The attribute of that name.
+fn named(name: &str) -> Result<&'static Attribute, String> {
+    let found = attributes().iter().find(|attribute| attribute.name == name);
+    found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
+}
+
+/// The name of an attribute that can be read.
+pub(crate) fn readable(name: &str) -> Result<&'static str, String> {
+    let attribute = named(name)?;
+    match attribute.access() {
+        Access::Write => Err("can only be set".to_owned()),
+        _ => Ok(attribute.name),
+    }
+}

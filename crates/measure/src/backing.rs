@@ -1,0 +1,27 @@
+//! The file that cold data are written back to.
+
+use crate::error::Error;
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use zram::BackingFile;
+
+/// What a backing file has beyond the input, for what does not fill a block.
+const BACKING_SPARE: u64 = 1 << 20;
+
+/// A backing store for a device of `bytes` bytes: a block device, or a new file. That loses its
+/// name at once, so that its space comes back whatever ends this process.
+///
+/// # Errors
+/// There can be no such file, or the device can't be used.
+pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
+    let failed = |source| Error::Backing { path: path.to_owned(), source };
+    let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
+    let most = bytes.saturating_add(bytes / 8).saturating_add(BACKING_SPARE);
+    let store = BackingFile::create(path, most).map_err(failed)?;
+    if !is_device {
+        fs::remove_file(path).map_err(failed)?;
+    }
+    Ok(Arc::new(store))
+}

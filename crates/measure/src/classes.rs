@@ -1,0 +1,181 @@
+//! `uzram classes`: a geometry's table of size classes, for people and as JSON.
+
+mod args;
+
+use crate::error::Error;
+use crate::geometry::GeometryNames;
+use crate::page::PAGE_SIZE;
+use crate::text::json;
+use serde::Serialize;
+use std::fmt::{self, Write};
+use zsmalloc::{ClassShape, ClassTable, Geometry, KernelGeometry};
+
+pub use args::ClassesArgs;
+
+/// The whole table. What there is not is null.
+#[derive(Debug, Serialize)]
+struct Listing {
+    #[serde(flatten)]
+    names: GeometryNames,
+    /// Objects have up to 4096 << order bytes.
+    order: u32,
+    /// All there are, below and above a page.
+    class_count: usize,
+    /// The largest size of which a zspage holds more than one, up to blocks of the order.
+    watermark: usize,
+    /// Objects of so many bytes or more are stored whole, in blocks of the order.
+    huge_size: usize,
+    /// Of the classes, those above a page; with an order only.
+    classes_above_page: Option<usize>,
+    /// The sizes that share them, as the kernel counts: the page is one of them.
+    sizes_above_page: Option<usize>,
+    classes: Vec<Row>,
+}
+
+/// A class.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// As the kernel numbers them: that of the largest of the sizes that share the class.
+    index: u32,
+    size: usize,
+    pages_per_zspage: usize,
+    objs_per_zspage: usize,
+    /// Bytes of a full zspage that no slot covers.
+    waste: usize,
+    /// The smallest of the sizes that share the class.
+    size_min: usize,
+}
+
+/// Returns what is to be printed.
+///
+/// # Errors
+/// There is no such geometry.
+pub fn run(args: &ClassesArgs) -> Result<String, Error> {
+    let table = args.table()?;
+    Ok(if args.json { json(&Listing::new(&table, args.order)) } else { text(&table, args.order) })
+}
+
+fn text(table: &ClassTable, order: u32) -> String {
+    let mut text = String::new();
+    // Writing to a string can't fail.
+    let _ = write_table(&mut text, table, order);
+    text
+}
+
+impl Listing {
+    fn new(table: &ClassTable, order: u32) -> Self {
+        Listing {
+            names: table.geometry().into(),
+            order,
+            class_count: table.classes().len(),
+            watermark: table.watermark(order),
+            huge_size: table.huge_size(order),
+            classes_above_page: (order > 0).then(|| above_page(table)),
+            sizes_above_page: sizes_above_page(table, order),
+            classes: table.classes().iter().map(Row::from).collect(),
+        }
+    }
+}
+
+impl From<&ClassShape> for Row {
+    fn from(class: &ClassShape) -> Self {
+        Row {
+            index: class.index,
+            size: class.size,
+            pages_per_zspage: class.pages,
+            objs_per_zspage: class.objects,
+            waste: class.waste(),
+            size_min: class.size_min,
+        }
+    }
+}
+
+/// Classes above a page.
+fn above_page(table: &ClassTable) -> usize {
+    table.classes().iter().filter(|class| class.size > PAGE_SIZE).count()
+}
+
+/// Sizes from a page up, of which the classes above a page are made. Native ones have no such
+/// count.
+fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
+    let Geometry::Kernel(kernel) = table.geometry() else { return None };
+    let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
+    let table = unmerged.table().ok().filter(|_| order > 0)?;
+    // The run starts with the page itself, whose class is the last of the run below.
+    Some(above_page(&table) + 1)
+}
+
+fn write_table(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
+    let mut row = |cells: [&dyn fmt::Display; 6]| {
+        let [class, size, pages, objs, waste, merged] = cells.map(|cell| cell.to_string());
+        writeln!(out, "{class:>5} {size:>6} {pages:>16} {objs:>15} {waste:>6}  {merged}")
+    };
+    row([&"class", &"size", &"pages_per_zspage", &"objs_per_zspage", &"waste", &"merged"])?;
+    for class in table.classes() {
+        let merged = match class.size_min {
+            min if min < class.size => format!("{min}..{}", class.size),
+            _ => "-".to_owned(),
+        };
+        let ClassShape { index, size, pages, objects, .. } = class;
+        row([index, size, pages, objects, &class.waste(), &merged])?;
+    }
+    closing_line(out, table, order)
+}
+
+/// How many there are, and where blocks are huge: for blocks of a page, then for those of the
+/// order.
+fn closing_line(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
+    let above = above_page(table);
+    let bounds = |order| {
+        format!("watermark {}, huge from {}", table.watermark(order), table.huge_size(order))
+    };
+    write!(out, "{} classes, {}", table.classes().len() - above, bounds(0))?;
+    if order > 0 {
+        write!(out, "; order {order}: {above} classes above a page")?;
+        if let Some(sizes) = sizes_above_page(table, order) {
+            write!(out, " (of {sizes} sizes)")?;
+        }
+        write!(out, ", {}", bounds(order))?;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(geometry: Geometry, order: u32) -> String {
+        super::text(&geometry.table().unwrap(), order)
+    }
+
+    #[test]
+    fn rows_line_up_under_their_heads() {
+        let text = text(Geometry::Kernel(KernelGeometry { order: 4, ..Default::default() }), 4);
+        let head = text.lines().next().unwrap();
+        let end_of = |line: &str, column| {
+            let cell = line.split_whitespace().nth(column).unwrap();
+            line.match_indices(cell).map(|(at, _)| at + cell.len()).collect::<Vec<_>>()
+        };
+        for line in text.lines().skip(1).filter(|line| !line.contains("classes")) {
+            assert_eq!(line.split_whitespace().count(), 6, "{line}");
+            for column in 0..5 {
+                let end = end_of(head, column)[0];
+                assert!(end_of(line, column).contains(&end), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn native_classes_have_no_count_of_sizes() {
+        let text = text(Geometry::Native { order: 1 }, 1);
+        let closing = text.lines().last().unwrap();
+        assert!(
+            closing.contains(" classes, watermark 4096, huge from 4033; order 1: "),
+            "{closing}"
+        );
+        assert!(
+            closing.ends_with(" classes above a page, watermark 8192, huge from 8065"),
+            "{closing}"
+        );
+    }
+}

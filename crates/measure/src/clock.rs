@@ -1,0 +1,57 @@
+//! The time that work takes: all of it, or what its thread spends on a processor.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Time that passes, whatever works or waits.
+    Wall,
+    /// Time the calling thread spends on a processor. Threads it starts are not counted.
+    ThreadCpu,
+}
+
+/// Adds up the time of what it is given; the rest of a side's run is not counted.
+#[derive(Debug)]
+pub struct Stopwatch {
+    clock: Clock,
+    total: Duration,
+}
+
+impl Stopwatch {
+    /// A watch that stands at zero.
+    pub fn new(clock: Clock) -> Stopwatch {
+        Stopwatch { clock, total: Duration::ZERO }
+    }
+
+    /// Does `work` and adds the time it took.
+    pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        match self.clock {
+            Clock::Wall => {
+                let start = Instant::now();
+                let done = work();
+                self.total += start.elapsed();
+                done
+            }
+            Clock::ThreadCpu => {
+                let start = thread_cpu();
+                let done = work();
+                self.total += thread_cpu().saturating_sub(start);
+                done
+            }
+        }
+    }
+
+    /// Seconds counted so far.
+    pub fn seconds(&self) -> f64 {
+        self.total.as_secs_f64()
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    // The kernel gives neither a negative time nor a billion nanoseconds.
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}

@@ -1,0 +1,188 @@
+//! `uzram fill`: plan, store, measure, read back.
+//!
+//! ```text
+//!   pages -> worker: a batch is read -> raw codec and device, timed -> totals
+//!   totals + device's statistics + memory -> report: table or JSON
+//! ```
+
+mod args;
+mod cold_options;
+mod figures;
+mod job;
+mod page_checksums;
+mod report;
+mod request_codec;
+mod table;
+mod thread_pool;
+mod totals;
+mod try_slice;
+mod worker;
+
+use crate::attributes::AttributeText;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::memory::{self, MemLimit, ProcessMemory};
+use crate::outcome::Outcome;
+use crate::page::PAGE_SIZE;
+use crate::pages::{self, FilePlan, SkippedFiles, Wanted};
+use crate::progress::Progress;
+use crate::text::json;
+use cold_options::ColdReport;
+use figures::Filled;
+use job::{FillJob, Phase};
+use page_checksums::CHECKSUM_BYTES;
+use request_codec::Codecs;
+use std::thread;
+use thread_pool::ThreadPool;
+use worker::{WORKER_BYTES, Worker};
+use zram::{Config, Device, Zram};
+
+pub use args::FillArgs;
+
+/// More threads than this only for who asks.
+const THREADS_DEFAULT_MAX: usize = 16;
+
+/// So much memory there has to be for each thread's buffers, unless asked otherwise.
+const ROOM_PER_THREAD: u64 = 24 * WORKER_BYTES as u64;
+
+/// What a thread touches of its stack and heap, and what the kernel holds for it.
+const STACK_BYTES: usize = 128 << 10;
+
+/// What the device holds per page of its size.
+const SLOT_BYTES: usize = 12;
+
+/// Does the whole job.
+///
+/// # Errors
+/// Nothing could be measured: wrong use, Ctrl-C, or a failure that is not a full device.
+pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
+    let zram = device_to_be(args)?;
+    let settings = zram.settings();
+    settings.algorithm.check(&settings.params).map_err(Error::Level)?;
+    let codecs = Codecs::new(&settings)?;
+    let skipped = SkippedFiles::default();
+    let plan = pages::plan(&args.paths, args.input_pages(), Wanted::All, &skipped, interrupt)?;
+    let room = memory::room();
+    let bytes = beside_pages(&plan);
+    if room.is_some_and(|room| room < bytes) {
+        return Err(Error::NoRoom { bytes });
+    }
+    let job = FillJob::new(&plan, &skipped, interrupt)?;
+    let threads = args.threads.map_or_else(|| default_threads(room, job.batches()), usize::from);
+    zram.configure("streams", |settings| {
+        settings.streams = Some(threads);
+        Ok(())
+    })?;
+    if args.mem_limit() == MemLimit::Default && !args.set.iter().any(|set| set.is_of("mem_limit")) {
+        let limit = room.map(|room| memory::limit_of(room, beside(&codecs, &plan, threads)));
+        zram.set_mem_limit(limit);
+    }
+    let filled = thread::scope(|scope| {
+        let workers = (0..threads).map(|_| Worker::new(&codecs)).collect::<Result<_, _>>()?;
+        fill(ThreadPool::start(scope, workers, &job)?, &job, &zram, args)
+    })?;
+    let (report, failure) = figures::report(&settings, &plan, &skipped, threads, filled);
+    let text = if args.json { json(&report) } else { table::render(&report) };
+    Ok(Outcome { text, warnings: skipped.lines(), failure })
+}
+
+/// What the arguments say of the device.
+fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
+    let (zram, geometry) = (Zram::new(), args.geometry()?);
+    zram.configure("settings", |settings| {
+        settings.algorithm = args.algorithm;
+        settings.params.level = args.level;
+        settings.block = args.block;
+        settings.geometry = geometry;
+        settings.compaction = args.compaction.into();
+        if let MemLimit::Bytes(bytes) = args.mem_limit() {
+            settings.mem_limit = Some(bytes);
+        }
+        Ok(())
+    })?;
+    args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
+    Ok(zram)
+}
+
+fn default_threads(room: Option<u64>, batches: usize) -> usize {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    let fitting = room.map_or(usize::MAX, |bytes| (bytes / ROOM_PER_THREAD) as usize);
+    processors.min(THREADS_DEFAULT_MAX).min(fitting).min(batches).max(1)
+}
+
+/// Bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and checksums.
+fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
+    let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + STACK_BYTES;
+    (threads * per_thread) as u64 + beside_pages(plan)
+}
+
+/// Of them, what grows with the input.
+fn beside_pages(plan: &FilePlan) -> u64 {
+    u64::from(plan.pages()) * (SLOT_BYTES + CHECKSUM_BYTES) as u64
+}
+
+/// Stores everything, measures, and reads it back.
+fn fill(
+    pool: ThreadPool<'_>,
+    job: &FillJob<'_>,
+    zram: &Zram,
+    args: &FillArgs,
+) -> Result<Filled, Error> {
+    let bytes = u64::from(job.source.plan.pages()) * PAGE_SIZE as u64;
+    warm_up(zram.settings())?;
+    args.cold.prepare(zram, bytes)?;
+    let mut cold = ColdReport::default();
+    let before = ProcessMemory::now();
+    zram.set_disksize(bytes.max(PAGE_SIZE as u64))?;
+    let device = zram.open()?;
+    let device = job.device.get_or_init(|| device);
+
+    run_phase(&pool, job, Phase::Store, Progress::new("storing", bytes))?;
+    let written_back = args.cold.write_back(device, job.interrupt, &mut cold);
+    let after = ProcessMemory::now();
+    let full = match job.next_phase() {
+        Some(Error::Device(zram::Error::OutOfMemory { source, total_limit, .. })) => {
+            Some((source, total_limit))
+        }
+        Some(error) => return Err(error),
+        None => None,
+    };
+    let (stat, mem_total) = (device.mm_stat(), device.mem_total());
+    let classes = args.classes.then(|| device.classes().to_string());
+    let shown =
+        args.show.iter().map(|name| AttributeText::new(zram, name)).collect::<Result<_, _>>()?;
+
+    run_phase(&pool, job, Phase::Compare, Progress::new("comparing", bytes))?;
+    job.next_phase().map_or(Ok(()), Err)?;
+    let totals = pool.finish()?;
+    let saved = args.cold.save(device, job.interrupt, &mut cold);
+    job.interrupt.check()?;
+    let fault = written_back.and(saved).err();
+    Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals })
+}
+
+fn run_phase(
+    pool: &ThreadPool<'_>,
+    job: &FillJob<'_>,
+    phase: fn(Progress) -> Phase,
+    progress: Progress,
+) -> Result<(), Error> {
+    let done = pool.run(&phase(progress.clone()));
+    progress.finish();
+    job.interrupt.check()?;
+    done
+}
+
+/// Has the code that is measured read from disk before memory is, with a small device.
+fn warm_up(settings: Config) -> Result<(), Error> {
+    let (disksize, backing) = (16 * PAGE_SIZE as u64, None);
+    let small = Config { disksize, streams: Some(1), backing, ..settings };
+    let device = Device::new(small)?;
+    let mut page = [0; PAGE_SIZE];
+    page[..12].copy_from_slice(b"some content");
+    // A limit may refuse it; that is for the real device to say.
+    if device.write(0, &page).is_ok() {
+        device.read(0, &mut page)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! The command line of `uzram fill`.
+
+use super::cold_options::ColdArgs;
+use crate::arguments::{block, level};
+use crate::attributes::{AttributeSetting, readable};
+use crate::error::Error;
+use crate::geometry::GeometryLine;
+use crate::memory::MemLimit;
+use crate::page::PAGE_SIZE;
+use crate::text::one_of;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use zcomp::Codec;
+use zram::memparse;
+use zsmalloc::Geometry;
+
+/// The most threads that can be asked for.
+const THREADS_MAX: u16 = 256;
+
+/// Store files in a compressed device, read them back, and report memory and speed
+///
+/// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded
+/// with zeros), writes them to one compressed device in memory, reads all of it back, and compares
+/// byte for byte. Nothing is written to disk but what --save and --backing name. Symbolic links are
+/// followed only where a PATH is one.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
+Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
+
+Exit codes:
+  0    all is stored, and read back the same (files that can't be read are skipped)
+  1    a path is not there or not as it must be, the memory limit was reached, \
+       or something did not read back the same
+  2    wrong use
+  130  interrupted
+
+Examples:
+  uzram fill /usr/lib
+  uzram fill --algorithm zstd --level 3 --input-limit 2G --classes /usr/lib /usr/share
+  uzram fill --algorithm zstd --block 16K /usr/lib
+  uzram fill --geometry kernel --chain 16 --compaction off /usr/lib
+  uzram fill --json --mem-limit 512M dump.img
+  uzram fill --save lib.uzram --backing cold.bin /usr/lib
+  uzram fill --set algorithm_params=dict=lib.dict --show io_stat --show compaction_stat /usr/lib")]
+pub struct FillArgs {
+    #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
+    #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
+    pub(super) algorithm: &'static dyn Codec,
+    /// Level of the algorithm: of lz4 the acceleration (more is faster), of the others the
+    /// compression level (more is denser) [default: the algorithm's own]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
+    pub(super) level: Option<i32>,
+    /// Threads that write and read [default: one per processor, at most 16, fewer where memory is
+    /// short]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(super) threads: Option<u16>,
+    /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them
+    /// included; tables, and what this command itself takes, are not counted (--set
+    /// total_limit=SIZE counts tables too). 0 is no limit [default: 85% of the memory there is, or
+    /// of the memory cgroup's limit]
+    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    pub(super) mem_limit: Option<u64>,
+    /// Stop after so many bytes of input, cut down to whole pages [default: none]
+    #[arg(long, value_name = "SIZE", value_parser = input_limit)]
+    pub(super) input_limit: Option<u64>,
+    /// Bytes compressed as one: 4K, 8K, 16K, 32K or 64K; the more, the smaller and the faster to
+    /// write and read whole, and the slower to read a page of
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    pub(super) block: usize,
+    #[command(flatten)]
+    pub(super) cold: ColdArgs,
+    #[command(flatten)]
+    pub(super) geometry: GeometryLine,
+    /// When objects are moved together so that pages become free
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(super) compaction: CompactionMode,
+    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes
+    /// before what other options say; can be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub(super) set: Vec<AttributeSetting>,
+    /// Add what an attribute reads as when all is stored; can be given again
+    #[arg(long, value_name = "NAME", value_parser = readable)]
+    pub(super) show: Vec<&'static str>,
+    /// Add the table of size classes, as the kernel's `classes` file
+    #[arg(long)]
+    pub(super) classes: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Files, and directories to be walked through
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+}
+
+/// When the pool is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CompactionMode {
+    /// In the background, while enough could be freed
+    Auto,
+    /// On demand; as `fill` demands none, nothing is moved
+    Manual,
+    /// Never
+    Off,
+}
+
+fn setting(text: &str) -> Result<AttributeSetting, String> {
+    AttributeSetting::parse(text, "follows from the files; bound them with --input-limit")
+}
+
+fn threads(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(count @ 1..=THREADS_MAX) => Ok(count),
+        _ => Err(format!("expected 1 to {THREADS_MAX}")),
+    }
+}
+
+fn input_limit(text: &str) -> Result<u64, String> {
+    match memparse::parse(text)? {
+        0..4096 => Err("expected at least one page, 4096 bytes".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+impl From<CompactionMode> for zram::Compaction {
+    fn from(mode: CompactionMode) -> Self {
+        match mode {
+            CompactionMode::Auto => zram::Compaction::Auto,
+            CompactionMode::Manual => zram::Compaction::Manual,
+            CompactionMode::Off => zram::Compaction::Off,
+        }
+    }
+}
+
+impl From<zram::Compaction> for CompactionMode {
+    fn from(compaction: zram::Compaction) -> Self {
+        match compaction {
+            zram::Compaction::Auto => CompactionMode::Auto,
+            zram::Compaction::Manual => CompactionMode::Manual,
+            zram::Compaction::Off => CompactionMode::Off,
+        }
+    }
+}
+
+impl FillArgs {
+    /// Where the device is to be saved when all is done.
+    pub fn saves_to(&self) -> Option<&Path> {
+        self.cold.saves_to()
+    }
+
+    pub(super) fn geometry(&self) -> Result<Geometry, Error> {
+        Ok(self.geometry.table((self.block / PAGE_SIZE).ilog2())?.geometry())
+    }
+
+    pub(super) fn mem_limit(&self) -> MemLimit {
+        MemLimit::new(self.mem_limit)
+    }
+
+    /// Pages of input at most.
+    pub(super) fn input_pages(&self) -> Option<u64> {
+        self.input_limit.map(|bytes| bytes / PAGE_SIZE as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: FillArgs,
+    }
+
+    fn parsed(args: &[&str]) -> FillArgs {
+        Line::try_parse_from(["fill"].iter().chain(args)).unwrap().args
+    }
+
+    #[test]
+    fn arguments_become_typed_values() {
+        let args = parsed(&["--level", "-3", "--algorithm", "zstd", "--json", "a", "b"]);
+        assert_eq!((args.algorithm.name(), args.level), ("zstd", Some(-3)));
+        assert_eq!((args.json, args.classes, args.paths.len()), (true, false, 2));
+        assert_eq!((args.mem_limit(), args.input_pages()), (MemLimit::Default, None));
+        assert_eq!(args.geometry().unwrap(), Geometry::default());
+        assert_eq!(zram::Compaction::from(args.compaction), zram::Compaction::default());
+        let args = parsed(&["--mem-limit=0", "--input-limit", "10000", "a"]);
+        assert_eq!((args.mem_limit(), args.input_pages()), (MemLimit::None, Some(2)));
+    }
+}

@@ -1,0 +1,69 @@
+//! Threads that go through the phases of a job together.
+//!
+//! They are started before memory is measured and wait between the phases, so that what the process
+//! holds more afterwards is the device's.
+
+use super::job::{FillJob, Phase};
+use super::totals::Totals;
+use super::worker::Worker;
+use crate::error::Error;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// The threads of a job. They end when this is dropped.
+pub(crate) struct ThreadPool<'scope>(Vec<PoolThread<'scope>>);
+
+struct PoolThread<'scope> {
+    phases: Sender<Phase>,
+    done: Receiver<()>,
+    handle: ScopedJoinHandle<'scope, Totals>,
+}
+
+impl<'scope> ThreadPool<'scope> {
+    /// Starts a thread for each worker.
+    pub(crate) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        workers: Vec<Worker>,
+        job: &'env FillJob<'env>,
+    ) -> Result<Self, Error> {
+        let threads = workers.into_iter().enumerate().map(|(nth, mut worker)| {
+            let (phases, inbox) = channel();
+            let (outbox, done) = channel();
+            let work = move || {
+                for phase in inbox {
+                    worker.work_phase(job, phase);
+                    if outbox.send(()).is_err() {
+                        break;
+                    }
+                }
+                worker.into_totals()
+            };
+            let name = format!("uzram-{nth}");
+            let thread = Builder::new().name(name).spawn_scoped(scope, work);
+            let thread = thread.map_err(|source| Error::Thread { nth: nth + 1, source })?;
+            Ok(PoolThread { phases, done, handle: thread })
+        });
+        Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
+    }
+
+    /// Has all threads do one phase, and waits for them.
+    pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
+        // Who does not answer has panicked.
+        let sent: Vec<bool> =
+            self.0.iter().map(|pooled| pooled.phases.send(phase.clone()).is_ok()).collect();
+        let answered: Vec<bool> = self.0.iter().map(|pooled| pooled.done.recv().is_ok()).collect();
+        let all = sent.iter().chain(&answered).all(|&ok| ok);
+        if all { Ok(()) } else { Err(Error::Worker) }
+    }
+
+    /// Ends the threads; their figures come back.
+    pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
+        self.0
+            .into_iter()
+            .map(|pooled| {
+                drop(pooled.phases);
+                pooled.handle.join().map_err(|_| Error::Worker)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,15 @@
+//! Slices for whose memory there may be no room.
+
+use crate::error::Error;
+
+/// Returns a slice of `count` of what `make` makes.
+///
+/// # Errors
+/// The system has no memory for them.
+pub(crate) fn many<T>(count: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, Error> {
+    let mut all = Vec::new();
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    all.try_reserve_exact(count).map_err(|_| Error::NoRoom { bytes })?;
+    all.resize_with(count, make);
+    Ok(all.into())
+}

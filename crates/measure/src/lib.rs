@@ -1,0 +1,36 @@
+//! What figures mean, for `uzram` and `bench` alike: one raw codec, one census of pages with C, one
+//! reader of what memory is taken, one clock, one way from paths to pages; and the commands that
+//! measure.
+//!
+//! ```text
+//!   page -> codec -> census           text -> error -> memory, pages, progress, interrupt
+//!   fill:    pages -> device and raw codec, timed; read back -> table or JSON
+//!   train:   pages -> samples -> dictionary -> tried on what was held out -> table or JSON
+//!   classes: geometry -> table or JSON
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+pub mod attributes;
+mod backing;
+pub mod census;
+pub mod classes;
+pub mod clock;
+pub mod codec;
+mod error;
+pub mod fill;
+mod geometry;
+mod interrupt;
+pub mod memory;
+mod outcome;
+pub mod page;
+pub mod pages;
+mod progress;
+pub mod text;
+pub mod train;
+
+pub use backing::backing_store;
+pub use error::{Error, Stored};
+pub use interrupt::Interrupt;
+pub use outcome::Outcome;
+pub use progress::Progress;

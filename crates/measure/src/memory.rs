@@ -1,0 +1,12 @@
+//! How much memory this process and the machine use, in bytes, as the kernel counts it.
+
+mod cgroup;
+mod fields;
+mod machine;
+mod process;
+mod room;
+
+pub use fields::Untold;
+pub use machine::MachineMemory;
+pub use process::{HeldMemory, ProcessMemory};
+pub use room::{MemLimit, limit_of, room};

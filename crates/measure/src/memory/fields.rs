@@ -1,0 +1,62 @@
+//! Files of the kernel with lines `Name:   123 kB`.
+
+use std::fs;
+
+/// A number that the kernel does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {name} in {path}; mount proc on /proc, on Linux 4.14 or later")]
+pub struct Untold {
+    name: &'static str,
+    path: &'static str,
+}
+
+/// The text of such a file; none where it can't be read.
+pub(super) struct Fields {
+    path: &'static str,
+    text: String,
+}
+
+impl Fields {
+    pub(super) fn read(path: &'static str) -> Self {
+        Fields { path, text: fs::read_to_string(path).unwrap_or_default() }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn untold(&self, name: &'static str) -> Untold {
+        Untold { name, path: self.path }
+    }
+
+    /// Returns the number of a line in bytes.
+    pub(super) fn bytes(&self, name: &str) -> Option<u64> {
+        let mut lines = self.text.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kib.checked_mul(1024)
+    }
+
+    /// As [`bytes`](Self::bytes), of what has to be there.
+    pub(super) fn known(&self, name: &'static str) -> Result<u64, Untold> {
+        self.bytes(name).ok_or(self.untold(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text =
+            "00400000-7fff [rollup]\nRssAnon:   7 kB\nRss:     12 kB\nSwap:  0 kB\nBad: x kB\n";
+        let fields = Fields { path: "/a/file", text: text.to_owned() };
+        assert_eq!(fields.bytes("Rss"), Some(12288));
+        assert_eq!(fields.known("Swap"), Ok(0));
+        assert_eq!(fields.bytes("Bad"), None);
+        let message = fields.known("VmPTE").unwrap_err().to_string();
+        assert!(message.contains("VmPTE in /a/file"), "{message}");
+        assert_eq!(Fields::read("/no/such/file").bytes("Rss"), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the machine has left.
+
+use rustix::param::page_size;
+
+use super::fields::{Fields, Untold};
+
+/// What the machine has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MachineMemory {
+    /// Pages in no use at all: MemFree, and those that processors keep in lists of their own for
+    /// the next who asks. MemFree leaves these out though they are free: some hundred MiB after
+    /// much was given back at once. The two are read one after the other, so what moves between
+    /// them is off, by a batch of 63 pages or a few.
+    pub free: u64,
+}
+
+impl MachineMemory {
+    /// As of now.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn now() -> Result<MachineMemory, Untold> {
+        let free = Fields::read("/proc/meminfo").known("MemFree")?;
+        let zones = Fields::read("/proc/zoneinfo");
+        let listed = listed_pages(zones.text()).ok_or(zones.untold("count"))?;
+        Ok(MachineMemory { free: free + listed * page_size() as u64 })
+    }
+}
+
+/// Returns the free pages in the lists of all processors, from the text of /proc/zoneinfo: there,
+/// for every zone and processor, a line `count: 123`.
+fn listed_pages(zoneinfo: &str) -> Option<u64> {
+    let counts = zoneinfo.lines().filter_map(|line| line.trim_start().strip_prefix("count:"));
+    let mut pages = None;
+    for count in counts {
+        let count: u64 = count.trim().parse().ok()?;
+        pages = Some(pages.unwrap_or(0) + count);
+    }
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_has_free_pages() {
+        assert!(MachineMemory::now().unwrap().free > 0);
+    }
+
+    #[test]
+    fn listed_pages_of_all_zones_and_processors_are_summed() {
+        let text = "Node 0, zone      DMA
+  pages free     3840
+      nr_free_pages 3840
+  pagesets
+    cpu: 0
+              count:    0
+              high:     2630
+  vm stats threshold: 4
+    cpu: 1
+              count:    5621
+Node 0, zone   Normal
+  pagesets
+    cpu: 0
+              count:    62
+";
+        assert_eq!(listed_pages(text), Some(5683));
+        assert_eq!(listed_pages("cpu: 0\n  count: 0\n"), Some(0));
+        assert_eq!(listed_pages("Node 0, zone DMA\n  pages free 3\n"), None);
+        assert_eq!(listed_pages("  count: 1\n  count: -1\n"), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! Files under paths as one row of pages: planned, then read in batches.
+//!
+//! ```text
+//!   paths -> walk -> FilePlan -> PageReader -> pages      what can't be read: SkippedFiles
+//! ```
+
+mod plan;
+mod read;
+mod skipped_files;
+mod walk;
+
+pub(crate) use plan::{DirIndex, FileStamp};
+pub use plan::{FileIndex, FilePages, FilePlan};
+pub use read::{PageReader, Purpose};
+pub use skipped_files::{SkipReason, SkippedFiles};
+pub use walk::{Wanted, plan};

@@ -1,0 +1,232 @@
+//! Pages as the files have them, read in batches.
+
+use super::{FileIndex, FilePages, FilePlan, FileStamp, SkipReason, SkippedFiles};
+use crate::page::PAGE_SIZE;
+use rustix::fs::OFlags;
+use std::fmt::Display;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+/// What the pages are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be stored: whatever can be read is of use.
+    Store,
+    /// To be compared: a file that is not as it was planned is left out.
+    Compare,
+}
+
+/// Reads what a plan names. What can't be read, or has changed, goes to [`SkippedFiles`].
+#[derive(Clone, Copy, Debug)]
+pub struct PageReader<'a> {
+    /// What is read.
+    pub plan: &'a FilePlan,
+    /// What is left out.
+    pub skipped: &'a SkippedFiles,
+}
+
+impl PageReader<'_> {
+    /// Reads these pages of the plan into `buf`; the rest of a file's last page is zeros. `runs`
+    /// are the pages, counted from the first, that are to be stored or compared.
+    pub fn read(
+        &self,
+        pages: Range<u32>,
+        purpose: Purpose,
+        buf: &mut [u8],
+        runs: &mut Vec<Range<usize>>,
+    ) {
+        runs.clear();
+        for part in self.plan.parts(pages) {
+            if self.plan.is_left_out(part.file) {
+                continue;
+            }
+            let part_buf = &mut buf[part.pages.start * PAGE_SIZE..part.pages.end * PAGE_SIZE];
+            let pages = match purpose {
+                Purpose::Store => self.store(&part, part_buf),
+                Purpose::Compare => self.compare(&part, part_buf),
+            };
+            let (start, end) = (part.pages.start, part.pages.start + pages);
+            match runs.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ if pages > 0 => runs.push(start..end),
+                _ => {}
+            }
+        }
+    }
+
+    /// How many pages of the part are to be stored: up to an error.
+    fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        let read =
+            open(self.plan, part.file).and_then(|(file, _)| fill(&file, part, buf, &mut done));
+        match read {
+            Ok(()) => part.pages.len(),
+            Err(error) => {
+                self.leave_out(part.file, SkipReason::Unreadable, &error);
+                done.div_ceil(PAGE_SIZE)
+            }
+        }
+    }
+
+    /// How many pages of the part are to be compared: all or none.
+    fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        let read = open(self.plan, part.file).and_then(|(file, _)| {
+            fill(&file, part, buf, &mut done)?;
+            // After reading, so that no change before it goes unseen.
+            stamp(&file)
+        });
+        match read {
+            Ok(stamp) if stamp == self.plan.stamp(part.file) => part.pages.len(),
+            Ok(_) => {
+                self.leave_out(part.file, SkipReason::Changed, &"it was changed meanwhile");
+                0
+            }
+            Err(error) => {
+                self.leave_out(part.file, SkipReason::Changed, &error);
+                0
+            }
+        }
+    }
+
+    /// Leaves a file out of the comparison, and says why once.
+    pub(crate) fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
+        if self.plan.leave_out(file) {
+            self.skipped.add(why, &self.plan.path(file), reason);
+        }
+    }
+}
+
+/// Opens a file without ever waiting for it, should there be something else by now.
+fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
+    let stamp = stamp(&file)?;
+    Ok((file, stamp))
+}
+
+/// What an open file is like now.
+fn stamp(file: &File) -> io::Result<FileStamp> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file any more"));
+    }
+    Ok(FileStamp::from(&metadata))
+}
+
+/// Reads a part; zeros are behind the end of the file and behind `done` bytes, where an error was.
+fn fill(file: &File, part: &FilePages, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
+    let mut read = Ok(());
+    while *done < part.bytes {
+        match file.read_at(&mut buf[*done..part.bytes], part.offset + *done as u64) {
+            Ok(0) => break,
+            Ok(bytes) => *done += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                read = Err(error);
+                break;
+            }
+        }
+    }
+    buf[*done..].fill(0);
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Interrupt;
+    use crate::pages::{Wanted, plan};
+    use std::fs;
+    use std::path::Path;
+
+    /// Four files of 5000 bytes, two pages each.
+    fn files() -> (tempfile::TempDir, FilePlan) {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c", "d"] {
+            fs::write(dir.path().join(name), name.repeat(5000)).unwrap();
+        }
+        let paths = [dir.path().to_owned()];
+        let plan = plan(&paths, None, Wanted::All, &SkippedFiles::default(), &Interrupt::default())
+            .unwrap();
+        (dir, plan)
+    }
+
+    fn lines(skipped: &SkippedFiles, dir: &Path) -> String {
+        skipped.lines().join("\n").replace(dir.to_str().unwrap(), "")
+    }
+
+    /// A source, and what it last read.
+    struct Reader<'a> {
+        source: PageReader<'a>,
+        buf: Vec<u8>,
+        runs: Vec<Range<usize>>,
+    }
+
+    impl<'a> Reader<'a> {
+        fn new(plan: &'a FilePlan, skipped: &'a SkippedFiles) -> Self {
+            Reader {
+                source: PageReader { plan, skipped },
+                buf: vec![0xee; 8 * PAGE_SIZE],
+                runs: Vec::new(),
+            }
+        }
+
+        /// The runs as pairs.
+        fn read(&mut self, pages: Range<u32>, purpose: Purpose) -> Vec<(usize, usize)> {
+            self.source.read(pages, purpose, &mut self.buf, &mut self.runs);
+            self.runs.iter().map(|run| (run.start, run.end)).collect()
+        }
+    }
+
+    #[test]
+    fn pages_are_padded_and_runs_joined() {
+        let (_dir, plan) = files();
+        let skipped = SkippedFiles::default();
+        let mut reader = Reader::new(&plan, &skipped);
+        assert_eq!(reader.read(1..7, Purpose::Store), [(0, 6)]);
+        let (buf, tail) = (&reader.buf, 5000 - PAGE_SIZE);
+        assert!(buf[..tail].iter().all(|&byte| byte == b'a'));
+        assert!(buf[tail..PAGE_SIZE].iter().all(|&byte| byte == 0));
+        assert!(buf[PAGE_SIZE..][..5000].iter().all(|&byte| byte == b'b'));
+        assert!(buf[6 * PAGE_SIZE..].iter().all(|&byte| byte == 0xee));
+        assert_eq!(reader.read(1..7, Purpose::Compare), [(0, 6)]);
+        assert_eq!(skipped.lines().len(), 0);
+    }
+
+    #[test]
+    fn files_that_vanish_change_or_turn_to_something_else_are_left_out() {
+        let (dir, plan) = files();
+        let skipped = SkippedFiles::default();
+        let mut reader = Reader::new(&plan, &skipped);
+        fs::remove_file(dir.path().join("b")).unwrap();
+        assert_eq!(reader.read(0..8, Purpose::Store), [(0, 2), (4, 8)]);
+        fs::write(dir.path().join("c"), "short").unwrap();
+        fs::remove_file(dir.path().join("d")).unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        assert_eq!(reader.read(0..8, Purpose::Compare), [(0, 2)]);
+        assert_eq!(reader.read(4..8, Purpose::Compare), []);
+        let told = lines(&skipped, dir.path());
+        assert!(told.starts_with("skipped '/b': No such file"), "{told}");
+        assert!(told.contains("not compared '/c': it was changed"), "{told}");
+        assert!(told.contains("not compared '/d': "), "{told}");
+        assert_eq!(
+            (skipped.count(SkipReason::Unreadable), skipped.count(SkipReason::Changed)),
+            (1, 2)
+        );
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let (dir, plan) = files();
+        let path = dir.path().join("a");
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.is_ok_and(|status| status.success()), "mkfifo (coreutils)");
+        let skipped = SkippedFiles::default();
+        assert_eq!(Reader::new(&plan, &skipped).read(0..2, Purpose::Store), []);
+        assert_eq!(lines(&skipped, dir.path()), "skipped '/a': it is no regular file any more");
+    }
+}

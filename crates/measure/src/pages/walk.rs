@@ -1,0 +1,224 @@
+//! From paths to a plan: every regular file at or under them, by name.
+
+use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::page::PAGE_SIZE;
+use rustix::fs::{Access, access};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, FileType, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which files are planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All: one that can't be read is skipped when it is come to.
+    All,
+    /// Those that can be read.
+    Readable,
+}
+
+/// Plans all regular files at or under `paths`, up to `pages_max` pages. Directories are walked in
+/// the order of their names; symbolic links are followed only where a path given is one. A file
+/// that can be reached in two ways is read twice.
+///
+/// # Errors
+/// A path that does not exist, no regular file at all, more than a device holds, or Ctrl-C. What
+/// can't be read under a path goes to `skipped`.
+pub fn plan(
+    paths: &[PathBuf],
+    pages_max: Option<u64>,
+    wanted: Wanted,
+    skipped: &SkippedFiles,
+    interrupt: &Interrupt,
+) -> Result<FilePlan, Error> {
+    // All of them first: nobody wants to learn of the second path after an hour with the first.
+    let given: Vec<(&PathBuf, Metadata)> = paths
+        .iter()
+        .map(|path| match fs::metadata(path) {
+            Ok(metadata) => Ok((path, metadata)),
+            Err(source) => Err(Error::Path { path: path.clone(), source }),
+        })
+        .collect::<Result<_, Error>>()?;
+    let pages_left = pages_max.unwrap_or(u64::MAX);
+    let plan = FilePlan::default();
+    let mut walk = TreeWalk { plan, pages_left, wanted, skipped, interrupt };
+    for (path, metadata) in &given {
+        if walk.pages_left > 0 {
+            walk.root(path, metadata)?;
+        }
+    }
+    match given.first() {
+        Some((first, _)) if walk.plan.files() == 0 => {
+            Err(Error::NoFile { first: (*first).clone(), others: given.len() - 1 })
+        }
+        _ => Ok(walk.plan),
+    }
+}
+
+/// A plan in the making.
+struct TreeWalk<'a> {
+    plan: FilePlan,
+    /// Up to the limit of input.
+    pages_left: u64,
+    wanted: Wanted,
+    skipped: &'a SkippedFiles,
+    interrupt: &'a Interrupt,
+}
+
+/// What is left of a directory, the next entry last.
+struct Level {
+    dir: DirIndex,
+    entries: Vec<(OsString, FileType)>,
+}
+
+impl TreeWalk<'_> {
+    fn root(&mut self, path: &Path, metadata: &Metadata) -> Result<(), Error> {
+        let full = || Error::TooLarge { path: path.to_owned() };
+        if metadata.is_dir() {
+            let dir = self.plan.add_dir(None, path.as_os_str()).ok_or_else(full)?;
+            self.tree(dir, path)
+        } else if metadata.is_file() {
+            self.file(None, path.as_os_str(), metadata).ok_or_else(full)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn tree(&mut self, dir: DirIndex, root: &Path) -> Result<(), Error> {
+        let full = || Error::TooLarge { path: root.to_owned() };
+        let mut path = root.to_owned();
+        let mut levels = vec![self.level(dir, &path)];
+        while let Some(level) = levels.last_mut().filter(|_| self.pages_left > 0) {
+            self.interrupt.check()?;
+            let dir = level.dir;
+            let Some((name, kind)) = level.entries.pop() else {
+                levels.pop();
+                if !levels.is_empty() {
+                    path.pop();
+                }
+                continue;
+            };
+            path.push(&name);
+            if kind.is_dir() {
+                let dir = self.plan.add_dir(Some(dir), &name).ok_or_else(full)?;
+                levels.push(self.level(dir, &path));
+                continue;
+            }
+            if kind.is_file() {
+                match fs::symlink_metadata(&path) {
+                    Ok(_) if !self.is_wanted(&path) => {}
+                    Ok(metadata) => self.file(Some(dir), &name, &metadata).ok_or_else(full)?,
+                    Err(error) => self.skipped.add(SkipReason::Unreadable, &path, &error),
+                }
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    /// The entries of a directory; what can't be read of it is skipped.
+    fn level(&self, dir: DirIndex, path: &Path) -> Level {
+        let mut entries = Vec::new();
+        let read = fs::read_dir(path).and_then(|found| {
+            for entry in found {
+                let entry = entry?;
+                entries.push((entry.file_name(), entry.file_type()?));
+            }
+            Ok::<(), io::Error>(())
+        });
+        if let Err(error) = read {
+            self.skipped.add(SkipReason::Unreadable, path, &error);
+        }
+        entries.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
+        Level { dir, entries }
+    }
+
+    fn is_wanted(&self, path: &Path) -> bool {
+        self.wanted == Wanted::All || access(path, Access::READ_OK).is_ok()
+    }
+
+    /// `None`: the plan is full.
+    fn file(&mut self, dir: Option<DirIndex>, name: &OsStr, metadata: &Metadata) -> Option<()> {
+        let pages = metadata.len().div_ceil(PAGE_SIZE as u64).min(self.pages_left);
+        self.plan.add_file(dir, name, FileStamp::from(metadata), pages)?;
+        self.pages_left -= pages;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// Files of these sizes, and links that are not to be followed.
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("b/deep/er")).unwrap();
+        fs::create_dir(dir.path().join("z")).unwrap();
+        let files = [("c", 4096), ("a", 1), ("b/deep/er/x", 4097), ("b/y", 0), ("b-", 12288)];
+        for (name, bytes) in files {
+            fs::write(dir.path().join(name), vec![1; bytes]).unwrap();
+        }
+        symlink("a", dir.path().join("link")).unwrap();
+        symlink("b", dir.path().join("dirlink")).unwrap();
+        symlink("nowhere", dir.path().join("dangling")).unwrap();
+        dir
+    }
+
+    fn planned(
+        paths: &[PathBuf],
+        pages_max: Option<u64>,
+    ) -> Result<(FilePlan, SkippedFiles), Error> {
+        let skipped = SkippedFiles::default();
+        let plan = plan(paths, pages_max, Wanted::All, &skipped, &Interrupt::default())?;
+        Ok((plan, skipped))
+    }
+
+    fn paths_of(plan: &FilePlan) -> Vec<PathBuf> {
+        plan.parts(0..plan.pages()).map(|part| plan.path(part.file)).collect()
+    }
+
+    #[test]
+    fn trees_are_walked_by_name() {
+        let dir = tree();
+        let (plan, skipped) = planned(&[dir.path().to_owned()], None).unwrap();
+        let expected = ["a", "b/deep/er/x", "b-", "c"].map(|name| dir.path().join(name));
+        assert_eq!(paths_of(&plan), expected);
+        assert_eq!((plan.files(), plan.pages()), (5, 1 + 2 + 3 + 1));
+        assert_eq!(skipped.count(SkipReason::Unreadable), 0);
+    }
+
+    #[test]
+    fn a_link_that_is_given_is_followed() {
+        let dir = tree();
+        let given = ["link", "dirlink", "c"].map(|name| dir.path().join(name));
+        let (plan, _) = planned(&given, None).unwrap();
+        let expected = ["link", "dirlink/deep/er/x", "c"].map(|name| dir.path().join(name));
+        assert_eq!(paths_of(&plan), expected);
+    }
+
+    #[test]
+    fn the_limit_cuts_at_a_page() {
+        let dir = tree();
+        let (plan, _) = planned(&[dir.path().to_owned()], Some(4)).unwrap();
+        let parts: Vec<usize> = plan.parts(0..9).map(|part| part.bytes).collect();
+        assert_eq!(parts, [1, 4097, 4096]);
+    }
+
+    #[test]
+    fn what_is_missing_or_no_file_is_an_error() {
+        let dir = tree();
+        let given = |name: &str| planned(&[dir.path().to_owned(), dir.path().join(name)], None);
+        for name in ["nosuch", "dangling", "a/b"] {
+            let error = given(name).unwrap_err();
+            assert!(matches!(error, Error::Path { .. }), "{error:?}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let nothing = [dir.path().join("z"), PathBuf::from("/dev/null")];
+        let message = planned(&nothing, None).unwrap_err().to_string();
+        assert!(message.contains("/z' and 1 more"), "{message}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Numbers and paths as people read them, and figures as programs do.
+
+use serde::Serialize;
+use std::path::Path;
+
+/// A number of things.
+pub fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Bytes in the largest binary unit they fill.
+pub fn human(bytes: i64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if value.abs() < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// Returns names as a choice: `a, b or c`.
+pub fn one_of(names: &[&str]) -> String {
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// Returns a path as it may be printed: on one line, without control characters.
+pub fn escaped(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}
+
+/// Returns a report as one JSON value and a newline.
+pub fn json(report: &impl Serialize) -> String {
+    // Keys are strings, and values text or numbers that are finite or null: nothing can fail.
+    serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_told_in_binary_units() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (-4096, "-4.0 KiB"),
+            (5 << 30, "5.0 GiB"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        assert_eq!((counted(1, "page"), counted(0, "page")), ("1 page".into(), "0 pages".into()));
+    }
+
+    #[test]
+    fn choices_are_told_with_or() {
+        assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
+        assert_eq!((one_of(&["a"]), one_of(&[])), ("a".to_owned(), String::new()));
+    }
+}

@@ -1,0 +1,113 @@
+//! `uzram train-dictionary`: sample, train, try on what was held out.
+
+mod args;
+mod evaluation;
+mod samples;
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::outcome::Outcome;
+use crate::pages::{self, PageReader, SkipReason, SkippedFiles, Wanted};
+use crate::progress::Progress;
+use crate::text::{counted, escaped, human, json};
+use evaluation::Evaluation;
+use samples::Samples;
+use serde::Serialize;
+use std::fmt::{self, Write};
+use zcomp::Dictionary;
+
+pub use args::TrainArgs;
+
+/// A dictionary that saves less is called useless.
+const WORTH_WHILE: f64 = 0.01;
+
+/// What was made, and what it gives.
+#[derive(Debug, Serialize)]
+struct Report {
+    dictionary: String,
+    dictionary_bytes: usize,
+    block: usize,
+    files: u64,
+    /// Blocks it was trained with, and others that it was tried on.
+    blocks_trained: usize,
+    blocks_held_out: usize,
+    skipped_files: u64,
+    codecs: Vec<Evaluation>,
+}
+
+/// Makes the dictionary that is to be written, and says what it gives.
+///
+/// # Errors
+/// There is nothing to train it with, it can't be trained, or Ctrl-C.
+pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outcome), Error> {
+    let skipped = SkippedFiles::default();
+    let plan = pages::plan(&args.paths, None, Wanted::All, &skipped, interrupt)?;
+    let source = PageReader { plan: &plan, skipped: &skipped };
+    let samples = Samples::read(&source, args.block, interrupt)?;
+    samples.check(args.size)?;
+
+    let progress = Progress::unknown("training");
+    let trained = zcomp::train(&samples.training, args.block, args.size);
+    progress.finish();
+    interrupt.check()?;
+    let dictionary = trained?;
+    let codecs = evaluation::run(&dictionary, &samples, interrupt)?;
+
+    let report = Report {
+        dictionary: escaped(&args.output),
+        dictionary_bytes: dictionary.bytes().len(),
+        block: args.block,
+        files: plan.files(),
+        blocks_trained: samples.training.len() / args.block,
+        blocks_held_out: samples.held_out.len() / args.block,
+        skipped_files: skipped.count(SkipReason::Unreadable),
+        codecs,
+    };
+    let text = if args.json { json(&report) } else { report.table() };
+    Ok((dictionary, Outcome { text, warnings: skipped.lines(), failure: None }))
+}
+
+impl Report {
+    fn table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string can't fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let Report { dictionary, dictionary_bytes, block, .. } = self;
+        writeln!(out, "'{dictionary}': {dictionary_bytes} bytes, for blocks of {block} bytes")?;
+        let trained = counted(self.blocks_trained as u64, "block");
+        write!(out, "trained with {trained} of {}, tried on ", counted(self.files, "file"))?;
+        writeln!(out, "{} others:\n", self.blocks_held_out)?;
+        writeln!(out, "{:>31}  {:>17}  {:>17}", "ratio", "compress MB/s", "decompress MB/s")?;
+        write!(out, "{:9}{:>6}{:>8}{:>8}  ", "codec", "level", "without", "with")?;
+        writeln!(
+            out,
+            "{0:>9}{1:>8}  {0:>9}{1:>8}  {2:>7} {3:>10}",
+            "without", "with", "saved", "memory"
+        )?;
+        self.codecs.iter().try_for_each(|evaluation| row(out, evaluation))?;
+        writeln!(
+            out,
+            "\nMB/s of processor time; saved: less stored; memory: what a device holds for the \
+             dictionary"
+        )?;
+        let is_useless = |evaluation: &&Evaluation| evaluation.saved() < WORTH_WHILE;
+        let useless: Vec<_> = self.codecs.iter().filter(is_useless).map(|t| t.algorithm).collect();
+        match useless.is_empty() {
+            true => Ok(()),
+            false => writeln!(out, "with {} it does not pay", useless.join(", ")),
+        }
+    }
+}
+
+fn row(out: &mut String, evaluation: &Evaluation) -> fmt::Result {
+    let Evaluation { algorithm, level, without, with, .. } = evaluation;
+    write!(out, "{algorithm:9}{level:>6}{:>8.3}{:>8.3}  ", without.ratio, with.ratio)?;
+    write!(out, "{:>9.1}{:>8.1}  ", without.compress_mb_s, with.compress_mb_s)?;
+    write!(out, "{:>9.1}{:>8.1}  ", without.decompress_mb_s, with.decompress_mb_s)?;
+    let memory = human(evaluation.dictionary_memory as i64);
+    writeln!(out, "{:>+6.1}% {memory:>10}", evaluation.saved() * 100.0)
+}

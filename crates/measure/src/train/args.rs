@@ -1,0 +1,63 @@
+//! The command line of `uzram train-dictionary`.
+
+use crate::arguments::block;
+use clap::Args;
+use std::path::{Path, PathBuf};
+use zram::memparse;
+
+/// The largest dictionary: an eighth of what is read at most.
+const DICTIONARY_BYTES_MAX: usize = 8 << 20;
+
+/// Make a dictionary for compression from files, and report what it gives
+///
+/// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly;
+/// blocks of one repeated word are left out), trains a dictionary with seven of eight, and tries it
+/// with every algorithm on the others: often enough it does not pay. Then it is written as a whole;
+/// a file that is there is replaced.
+///
+/// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which
+/// they reach the last 64 KiB. It serves only those blocks that are like the files.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.
+
+Exit codes:
+  0    the dictionary is written, whether it pays or not
+  1    it could not be trained or written: a path is not there, or there is too little input
+  2    wrong use
+  130  interrupted
+
+Examples:
+  uzram train-dictionary /usr/lib -o lib.dict
+  uzram train-dictionary --size 16K --block 16K --json dumps/ -o dumps.dict")]
+pub struct TrainArgs {
+    /// Where the dictionary goes
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: PathBuf,
+    /// Most bytes of the dictionary, 256 to 8M
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = dictionary_size)]
+    pub(super) size: usize,
+    /// Bytes of the blocks it is for: 4K, 8K, 16K, 32K or 64K
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    pub(super) block: usize,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Files, and directories to be walked through
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl TrainArgs {
+    /// Where the dictionary goes.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+}
+
+fn dictionary_size(text: &str) -> Result<usize, String> {
+    match memparse::parse(text)? as usize {
+        bytes @ zcomp::DICTIONARY_BYTES_MIN..=DICTIONARY_BYTES_MAX => Ok(bytes),
+        _ => Err("expected 256 bytes to 8M".to_owned()),
+    }
+}

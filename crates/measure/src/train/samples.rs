@@ -1,0 +1,123 @@
+//! Blocks of files to train a dictionary with, and others to try it on.
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::page::{PAGE_SIZE, same_filled};
+use crate::pages::{PageReader, Purpose};
+use crate::progress::Progress;
+
+/// Bytes of blocks that are read at most, spread over all there are.
+const SAMPLE_BYTES: usize = 64 << 20;
+
+/// One of so many blocks is held out.
+const HELD_ONE_OF: usize = 8;
+
+/// Which one is by chance, so that it keeps no step with the files; the same in every run.
+const SEED: u64 = 1;
+
+/// Blocks, one after the other.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    /// Bytes of a block.
+    pub(crate) block: usize,
+    pub(crate) training: Vec<u8>,
+    /// No part of `training`.
+    pub(crate) held_out: Vec<u8>,
+}
+
+impl Samples {
+    /// Reads blocks of `block` bytes, cut as on a device that stores the files. Those of one word
+    /// are left out: a device compresses none of them.
+    pub(crate) fn read(
+        source: &PageReader<'_>,
+        block: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Error> {
+        let pages = (block / PAGE_SIZE) as u32;
+        let count = source.plan.pages() / pages;
+        let taken = count.min((SAMPLE_BYTES / block) as u32);
+        let progress = Progress::new("reading", u64::from(taken) * block as u64);
+        let mut samples = Samples { block, training: Vec::new(), held_out: Vec::new() };
+        let mut hold_out = HeldOut { rng: fastrand::Rng::with_seed(SEED), left: 0, held: 0 };
+        let (mut data, mut runs) = (vec![0; block], Vec::new());
+        for nth in 0..taken {
+            interrupt.check()?;
+            let first = (u64::from(nth) * u64::from(count) / u64::from(taken)) as u32 * pages;
+            source.read(first..first + pages, Purpose::Store, &mut data, &mut runs);
+            progress.advance(block as u64);
+            let is_whole = runs.iter().map(|run| run.len()).sum::<usize>() == pages as usize;
+            if is_whole && same_filled(&data).is_none() {
+                let side = match hold_out.holds_out_next() {
+                    true => &mut samples.held_out,
+                    false => &mut samples.training,
+                };
+                side.extend_from_slice(&data);
+            }
+        }
+        progress.finish();
+        Ok(samples)
+    }
+
+    /// That there are enough for a dictionary of `size` bytes.
+    pub(crate) fn check(&self, size: usize) -> Result<(), Error> {
+        let given = (self.training.len() + self.held_out.len()) / self.block;
+        let training = zcomp::samples_needed(self.block, size);
+        let needed = training.div_ceil(HELD_ONE_OF - 1) * HELD_ONE_OF;
+        if given >= needed {
+            return Ok(());
+        }
+        Err(Error::TooFewBlocks { given, needed, block: self.block, size })
+    }
+}
+
+/// Which blocks are held out: of each group one.
+struct HeldOut {
+    rng: fastrand::Rng,
+    /// Blocks of the group to come, and which of them it is.
+    left: usize,
+    held: usize,
+}
+
+impl HeldOut {
+    fn holds_out_next(&mut self) -> bool {
+        if self.left == 0 {
+            (self.left, self.held) = (HELD_ONE_OF, self.rng.usize(1..=HELD_ONE_OF));
+        }
+        let is_held = self.left == self.held;
+        self.left -= 1;
+        is_held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::{SkippedFiles, Wanted, plan};
+
+    #[test]
+    fn blocks_are_cut_as_on_a_device_and_one_of_eight_is_held_out() {
+        let dir = tempfile::tempdir().unwrap();
+        // 100 numbered pages, then 3 of one word, then 5 bytes in a page.
+        let numbers = (0..100 * 1024u32).flat_map(u32::to_le_bytes);
+        let bytes: Vec<u8> = numbers.chain([7; 3 * PAGE_SIZE]).chain([1, 2, 3, 4, 5]).collect();
+        std::fs::write(dir.path().join("a"), bytes).unwrap();
+        let (skipped, interrupt) = (SkippedFiles::default(), Interrupt::default());
+        let paths = [dir.path().to_owned()];
+        let plan = plan(&paths, None, Wanted::All, &skipped, &interrupt).unwrap();
+        let source = PageReader { plan: &plan, skipped: &skipped };
+        let samples = Samples::read(&source, PAGE_SIZE, &interrupt).unwrap();
+        let blocks = |bytes: &[u8]| bytes.len() / PAGE_SIZE;
+        assert_eq!(blocks(&samples.training) + blocks(&samples.held_out), 101);
+        assert!((12..=13).contains(&blocks(&samples.held_out)));
+        let firsts =
+            |bytes: &[u8]| -> Vec<u8> { bytes.iter().step_by(PAGE_SIZE).copied().collect() };
+        assert!(firsts(&samples.training).is_sorted() || samples.training.len() > 64 * PAGE_SIZE);
+        assert!(samples.check(80 * PAGE_SIZE).is_ok());
+        let error = samples.check(89 * PAGE_SIZE).unwrap_err().to_string();
+        assert!(error.contains("101 blocks") && error.contains("takes 104"), "{error}");
+        let large = Samples::read(&source, 16 * PAGE_SIZE, &interrupt).unwrap();
+        assert_eq!(large.training.len() + large.held_out.len(), 6 * 16 * PAGE_SIZE);
+        let again = Samples::read(&source, PAGE_SIZE, &interrupt).unwrap();
+        assert!(again.training == samples.training && again.held_out == samples.held_out);
+    }
+}

@@ -1,0 +1,7 @@
+//! Blocks of several slots: their objects, and what is kept of those that were decompressed.
+
+mod cache;
+mod object;
+
+pub(crate) use cache::{BlockCache, BlockStream, BlockVersions, CachedBlock};
+pub(crate) use object::{BlockKind, BlockObject, DEVICE_PRIORITY, Members, Packer};

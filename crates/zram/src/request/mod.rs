@@ -1,0 +1,240 @@
+//! Requests: what writes, reads, discards and zeroing do to slots and blocks.
+//!
+//! Here it is chosen between a slot by itself and a slot in its block. What becomes of either, the
+//! files below say, none of which knows the others:
+//!
+//! ```text
+//!   write   -> block covered whole: whole | slot in its block: part | other slot: slots
+//!   read    -> device of blocks: read | of slots: slots
+//!   discard -> device of blocks: part | of slots: slots
+//! ```
+
+mod part;
+mod read;
+mod slots;
+mod whole;
+
+pub(crate) use part::rewrite_all;
+
+use crate::cold::ReadBack;
+use crate::layout::{SlotRange, slots_covered, split_slots};
+use crate::slot::{BackingPlace, Flags};
+use crate::stats::Shard;
+use crate::streams::Workspace;
+use crate::table::{Blocked, Table, is_block_active, is_slot_empty};
+use crate::{Error, SLOT_BYTES, clock};
+use rustix_futex_sync::MutexGuard;
+use zsmalloc::{Content, EntryReadGuard, Row};
+
+/// A request at work. While it has its stream, no fork comes in between.
+pub(crate) struct Request<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) workspace: MutexGuard<'t, Workspace>,
+    pub(crate) shard: &'t Shard,
+    /// When it began, if slots keep that.
+    pub(crate) now_seconds: u32,
+    /// Bytes of it that are done.
+    pub(crate) done: usize,
+    /// What was read from the backing store for it.
+    pub(crate) read_back: &'t [ReadBack],
+}
+
+impl<'t> Request<'t> {
+    /// Begins when there is a stream for it.
+    pub(crate) fn begin(table: &'t Table) -> Self {
+        Self::with(table, table.streams.get())
+    }
+
+    /// The same for a job, which has a stream of its own.
+    pub(crate) fn for_job(table: &'t Table) -> Self {
+        Self::with(table, table.streams.for_job())
+    }
+
+    fn with(table: &'t Table, workspace: MutexGuard<'t, Workspace>) -> Self {
+        let shard = table.counters.shard(workspace.index);
+        let now_seconds = if table.columns.access_time { clock::seconds() } else { 0 };
+        Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
+    }
+
+    /// What an entry holds that is locked, if its sum is right: where that is away, what was read
+    /// back of it, or the request stops.
+    #[inline]
+    fn resolve<'c>(
+        &self,
+        entry: u32,
+        content: Content<'c>,
+        row: Option<Row<'_>>,
+    ) -> Result<Content<'c>, Blocked>
+    where
+        't: 'c,
+    {
+        self.table.resolve(entry, content, row, self.read_back)
+    }
+
+    /// Takes note that what is pinned was read.
+    fn touch(&self, pin: &EntryReadGuard<'_>) {
+        if let Some(row) = pin.row() {
+            row.set_access_time(self.now_seconds);
+        }
+        if Flags::of(pin.content()).is_idle() {
+            pin.clear_flags(Flags::IDLE.bits());
+        }
+    }
+}
+
+/// Writes `bytes` at `offset`.
+pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    table.check_range(offset, bytes.len() as u64)?;
+    until_done(table, |request| {
+        let (offset, bytes) = (offset + request.done as u64, &bytes[request.done..]);
+        match table.layout.has_blocks() {
+            false => write_slots(request, offset, bytes),
+            true => write_blocks(request, offset, bytes),
+        }
+    })
+}
+
+/// Reads `buf.len()` bytes at `offset`.
+pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    table.check_range(offset, buf.len() as u64)?;
+    until_done(table, |request| {
+        let (offset, buf) = (offset + request.done as u64, &mut buf[request.done..]);
+        match table.layout.has_blocks() {
+            false => slots::read(request, offset, buf),
+            true => read::read_blocks(request, offset, buf),
+        }
+    })
+}
+
+/// Frees the slots that `len` bytes at `offset` cover whole. An error says that some were not, of
+/// blocks that are covered in part: each of those needs an entry.
+pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
+    table.check_range(offset, len)?;
+    free_covered(table, offset, len)
+}
+
+/// Makes `len` bytes at `offset` zeros. Whole slots are freed first; those at the ends are written.
+pub(crate) fn write_zeroes(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
+    table.check_range(offset, len)?;
+    let freed = free_covered(table, offset, len);
+    freed.inspect_err(|_| Request::begin(table).shard.failed_writes.add(1))?;
+    let (whole, end) = (slots_covered(offset, len), offset + len);
+    let [first, last] = [whole.start, whole.end].map(|slot| (slot * SLOT_BYTES as u64).min(end));
+    until_done(table, |request| zero_range(request, offset, first))?;
+    until_done(table, |request| zero_range(request, last, end))
+}
+
+fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
+    let slots = slots_covered(offset, len);
+    let (mut next, mut done) = (slots.start, Ok(()));
+    while next < slots.end {
+        // The stream, not used otherwise, is given back now and then, for those who wait.
+        let mut request = Request::begin(table);
+        next = match table.layout.has_blocks() {
+            false => slots::free_slots(&request, next..slots.end),
+            true => part::free_blocks(&mut request, next..slots.end, &mut done),
+        };
+    }
+    done
+}
+
+/// Whether a request for `len` bytes at `offset` may have to wait for the backing store, as it
+/// looks at this moment.
+pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
+    if table.store.is_none() || len == 0 || table.check_range(offset, len).is_err() {
+        return false;
+    }
+    let layout = table.layout;
+    let slot = |at: u64| (at / SLOT_BYTES as u64) as u32;
+    let (first, last) = (slot(offset), slot(offset + len - 1));
+    let blocks = layout.block_of(first)..=layout.block_of(last);
+    let mut entries = (first..=last).chain(blocks.map(|block| layout.first_entry(block)));
+    let is_backed = |entry| table.pool.look_at(entry, |old, _| BackingPlace::of_old(old).is_some());
+    entries.any(|entry| is_backed(entry) == Some(true))
+}
+
+/// Does `work`, which goes on from `done` bytes, as often as it takes.
+fn until_done(
+    table: &Table,
+    mut work: impl FnMut(&mut Request<'_>) -> Result<(), Blocked>,
+) -> Result<(), Error> {
+    let (mut done, mut read_back) = (0, Vec::new());
+    loop {
+        let mut request = Request::begin(table);
+        (request.done, request.read_back) = (done, &read_back);
+        let stopped = work(&mut request);
+        let reached = request.done;
+        drop(request);
+        let guard = match stopped {
+            Ok(()) => return Ok(()),
+            Err(Blocked::Failed(error)) => return Err(error),
+            Err(Blocked::OnBacking(guard)) => guard,
+        };
+        // A block can need several: its object, and slots that are beside it.
+        if reached > done {
+            read_back.clear();
+            done = reached;
+        }
+        let slot = table.layout.slot_of(guard.entry);
+        read_back.push(guard.read(slot)?);
+    }
+}
+
+/// Writes to blocks: as one object those that it covers whole, if there is room for that.
+fn write_blocks(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
+    for range in request.table.layout.split_blocks(offset, bytes.len()) {
+        let at = offset + range.request.start as u64;
+        let data = &bytes[range.request.clone()];
+        if range.within.len() == request.table.layout.block_bytes() {
+            let written = whole::write_block(request, range.block, data);
+            if written.inspect_err(|_| request.shard.failed_writes.add(1))? {
+                request.done += data.len();
+                continue;
+            }
+            request.shard.block_io.splits.add(1);
+        }
+        write_slots(request, at, data)?;
+    }
+    Ok(())
+}
+
+/// Writes slots, each as an object of its own.
+fn write_slots(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
+    for range in split_slots(offset, bytes.len()) {
+        let written = write_slot_range(request, &range, Some(&bytes[range.request.clone()]));
+        written.inspect_err(|stop| stop.count_failure(&request.shard.failed_writes))?;
+        request.done += range.request.len();
+    }
+    Ok(())
+}
+
+/// Writes to a slot, zeros without `data`.
+fn write_slot_range(
+    request: &mut Request<'_>,
+    range: &SlotRange,
+    data: Option<&[u8]>,
+) -> Result<(), Blocked> {
+    // Between two looks at it, a slot can become part of a block, or leave it.
+    while !try_write_slot_range(request, range, data)? {}
+    Ok(())
+}
+
+fn try_write_slot_range(
+    request: &mut Request<'_>,
+    range: &SlotRange,
+    data: Option<&[u8]>,
+) -> Result<bool, Blocked> {
+    if is_block_active(request.table, range.slot) && is_slot_empty(request.table, range.slot) {
+        return part::write_member(request, range, data);
+    }
+    slots::write(request, range, data)
+}
+
+/// Writes zeros to a range within one slot.
+fn zero_range(request: &mut Request<'_>, start: u64, end: u64) -> Result<(), Blocked> {
+    for range in split_slots(start, (end - start) as usize) {
+        let written = write_slot_range(request, &range, None);
+        written.inspect_err(|stop| stop.count_failure(&request.shard.failed_writes))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! What requests do to slots that are by themselves.
+//!
+//! A whole slot is compressed before its entry is locked; a slot that is written in part is locked
+//! from reading its old data to storing the new, so that writers of different bytes of it both keep
+//! theirs.
+
+use super::Request;
+use crate::SLOT_BYTES;
+use crate::layout::{SlotRange, slots_touched, split_slots};
+use crate::slot::{self, Payload, Slot};
+use crate::streams::Workspace;
+use crate::table::{Blocked, is_block_active};
+use std::ops::Range;
+use zsmalloc::{Content, EntryWriteGuard};
+
+/// Runs of slots that a discard frees before it gives its stream back.
+const DISCARD_RUNS: usize = 128;
+/// Slots that it tries before it asks again where the next is that there is.
+const DISCARD_RUN_SLOTS: u64 = 512;
+
+/// Writes to a slot, zeros without `data`; false if it has become part of a block meanwhile.
+pub(super) fn write(
+    request: &mut Request<'_>,
+    range: &SlotRange,
+    data: Option<&[u8]>,
+) -> Result<bool, Blocked> {
+    match data.map(<[u8]>::first_chunk) {
+        Some(Some(whole)) => write_whole_slot(request, range.slot, whole),
+        Some(None) => {
+            let entry = request.table.lock(range.slot, request.now_seconds)?;
+            rewrite_slot(request, entry, range, data)
+        }
+        // One that holds nothing is left alone.
+        None => match request.table.pool.lock_existing(range.slot) {
+            Some(entry) if Slot::of(entry.content()).kind().is_stored() => {
+                entry.row().set_access_time(request.now_seconds);
+                rewrite_slot(request, entry, range, None)
+            }
+            _ => Ok(true),
+        },
+    }
+}
+
+/// Reads slots, on a device whose blocks are slots.
+pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Result<(), Blocked> {
+    // While one slot is decompressed the next one's bytes come from memory.
+    let pins = request.table.pool.read_ahead(slots_touched(offset, buf.len()));
+    for (range, pin) in split_slots(offset, buf.len()).zip(pins) {
+        let (at, buf) = (range.within.start, &mut buf[range.request.clone()]);
+        let content = match pin.content() {
+            // What is here and has no sum, as most have not, is spared the way of an error.
+            object @ Content::Object { .. } if !request.table.columns.checksum => object,
+            other => {
+                let here = request.resolve(range.slot, other, pin.row());
+                here.inspect_err(|stop| stop.count_failure(&request.shard.failed_reads))?
+            }
+        };
+        let read = request.workspace.decode(Slot::of(content), at, buf, range.slot);
+        read.inspect_err(|_| request.shard.failed_reads.add(1))?;
+        request.shard.slot_io.count_read(range.is_whole());
+        request.done += range.request.len();
+        request.touch(&pin);
+    }
+    Ok(())
+}
+
+/// Frees the first of some slots; from where to go on.
+pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
+    let pool = &request.table.pool;
+    let mut next = slots.start;
+    for _ in 0..DISCARD_RUNS {
+        let made = pool.first_made(next).unwrap_or(slots.end).min(slots.end);
+        next = (made + DISCARD_RUN_SLOTS).min(slots.end);
+        for slot in made..next {
+            if let Some(entry) = pool.lock_existing(slot as u32) {
+                request.table.set_slot(request.shard, entry, Payload::EMPTY);
+            }
+        }
+        if next == slots.end {
+            break;
+        }
+    }
+    request.shard.notify_free.add((next - slots.start) as i64);
+    next
+}
+
+/// Stores a slot anew; false as above.
+fn write_whole_slot(
+    request: &mut Request<'_>,
+    slot: u32,
+    data: &[u8; SLOT_BYTES],
+) -> Result<bool, Blocked> {
+    let Workspace { codecs, scratch, expects_same_place, .. } = &mut *request.workspace;
+    if *expects_same_place {
+        // The place that the slot will go to comes from memory while it is compressed.
+        request.table.pool.prefetch(slot);
+    }
+    let huge_size = request.table.huge_size;
+    let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
+    let entry = request.table.lock(slot, request.now_seconds)?;
+    if slot::is_empty(entry.content()) && is_block_active(request.table, slot) {
+        return Ok(false);
+    }
+    let len = encoded.kind().object_len();
+    let old = request.table.store(request.shard, (slot, entry), encoded)?;
+    request.shard.slot_io.count_write(true);
+    *expects_same_place = len.is_some_and(|len| slot::is_same_place(old, len));
+    Ok(true)
+}
+
+/// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked
+/// throughout.
+fn rewrite_slot(
+    request: &mut Request<'_>,
+    entry: EntryWriteGuard<'_>,
+    range: &SlotRange,
+    data: Option<&[u8]>,
+) -> Result<bool, Blocked> {
+    if slot::is_empty(entry.content()) && is_block_active(request.table, range.slot) {
+        return Ok(false);
+    }
+    let mut slot = [0; SLOT_BYTES];
+    let content = request.resolve(range.slot, entry.content(), Some(entry.row()))?;
+    request.workspace.decode(Slot::of(content), 0, &mut slot, range.slot)?;
+    range.change(&mut slot, data);
+    let Workspace { codecs, scratch, .. } = &mut *request.workspace;
+    let huge_size = request.table.huge_size;
+    let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
+    request.table.store(request.shard, (range.slot, entry), encoded)?;
+    request.shard.slot_io.count_write(false);
+    Ok(true)
+}

@@ -1,0 +1,276 @@
+//! The entries of a device's slots and blocks, and all that is used to work on them.
+//!
+//! Lock order: stream, slot (the pool's entry), then the pool's own.
+
+mod change;
+mod walk;
+
+pub(crate) use change::{
+    BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, is_unstored, live_members,
+    live_members_locked, lock_block, lock_slots, weight_of,
+};
+pub(crate) use walk::blocks_from;
+
+use crate::Error;
+use crate::algorithms::AlgorithmList;
+use crate::block::BlockVersions;
+use crate::cold::{Jobs, PlaceGuard, ReadBack, Store, WritebackLimit};
+use crate::layout::Layout;
+use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
+use crate::stats::{Counter, Counters, Shard};
+use crate::streams::Streams;
+use crate::total_limit::{Counted, TotalLimit};
+use page::fork::AtFork;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row};
+
+/// What a device is: its entries, and what is used to work on them.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) pool: Arc<EntryPool>,
+    /// What the pool notes of each entry.
+    pub(crate) columns: Columns,
+    pub(crate) streams: Streams,
+    pub(crate) counters: Counters,
+    /// Limits all memory.
+    pub(crate) total: Arc<TotalLimit>,
+    pub(crate) disksize: u64,
+    pub(crate) layout: Layout,
+    pub(crate) versions: BlockVersions,
+    /// A slot that compresses to this or more is stored raw.
+    pub(crate) huge_size: usize,
+    /// By priority.
+    pub(crate) algorithms: AlgorithmList,
+    pub(crate) jobs: Jobs,
+    /// What is written back to, if there is one, and how much.
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) writeback: Arc<WritebackLimit>,
+    /// Whether this is a child, and the pool's pages stayed with the parent.
+    pub(crate) is_left_behind: AtomicBool,
+}
+
+impl Table {
+    /// Whether requests are possible at all, and this one.
+    pub(crate) fn check_range(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.check_not_left_behind()?;
+        let disksize = self.disksize;
+        match offset.checked_add(len) {
+            Some(end) if end <= disksize => Ok(()),
+            _ => Err(Error::Range { offset, len, disksize }),
+        }
+    }
+
+    pub(crate) fn check_not_left_behind(&self) -> Result<(), Error> {
+        if self.is_left_behind.load(Relaxed) { Err(Error::LeftBehind) } else { Ok(()) }
+    }
+
+    pub(crate) fn out_of_memory(&self, slot: u32, source: zsmalloc::Error) -> Error {
+        let total_limit = self.total.limit().filter(|_| source.is_refused());
+        Error::OutOfMemory { slot: slot as u64, source, total_limit }
+    }
+
+    /// Whether nothing is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        let (mut next, mut is_empty) = (Some(0), true);
+        while let Some(from) = next.filter(|_| is_empty) {
+            next = self.pool.look_at_some(from, |_, _, _| is_empty = false);
+        }
+        is_empty
+    }
+
+    /// Makes an entry hold an object, for which there is room, and notes its sum (zr-X9); what it
+    /// held.
+    pub(crate) fn commit<'t>(
+        &self,
+        entry: EntryWriteGuard<'t>,
+        room: Reservation<'t>,
+        bytes: &[u8],
+        flags: Flags,
+    ) -> Old {
+        if self.columns.checksum {
+            entry.row().set_checksum(crc32fast::hash(bytes));
+        }
+        entry.store_in(room, bytes, flags.bits())
+    }
+
+    /// Whether what an entry holds, which is locked, is what was stored.
+    #[inline]
+    pub(crate) fn verify(
+        &self,
+        entry: u32,
+        content: Content<'_>,
+        row: Option<Row<'_>>,
+    ) -> Result<(), Error> {
+        if self.columns.checksum
+            && let (Content::Object { bytes, .. }, Some(row)) = (content, row)
+            && row.checksum() != Some(crc32fast::hash(bytes))
+        {
+            return Err(Error::Checksum { slot: self.layout.slot_of(entry).into() });
+        }
+        Ok(())
+    }
+
+    /// What an entry held is no one's any more: its place in the backing store is free, if it had
+    /// one.
+    #[inline]
+    pub(crate) fn release_backing(&self, old: Old) {
+        if let (Some(place), Some(store)) = (BackingPlace::of_old(old), &self.store) {
+            store.free_object(place);
+        }
+    }
+
+    /// Gives a slot's entry a payload instead of what it holds, and counts that.
+    pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_>, payload: Payload) {
+        let old = slot.set_payload(payload.bits());
+        shard.changed(SlotKind::of(old).weight(), payload.weight());
+        self.release_backing(old);
+    }
+
+    /// Locks an entry that is written to, a slot's or a block's, and notes the time.
+    #[inline]
+    pub(crate) fn lock(&self, entry: u32, seconds: u32) -> Result<EntryWriteGuard<'_>, Error> {
+        let full = |error| self.out_of_memory(self.layout.slot_of(entry), error);
+        let guard = self.pool.lock(entry).map_err(full)?;
+        guard.row().set_access_time(seconds);
+        Ok(guard)
+    }
+
+    /// Gives slot `nth` what it is to be, counts it, and frees what its entry held; that.
+    pub(crate) fn store(
+        &self,
+        shard: &Shard,
+        (nth, entry): (u32, EntryWriteGuard<'_>),
+        slot: Slot<'_>,
+    ) -> Result<Old, Error> {
+        let (coded, flags) = slot.coded();
+        let old = match &coded {
+            Coded::Payload(payload) => entry.set_payload(payload.bits()),
+            Coded::Pattern(bytes) => self.store_object(nth, entry, bytes, flags)?,
+            Coded::Object(bytes) => self.store_object(nth, entry, bytes, flags)?,
+        };
+        shard.changed(SlotKind::of(old).weight(), slot.kind().weight());
+        self.release_backing(old);
+        Ok(old)
+    }
+
+    fn store_object(
+        &self,
+        nth: u32,
+        entry: EntryWriteGuard<'_>,
+        bytes: &[u8],
+        flags: Flags,
+    ) -> Result<Old, Error> {
+        let room = entry.reserve(bytes).map_err(|error| self.out_of_memory(nth, error))?;
+        Ok(self.commit(entry, room, bytes, flags))
+    }
+
+    /// What an entry holds that is locked, if its sum is right: where that is away, what of it is
+    /// among `read_back`.
+    #[inline]
+    pub(crate) fn resolve<'c>(
+        &self,
+        entry: u32,
+        content: Content<'c>,
+        row: Option<Row<'_>>,
+        read_back: &'c [ReadBack],
+    ) -> Result<Content<'c>, Blocked> {
+        match BackingPlace::of(content) {
+            Some(place) => self.resolve_backed(entry, place, read_back),
+            None => {
+                self.verify(entry, content, row)?;
+                Ok(content)
+            }
+        }
+    }
+
+    #[cold]
+    fn resolve_backed<'f>(
+        &self,
+        entry: u32,
+        place: BackingPlace,
+        read_back: &'f [ReadBack],
+    ) -> Result<Content<'f>, Blocked> {
+        let is_it = |read_back: &&ReadBack| {
+            (read_back.guard.entry, read_back.guard.place) == (entry, place)
+        };
+        match (read_back.iter().find(is_it), &self.store) {
+            (Some(read_back), _) => {
+                let flags = Flags::of_priority(place.priority).bits();
+                Ok(Content::Object { bytes: &read_back.bytes, flags })
+            }
+            (None, Some(store)) => Err(Blocked::OnBacking(store.guard_place(place, entry))),
+            (None, None) => Err(Error::NoBacking.into()),
+        }
+    }
+
+    pub(crate) fn corrupt(&self, block: u32, source: zcomp::Error) -> Error {
+        Error::Corrupt { slot: self.layout.first_slot(block).into(), source }
+    }
+
+    /// A block's object has not what it must have.
+    pub(crate) fn damaged(&self, block: u32) -> Error {
+        Error::Damaged { slot: self.layout.first_slot(block).into() }
+    }
+}
+
+impl Counted for Table {
+    fn bytes(&self) -> u64 {
+        let own = size_of_val(self) + self.streams.bytes() + self.counters.bytes();
+        let own = own + self.versions.bytes() + self.store.as_ref().map_or(0, |of| of.bytes());
+        (self.pool.bytes() + own) as u64
+    }
+
+    fn page_limit(&self) -> Option<usize> {
+        self.pool.pages().limit()
+    }
+}
+
+/// Why a request stops before its end.
+#[derive(Debug)]
+pub(crate) enum Blocked {
+    Failed(Error),
+    /// What it needs lies in the backing store. It gives up its locks and its stream, which it may
+    /// have to wait long without, and goes on where it was with the object in hand.
+    OnBacking(PlaceGuard),
+}
+
+impl From<Error> for Blocked {
+    fn from(error: Error) -> Self {
+        Blocked::Failed(error)
+    }
+}
+
+impl Blocked {
+    /// Counts it, if it is a failure.
+    pub(crate) fn count_failure(&self, failures: &Counter) {
+        if let Blocked::Failed(_) = self {
+            failures.add(1);
+        }
+    }
+}
+
+/// While no thread has a stream, no request is under way.
+impl AtFork for Table {
+    fn prepare(&self) {
+        self.jobs.lock_for_fork();
+        self.streams.lock_for_fork();
+        self.pool.prepare();
+        self.store.iter().for_each(|store| store.lock_for_fork());
+    }
+
+    fn in_parent(&self) {
+        self.store.iter().for_each(|store| store.unlock_after_fork());
+        self.pool.in_parent();
+        self.streams.unlock_after_fork();
+        self.jobs.unlock_after_fork();
+    }
+
+    fn in_child(&self) {
+        self.store.iter().for_each(|store| store.unlock_in_child());
+        self.pool.in_child();
+        self.jobs.abandon_in_child();
+        self.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
+        self.streams.unlock_after_fork();
+    }
+}

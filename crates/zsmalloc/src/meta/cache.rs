@@ -1,0 +1,394 @@
+//! The cache.
+//!
+//! ```text
+//!   page of a slab:  untouched --an object on it is given out--> committed --the last on it is freed--> retained
+//!                        ^                                                      (an object is given out)--'
+//!                        '------ released <-- releasing <-- more pages retained than max(2, 1/64 of the committed)
+//! ```
+//! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is
+//! taken under it. Pages are given back outside it, as *releasing* ones, on which no object is
+//! given out meanwhile. A slab without objects, of which no page is committed, is destroyed under
+//! the lock.
+//!
+//! # Safety
+//! - mt-S1: the pages of an object are committed before it is given out, and neither retained nor
+//!   being released, so they are not given back, until it is freed.
+//! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
+//!   slab.
+#![allow(unsafe_code)]
+
+use super::error::Error;
+use super::geometry::Pages;
+use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
+use super::slab_tree::SlabTree;
+use super::stat::CacheStat;
+use super::sync::{Mutex, MutexGuard, Relaxed};
+use super::{Arena, Geometry};
+use page::{Extent, ExtentId, PageSet, Space};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+struct State {
+    tree: SlabTree,
+    /// The lowest slab with room, if it is known.
+    lowest: Option<ExtentId>,
+    stat: CacheStat,
+}
+
+/// A cache of objects of one size and alignment, given out lowest address first.
+#[derive(Debug)]
+pub struct Cache {
+    arena: Arc<Arena>,
+    geometry: Geometry,
+    tag: u32,
+    state: Mutex<State>,
+}
+
+impl Cache {
+    /// A cache of objects of `size` bytes, aligned to `align`.
+    pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
+        let geometry = Geometry::new(size, align)?;
+        let tag = arena.next_cache();
+        Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
+    }
+
+    /// The arena the cache's slabs lie in.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    /// The shape of the cache's slabs.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Objects, slabs and pages there are now.
+    pub fn stat(&self) -> CacheStat {
+        self.state.lock().stat
+    }
+
+    /// The free object at the lowest offset; where its pages are refused, the lowest on committed
+    /// ones. Its bytes are those it had when it was last freed, or zero.
+    pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
+        let state = &mut *self.state.lock();
+        let (id, index) = match self.lowest(state) {
+            Some(place) => place,
+            None => (self.create(state)?, 0),
+        };
+        self.alloc_at(state, id, index).or_else(|error| {
+            self.destroy_if_unused(state, id);
+            let (id, index) = self.lowest_committed(state).ok_or(error)?;
+            self.alloc_at(state, id, index)
+        })
+    }
+
+    /// The free object at the lowest offset, for an owner who can move `object` there: `None`
+    /// unless that is lower, and on pages that are committed already. In a cache that is scattered
+    /// its pages may have to be committed: objects on pages far apart leave room for others only in
+    /// part, or for none.
+    ///
+    /// An owner who copies, points to the new object and frees the old one, and does so once with
+    /// all, leaves no room but at the end; the pages there go back.
+    pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
+        let state = &mut *self.state.lock();
+        let (old, old_index) = self.locate(object).ok()?;
+        let end = self.offset(old, old_index);
+        if state.stat.is_scattered(&self.geometry)
+            && let Some((id, index)) = self.lowest(state)
+            && self.offset(id, index) < end
+            && let Ok(lower) = self.alloc_at(state, id, index)
+        {
+            return Some(lower);
+        }
+        let (id, index) = self.lowest_committed(state)?;
+        (self.offset(id, index) < end).then(|| self.alloc_at(state, id, index).ok())?
+    }
+
+    /// Whether it is worth moving objects: packed, they would need clearly fewer pages or slabs.
+    pub fn is_scattered(&self) -> bool {
+        self.stat().is_scattered(&self.geometry)
+    }
+
+    /// Gives an object back. A foreign address and a double free are errors and change nothing.
+    ///
+    /// # Safety
+    /// No one uses the object again.
+    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let (id, index) = self.locate(object)?;
+        let emptied = self.slab(id).data.clear_used(&self.geometry, index);
+        let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
+        state.stat.active_objects -= 1;
+        state.stat.retained += emptied.count_ones() as usize;
+        self.update_summary(&mut state, id);
+        self.release(state, CacheStat::retained_max);
+        Ok(())
+    }
+
+    /// Gives all pages back that are retained; how many went.
+    pub fn shrink(&self) -> usize {
+        self.release(self.state.lock(), |_| 0)
+    }
+
+    /// Locks the cache over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
+    pub fn lock_for_fork(&self) {
+        self.state.lock_for_fork();
+    }
+
+    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    pub fn unlock_after_fork(&self) {
+        self.state.unlock_after_fork();
+    }
+
+    /// Makes pages retained again, in a child, that lost threads were giving back. They are still
+    /// counted as committed; see [`Arena::recount`].
+    pub fn repair(&self) {
+        let mut state = self.state.lock();
+        for id in state.tree.slabs(self.space()) {
+            let slab = &self.slab(id).data;
+            let releasing = slab.releasing();
+            slab.end_release(releasing, 0);
+            state.stat.retained += releasing.count_ones() as usize;
+            self.update_summary(&mut state, id);
+        }
+        self.release(state, CacheStat::retained_max);
+    }
+
+    fn space(&self) -> &Space<Slab> {
+        &self.arena.space
+    }
+
+    fn slab(&self, id: ExtentId) -> &Extent<Slab> {
+        self.space().extent(id)
+    }
+
+    fn offset(&self, id: ExtentId, index: usize) -> u64 {
+        self.slab(id).start() + (index * self.geometry.stride) as u64
+    }
+
+    /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what
+    /// they are.
+    fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, usize), Error> {
+        let foreign = Error::Foreign { address: object.addr().get() };
+        let offset = self.arena.offset_of(object).ok_or(foreign)?;
+        let id = self.space().find(offset).ok_or(foreign)?;
+        let slab = self.slab(id);
+        // The pages come first: another cache's slab may be in the making.
+        let is_ours = slab.pages() > 0 && slab.tag() == self.tag;
+        let at = offset.checked_sub(slab.start()).ok_or(foreign)? as usize;
+        let index = at / self.geometry.stride;
+        let inside = index < self.geometry.objects && at.is_multiple_of(self.geometry.stride);
+        if !is_ours || !inside {
+            return Err(foreign);
+        }
+        Ok((id, index))
+    }
+
+    /// The lowest free object.
+    fn lowest(&self, state: &mut State) -> Option<(ExtentId, usize)> {
+        let id = state.lowest.or_else(|| state.tree.first(self.space(), HAS_ROOM))?;
+        state.lowest = Some(id);
+        Some((id, self.slab(id).data.lowest_free(&self.geometry)?))
+    }
+
+    /// The lowest free object on pages that are committed.
+    fn lowest_committed(&self, state: &State) -> Option<(ExtentId, usize)> {
+        let id = state.tree.first(self.space(), HAS_COMMITTED_ROOM)?;
+        Some((id, self.slab(id).data.lowest_committed(&self.geometry)?))
+    }
+
+    /// Commits what a free object needs, and takes it.
+    fn alloc_at(
+        &self,
+        state: &mut State,
+        id: ExtentId,
+        index: usize,
+    ) -> Result<NonNull<u8>, Error> {
+        let slab = &self.slab(id).data;
+        let missing = (self.geometry.pages_of(index) & !slab.committed()).count_ones();
+        self.space().charge(missing)?;
+        let no_longer_retained = slab.set_used(&self.geometry, index);
+        state.stat.active_objects += 1;
+        state.stat.pages += missing as usize;
+        state.stat.retained -= no_longer_retained.count_ones() as usize;
+        self.update_summary(state, id);
+        Ok(self.space().address(self.offset(id, index)))
+    }
+
+    /// A slab without objects.
+    fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
+        let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
+        self.slab(id).data.reset();
+        state.tree.insert(self.space(), id);
+        state.stat.slabs += 1;
+        state.stat.objects += self.geometry.objects;
+        self.update_summary(state, id);
+        Ok(id)
+    }
+
+    fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
+        if self.slab(id).data.is_unused() {
+            state.tree.remove(self.space(), id);
+            state.lowest = state.lowest.filter(|&lowest| lowest != id);
+            state.stat.slabs -= 1;
+            state.stat.objects -= self.geometry.objects;
+            self.space().free(id);
+        }
+    }
+
+    /// Marks what is to be found in a slab, after any change to it.
+    fn update_summary(&self, state: &mut State, id: ExtentId) {
+        let slab = &self.slab(id).data;
+        let found = slab.summarise(&self.geometry);
+        let before = slab.summary.load(Relaxed);
+        if found == before {
+            return;
+        }
+        state.tree.set_summary(self.space(), id, found);
+        if let Some(lowest) = state.lowest
+            && (found ^ before) & HAS_ROOM != 0
+        {
+            let is_lower = self.slab(id).start() < self.slab(lowest).start();
+            state.lowest = match found & HAS_ROOM {
+                0 => state.lowest.filter(|&lowest| lowest != id),
+                _ => Some(if is_lower { id } else { lowest }),
+            };
+        }
+    }
+
+    /// Gives retained pages back, the highest first, until no more are left than `most` says; how
+    /// many went.
+    fn release<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        most: impl Fn(&CacheStat) -> usize,
+    ) -> usize {
+        let mut total = 0;
+        while state.stat.retained > most(&state.stat) {
+            let Some(id) = state.tree.last(self.space(), HAS_RETAINED) else {
+                unreachable!("{} pages are retained, but no slab has any", state.stat.retained);
+            };
+            let slab = &self.slab(id).data;
+            let releasing = slab.begin_release(state.stat.retained - most(&state.stat));
+            state.stat.retained -= releasing.count_ones() as usize;
+            self.update_summary(&mut state, id);
+            drop(state);
+            // SAFETY: no object lies on these pages, as they were retained, and none is given out
+            // on them until the release has ended. A slab with committed pages is not destroyed
+            // meanwhile.
+            let released =
+                unsafe { self.space().release(id, &PageSet::from_low_bits(releasing.into())) };
+            state = self.state.lock();
+            let went = self.end_release(&mut state, id, releasing, released.low_bits() as Pages);
+            total += went;
+            if went == 0 {
+                break; // locked memory
+            }
+        }
+        total
+    }
+
+    /// Takes note of a release; how many pages went.
+    fn end_release(
+        &self,
+        state: &mut State,
+        id: ExtentId,
+        releasing: Pages,
+        released: Pages,
+    ) -> usize {
+        self.slab(id).data.end_release(releasing, released);
+        let (all, went) = (releasing.count_ones() as usize, released.count_ones() as usize);
+        state.stat.pages -= went;
+        state.stat.retained += all - went;
+        self.update_summary(state, id);
+        self.destroy_if_unused(state, id);
+        went
+    }
+
+    /// Asserts the whole state: order, counts and descriptors of all slabs.
+    pub fn check(&self) {
+        let state = self.state.lock();
+        state.tree.check(self.space());
+        let lowest = state.tree.first(self.space(), HAS_ROOM);
+        assert!(state.lowest.is_none_or(|known| Some(known) == lowest), "{:?}", state.lowest);
+        let mut stat = CacheStat::default();
+        let mut releasing = 0;
+        for id in state.tree.slabs(self.space()) {
+            let slab = self.slab(id);
+            assert_eq!((slab.tag(), slab.pages() as usize), (self.tag, self.geometry.pages));
+            slab.data.check(&self.geometry);
+            assert!(!slab.data.is_unused(), "{id:?} has neither objects nor pages");
+            stat.active_objects += slab.data.active();
+            stat.objects += self.geometry.objects;
+            stat.slabs += 1;
+            stat.pages += slab.data.committed().count_ones() as usize;
+            stat.retained += slab.data.retained().count_ones() as usize;
+            releasing += slab.data.releasing().count_ones();
+        }
+        assert_eq!(stat, state.stat);
+        assert!(stat.retained <= stat.retained_max() || releasing > 0, "{stat:?}");
+        let ours = self.space().live().filter(|&id| self.slab(id).tag() == self.tag);
+        assert_eq!(ours.count(), stat.slabs, "slabs of the cache");
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.shrink();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misuse_is_named_and_changes_nothing() {
+        let arena = Arena::new(page::Config::default()).unwrap();
+        let cache = Cache::new(&arena, 48, 16).unwrap();
+        let other = Cache::new(&arena, 48, 16).unwrap();
+        let object = cache.alloc().unwrap();
+        let address = object.addr().get();
+        let mut outside = 0u8;
+        // SAFETY: nobody uses the objects freed here; the others are refused.
+        unsafe {
+            assert_eq!(other.free(object), Err(Error::Foreign { address }));
+            let inside = object.add(1);
+            assert_eq!(cache.free(inside), Err(Error::Foreign { address: address + 1 }));
+            let stack = NonNull::from(&mut outside);
+            assert!(matches!(cache.free(stack), Err(Error::Foreign { .. })));
+            cache.free(object).unwrap();
+            assert_eq!(cache.free(object), Err(Error::DoubleFree { address }));
+        }
+        cache.check();
+        assert_eq!(cache.stat().active_objects, 0);
+        assert_eq!(cache.shrink(), 1);
+        // SAFETY: refused, as the slab is gone.
+        assert_eq!(unsafe { cache.free(object) }, Err(Error::Foreign { address }));
+    }
+
+    #[test]
+    fn a_child_takes_pages_back_that_were_releasing() {
+        let arena = Arena::new(page::Config::default()).unwrap();
+        let cache = Cache::new(&arena, page::page_size(), 8).unwrap();
+        let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
+        // SAFETY: nobody uses the objects freed here.
+        objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
+        // What a thread does that is then lost: it begins to release page 1, and dies before the
+        // end.
+        let mut state = cache.state.lock();
+        let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
+        assert_eq!(cache.slab(id).data.begin_release(1), 2);
+        state.stat.retained -= 1;
+        cache.update_summary(&mut state, id);
+        drop(state);
+        assert_eq!(cache.alloc_before(objects[4]), Some(objects[0]));
+        assert_eq!(cache.alloc_before(objects[4]), None, "page 1 is releasing");
+        cache.check();
+        cache.repair();
+        assert_eq!((cache.stat().pages, cache.stat().retained), (5, 1));
+        assert_eq!(cache.alloc(), Ok(objects[1]));
+        cache.check();
+    }
+}

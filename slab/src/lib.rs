@@ -43,12 +43,6 @@ mod options;
 mod own;
 mod raw;
 mod red_zones;
-#[cfg(test)]
-#[path = "../tests/support/s4.rs"]
-mod s4;
-#[cfg(test)]
-#[path = "../../crates/page/tests/support/seed.rs"]
-mod seed;
 mod shape;
 mod shrink;
 mod slab;

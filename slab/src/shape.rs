@@ -188,7 +188,7 @@ fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Optio
 mod tests {
     use super::*;
     use crate::line_align;
-    use crate::s4::CACHES;
+    use testkit::s4::CACHES;
 
     #[test]
     fn objects_per_slab_before_and_after() {

@@ -265,7 +265,7 @@ mod tests {
                 let bed = Bed::new(layout, size);
                 let (slab_ref, objects) = (bed.slab_ref(), bed.shape.objects);
                 let mut out = Vec::new();
-                let mut random = Rng::with_seed(crate::seed::seed(size as u64));
+                let mut random = Rng::with_seed(testkit::seed(size as u64));
                 for step in 0..2000 {
                     if out.len() < objects && (out.is_empty() || random.bool()) {
                         out.push(slab_ref.alloc().unwrap());

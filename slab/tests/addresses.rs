@@ -1,13 +1,10 @@
 //! Objects are found by their addresses, wherever their slabs come to lie.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../crates/page/tests/support/small_segments.rs"]
-mod small_segments;
-
 use slab::{Arena, RawCache};
-use small_segments::SmallSegments;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use testkit::supply::SmallSegments;
 
 fn fill(cache: &RawCache, objects: usize) -> Vec<NonNull<u8>> {
     (0..objects).map(|_| cache.alloc().unwrap()).collect()

@@ -3,16 +3,11 @@
 //! by others that end with objects left.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../crates/page/tests/support/seed.rs"]
-mod seed;
-#[path = "support/subject.rs"]
-mod subject;
-
 use fastrand::Rng;
-use seed::seed;
 use slab::{Arena, Layout, Options, Shape, Tunables};
 use std::sync::Arc;
-use subject::Subject;
+use testkit::seed;
+use testkit::subject::Subject;
 
 /// Objects of a subject are no more, and take no more bytes but for a few.
 const OBJECTS_MAX: usize = 20_000;

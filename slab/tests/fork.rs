@@ -1,16 +1,11 @@
 //! Caches in a child after fork, while other threads of the parent use them (I8).
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../crates/zsmalloc/tests/support/child.rs"]
-mod child;
-#[path = "../../crates/page/tests/support/seed.rs"]
-mod seed;
-
-use child::in_child;
 use fastrand::Rng;
 use slab::{Arena, Cache, CacheBox, Layout, Memory, Options, Tunables};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use testkit::child::in_child;
 
 type Box6 = CacheBox<[u64; 6]>;
 
@@ -87,7 +82,7 @@ fn fork_all(options: Options) {
         senders.rotate_left(1);
         senders.into_iter().zip(receivers).collect()
     };
-    let seed = seed::seed(0);
+    let seed = testkit::seed(0);
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         for (nth, ends) in (0..).zip(ends) {

@@ -1,11 +1,8 @@
 //! Objects are memory that is given out: a child has it, whatever the arena was asked for.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../crates/zsmalloc/tests/support/child.rs"]
-mod child;
-
-use child::in_child;
 use slab::{Arena, Cache};
+use testkit::child::in_child;
 
 #[test]
 fn a_child_has_the_objects_whatever_was_asked_for() {

@@ -1,13 +1,10 @@
 //! A fork while another thread makes the first cache of the process: its child can make its own.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../crates/zsmalloc/tests/support/child.rs"]
-mod child;
-
-use child::in_child;
 use slab::{Arena, Cache};
 use std::process::Command;
 use std::sync::Barrier;
+use testkit::child::in_child;
 
 /// Which process this is: how many times the forking thread turns round first.
 const TURNS: &str = "FORK_FIRST_TURNS";

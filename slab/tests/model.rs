@@ -2,18 +2,13 @@
 //! and counts agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../crates/page/tests/support/seed.rs"]
-mod seed;
-#[path = "support/subject.rs"]
-mod subject;
-
 use fastrand::Rng;
 use page::RefuseNth;
-use seed::seed;
 use slab::{Arena, Error, Layout, Memory, Options, RawCache, Tunables};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use subject::{Subject, options};
+use testkit::seed;
+use testkit::subject::{Subject, options};
 
 #[test]
 fn random_operations_match_the_model() {

@@ -1,9 +1,6 @@
 //! Boxes, constructors, threads that come and go, and debug mode.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../crates/page/tests/support/seed.rs"]
-mod seed;
-
 use slab::{Arena, Cache, Construct, ConstructedCache, Debug, Error, Layout, Options, RawCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -163,7 +160,7 @@ fn writes_where_no_one_may_are_named() {
 /// nothing is left.
 #[test]
 fn threads_at_random() {
-    let seed = seed::seed(0);
+    let seed = testkit::seed(0);
     for layout in Layout::ALL {
         let tunables = Some(slab::Tunables { limit: 40, batchcount: 20 });
         let options = Options { layout, tunables, ..Options::default() };

@@ -343,7 +343,7 @@ mod tests {
     fn against_a_model() {
         let set = <PageSet>::default();
         let mut model = [false; 256];
-        let mut seed = crate::seed::seed(7);
+        let mut seed = testkit::seed(7);
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let start = (seed >> 33) as u32 % 256;
@@ -372,7 +372,7 @@ mod tests {
 
     fn residency_against_a_model<const W: usize>() {
         let len = W * 64;
-        let mut random = fastrand::Rng::with_seed(crate::seed::seed(13));
+        let mut random = fastrand::Rng::with_seed(testkit::seed(13));
         let residency = Residency::<W>::default();
         let mut model = vec![Page::Untouched; len];
         for _ in 0..5_000 {

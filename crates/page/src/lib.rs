@@ -27,9 +27,6 @@ mod mapping;
 mod max_tree;
 pub mod room;
 mod sections;
-#[cfg(test)]
-#[path = "../tests/support/seed.rs"]
-mod seed;
 mod size;
 mod slots;
 mod space;

@@ -122,9 +122,9 @@ impl ListHead {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::seed::seed;
     use fastrand::Rng;
     use std::collections::VecDeque;
+    use testkit::seed;
 
     const EXTENTS: usize = 20;
 

@@ -151,8 +151,8 @@ fn first_in(group: &Group, least: u16) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::seed;
     use fastrand::Rng;
+    use testkit::seed;
 
     #[test]
     fn the_first_is_found_at_every_edge() {

@@ -1,13 +1,10 @@
 //! More sections than the first tables of the address index have room for, in small segments.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/small_segments.rs"]
-mod small_segments;
-
 use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
-use small_segments::SmallSegments;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use testkit::supply::SmallSegments;
 
 /// One section more than fill a table of 4,096 buckets by half, so the eighth table is in use.
 const SECTIONS: usize = 2049;

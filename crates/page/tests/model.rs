@@ -1,15 +1,12 @@
 //! Random extents, commits and releases against a naive model, which compares every byte written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "support/seed.rs"]
-mod seed;
-
 use fastrand::Rng;
 use page::{Config, Error, ExtentId, PageSet, RefuseNth, Space, page_size};
-use seed::seed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use testkit::seed;
 
 /// What an extent should hold: the stamp of each page, `None` if the page is not committed.
 type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;

@@ -2,13 +2,11 @@
 //! converted.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::seed;
+use testkit::seed;
 use zsmalloc::{Columns, Config, Content, EntryPool, EntryReadGuard, Error, Handle, Pool};
 
 /// Bytes that differ per slot and version, and say which they are of.

@@ -1,7 +1,7 @@
 //! The table against a model, under threads, and in bytes.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{clear, get, seed, set};
+use super::helpers::{clear, get, set};
 use super::layout::NodeKind;
 use super::node::Node;
 use super::*;
@@ -10,6 +10,7 @@ use fastrand::Rng;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
+use testkit::seed;
 
 fn table() -> (Arc<Arena>, Table) {
     let arena = Arena::new(page::Config::default()).unwrap();
@@ -291,7 +292,7 @@ fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
 
 #[test]
 fn a_random_removal_leaves_little() {
-    let stay = |index: u32| Rng::with_seed(index as u64).u32(..100) < 3;
+    let stay = |seed: u32| Rng::with_seed(seed as u64).u32(..100) < 3;
     let (bytes, live) = bytes_after(stay);
     println!("random: {bytes} bytes, {live} entries, {:.2} each", bytes as f64 / live as f64);
     let constant = 40 << 10;

@@ -1,16 +1,51 @@
-//! Rounds of load: threads that work while others compact and swing the limit; quiet between
-//! rounds.
+//! Load from threads that others get in the way of: they compact and swing the limit. Between two
+//! rounds of it is quiet.
 
-use super::Sizes;
 use fastrand::Rng;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Threads that work in a round. An entry has 7 readers at most, and a thread pins an entry once.
+/// Threads that work in a round. A word has 7 readers at most, and a thread pins a word once.
 const WORKERS: u64 = 4;
 /// What they do, each.
 const OPERATIONS: usize = 2000;
+
+/// Sizes that objects have for a while: what decides which classes pay.
+#[derive(Clone, Debug)]
+pub struct Sizes(RangeInclusive<usize>);
+
+impl Sizes {
+    /// Around one size, in some band, or any up to `largest`.
+    pub fn any(rng: &mut Rng, largest: usize) -> Self {
+        let middle = rng.usize(1..=largest);
+        let spread = [0, 4, 60, largest / 6, largest][rng.usize(..5)];
+        Sizes(middle.saturating_sub(spread).max(1)..=(middle + spread).min(largest))
+    }
+
+    pub fn pick(&self, rng: &mut Rng) -> usize {
+        rng.usize(self.0.clone())
+    }
+
+    /// The smallest and the largest in one number, to be handed to threads.
+    pub fn to_bits(&self) -> u64 {
+        (*self.0.start() as u64) << 32 | *self.0.end() as u64
+    }
+
+    pub fn from_bits(bits: u64) -> Self {
+        Sizes((bits >> 32) as usize..=bits as u32 as usize)
+    }
+}
+
+/// Tells other threads to stop when it goes, also when what went before it panicked.
+pub struct Stop<'s>(pub &'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
 
 /// What is put under load. Contents are compared whenever they are read.
 pub trait Subject: Sync {

@@ -1,13 +1,22 @@
 //! An array beside a device, or a part of it, that holds what must be there.
 
 use std::borrow::Borrow;
-use zram::{Device, Error, SLOT_BYTES};
+use zram::{Config, Device, Error, SLOT_BYTES};
 
 /// `bytes` are what the device must hold from `base` on.
 pub struct Shadow<D> {
     pub device: D,
     pub base: usize,
     pub bytes: Vec<u8>,
+}
+
+impl Shadow<Device> {
+    /// A device, all of which has a shadow.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let device = Device::new(config)?;
+        let len = device.disksize() as usize;
+        Ok(Shadow::of(device, 0, len))
+    }
 }
 
 impl<D: Borrow<Device>> Shadow<D> {
@@ -26,6 +35,12 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.device.borrow().read(self.offset(at), &mut back).unwrap();
         let differs = back.iter().zip(&self.bytes[at..]).position(|(a, b)| a != b);
         assert_eq!(differs, None, "{len} bytes at {}", self.offset(at));
+    }
+
+    /// Compares all, and has the device check itself.
+    pub fn check(&self) {
+        self.device.borrow().check();
+        self.compare(0, self.bytes.len());
     }
 
     pub fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
@@ -56,7 +71,7 @@ impl<D: Borrow<Device>> Shadow<D> {
     }
 
     /// Takes note of a request. After a refused one every slot holds its old or its new bytes.
-    fn settle(&mut self, at: usize, data: &[u8], done: Result<(), Error>) -> Result<(), Error> {
+    pub fn settle(&mut self, at: usize, data: &[u8], done: Result<(), Error>) -> Result<(), Error> {
         match done {
             Ok(()) => self.bytes[at..at + data.len()].copy_from_slice(data),
             Err(_) => self.adopt(at, data),

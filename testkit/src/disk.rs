@@ -1,9 +1,8 @@
 //! A device under load: stretches of it with a shadow each, which one thread writes or some read at
 //! a time.
 
-use super::load::Sizes;
-use super::load::rounds::Subject;
-use super::shadow::Shadow;
+use crate::load::{Sizes, Subject};
+use crate::shadow::Shadow;
 use fastrand::Rng;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use zram::{Device, Error, SLOT_BYTES};

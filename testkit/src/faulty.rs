@@ -4,12 +4,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
 use zram::Backing;
 
-/// How long anyone waits here for what must come, however slow the machine is. Who waits longer
-/// fails.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+use crate::wait::patience;
 
 #[derive(Debug)]
 pub struct Faulty {
@@ -29,6 +26,8 @@ pub struct Faulty {
     pub bad: Mutex<Vec<Range<u64>>>,
     /// Reads give other bytes than were written.
     pub damages: AtomicBool,
+    /// Whether operations neither fail nor count.
+    is_sound: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -53,12 +52,21 @@ impl Faulty {
             quarters: AtomicUsize::new(2),
             bad: Mutex::default(),
             damages: AtomicBool::new(false),
+            is_sound: AtomicBool::new(false),
         }
     }
 
     pub fn fail_every(&self, every: u64) {
         self.operations.store(0, Relaxed);
         self.every.store(every, Relaxed);
+    }
+
+    /// Does `work` while no operation fails, nor is counted.
+    pub fn soundly<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.is_sound.store(true, Relaxed);
+        let done = work();
+        self.is_sound.store(false, Relaxed);
+        done
     }
 
     pub fn fail_nth(&self, nth: u64) {
@@ -99,9 +107,9 @@ impl Faulty {
         gate: MutexGuard<'g, Gate>,
         is_not_yet: impl FnMut(&mut Gate) -> bool,
     ) -> MutexGuard<'g, Gate> {
-        let (gate, waited) = self.changed.wait_timeout_while(gate, PATIENCE, is_not_yet).unwrap();
+        let (gate, waited) = self.changed.wait_timeout_while(gate, patience(), is_not_yet).unwrap();
         if waited.timed_out() {
-            let late = format!("{gate:?} after {PATIENCE:?}");
+            let late = format!("{gate:?} after {:?}", patience());
             // Others who fail find the lock as it was.
             drop(gate);
             panic!("{late}");
@@ -125,6 +133,9 @@ impl Faulty {
     }
 
     fn operation(&self) -> io::Result<()> {
+        if self.is_sound.load(Relaxed) {
+            return Ok(());
+        }
         let (nth, every) = (self.operations.fetch_add(1, Relaxed) + 1, self.every.load(Relaxed));
         self.pass_the_gate(nth);
         let is_it = every > 0 && nth.is_multiple_of(every) || nth == self.nth.load(Relaxed);

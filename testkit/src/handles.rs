@@ -1,7 +1,7 @@
 //! A pool under load: handles in bins, which any thread may fill, read, write and empty.
 
-use super::rounds::Subject;
-use super::{Sizes, stamped};
+use crate::contents::stamped;
+use crate::load::{Sizes, Subject};
 use fastrand::Rng;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -5,9 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Forks; the child does `work` and ends with 0, or with 1 if that panics or takes a minute.
 pub fn in_child(work: impl FnOnce()) {
-    // SAFETY: the child calls nothing that a lost thread could have left locked but the pool, which
-    // is what is tested, and the C library's allocator, which takes care of itself. It never
-    // returns.
+    // SAFETY: the child calls nothing that a lost thread could have left locked but what is tested,
+    // and the C library's allocator, which takes care of itself. It never returns.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "fork failed");

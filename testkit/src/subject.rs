@@ -1,5 +1,5 @@
 //! A cache beside a naive model: objects are apart, keep their bytes, and counts agree.
-#![allow(dead_code)] // Each test uses some of it.
+#![allow(unsafe_code)]
 
 use fastrand::Rng;
 use slab::{Arena, Error, Layout, Options, RawCache, Tunables};

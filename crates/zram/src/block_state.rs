@@ -6,7 +6,7 @@ use crate::hook::hook;
 use crate::layout::Item;
 use crate::slot::{self, BackingPlace, Flags, SlotKind};
 use crate::stats::{Counters, MmStat, Weight};
-use crate::table::{Table, block_object, blocks_from, is_unstored, live_members};
+use crate::table::{Origin, Table, block_object, blocks_from, live_members, origin};
 use crate::{Error, clock};
 use std::fmt;
 use std::vec;
@@ -149,19 +149,19 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
     hook("states");
     for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
         let own = table.pool.look_at(slot, |held, row| (held, row.access_time()));
-        match own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty) {
-            None if is_unpinned && !is_unstored(table, slot) => return false,
-            None => {
-                let of_block =
-                    of_block.map(|(kind, flags, at)| SlotState::of_member(slot, kind, flags, at));
-                some.extend(of_block);
-            }
-            Some((held, accessed)) => {
+        let own = own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty);
+        some.extend(match origin(table, slot, is_unpinned, of_block, own) {
+            Origin::Own((held, accessed)) => {
                 let (kind, flags) = (SlotKind::of(held), Flags::of_old(held));
                 let state = SlotState::of_slot(slot, kind, flags, accessed);
-                some.extend(Some(state).filter(|_| kind.is_stored()));
+                Some(state).filter(|_| kind.is_stored())
             }
-        }
+            Origin::Block((kind, flags, accessed)) => {
+                Some(SlotState::of_member(slot, kind, flags, accessed))
+            }
+            Origin::Nothing => None,
+            Origin::Changed => return false,
+        });
     }
     true
 }

@@ -12,8 +12,8 @@ use crate::algorithms::Algorithm;
 use crate::block::{BlockObject, Members};
 use crate::cold::{Job, JobKind, PlaceGuard};
 use crate::layout::Layout;
-use crate::slot::{self, Flags, Slot};
-use crate::table::{Blocked, Table, blocks_from, is_slot_empty, is_unstored, live_members};
+use crate::slot::{Flags, Slot};
+use crate::table::{Blocked, Origin, Table, blocks_from, live_members, origin, own_entry};
 use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -296,16 +296,11 @@ impl<'t> Saver<'t> {
             if lost.has(slot - first) {
                 Record::lost(slot, 0).encode(&mut self.records);
             }
-            if live.has(slot - first) {
-                continue;
-            }
-            // Most of a block's slots hold nothing of their own: no pin for those.
-            let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
-            let Some(pin) = pin.filter(|pin| !slot::is_empty(pin.content())) else {
-                if is_unpinned && !is_unstored(table, slot) {
-                    return Err(Retry::Made);
-                }
-                continue;
+            let member = live.has(slot - first).then_some(());
+            let pin = match origin(table, slot, is_unpinned, member, own_entry(table, slot)) {
+                Origin::Own(pin) => pin,
+                Origin::Block(()) | Origin::Nothing => continue,
+                Origin::Changed => return Err(Retry::Made),
             };
             match self.resolve(slot, pin.content(), pin.row(), reads)?.map(Slot::of) {
                 None => Record::lost(slot, 0).encode(&mut self.records),

@@ -6,10 +6,10 @@ mod change;
 mod walk;
 
 pub(crate) use change::{
-    BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, is_unstored, live_members,
+    BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, live_members,
     live_members_locked, lock_block, lock_slots, weight_of,
 };
-pub(crate) use walk::blocks_from;
+pub(crate) use walk::{Origin, blocks_from, origin, own_entry};
 
 use crate::Error;
 use crate::algorithms::AlgorithmList;

@@ -2,9 +2,9 @@
 //! block.
 //!
 //! ```text
-//!   write(offset, bytes): split into blocks and slots -> same-filled? -> zcomp compresses -> worth it?
-//!     -> zsmalloc stores -> slot swapped under its lock -> what it held before is freed
-//!   read(offset, buf): slot under its lock -> fill pattern | object decompressed in place
+//!   write(offset, bytes): request splits it into blocks and slots -> slot::encode: same-filled?
+//!     -> zcomp compresses -> worth it? -> Table::lock -> Table::store -> what it held before is freed
+//!   read(offset, buf): entry locked for reading -> Table::resolve -> slot::decode
 //! ```
 //!
 //! A slot is an entry of the pool ([`zsmalloc::Slots`]): its lock is the slot's, and many readers

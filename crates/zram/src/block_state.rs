@@ -4,16 +4,15 @@
 #[cfg(test)]
 mod tests;
 
-use crate::block::{BlockKind, Members};
+use crate::block::BlockKind;
 use crate::hook::hook;
 use crate::layout::Item;
-use crate::slot::{self, BackingPlace, Flags, SlotKind};
-use crate::stats::{Counters, MmStat, Weight};
-use crate::table::{Origin, Table, block_object, blocks_from, live_members, origin};
+use crate::slot::{Flags, SlotKind};
+use crate::table::{Origin, Table, blocks_from, origin};
 use crate::{Error, clock};
 use std::fmt;
 use std::vec;
-use zsmalloc::{Content, Old, Row};
+use zsmalloc::{Old, Row};
 
 /// Slots that are looked at together: a block has 16 at most.
 const STATES: usize = 64;
@@ -208,54 +207,4 @@ pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
-/// (zr-B2).
-pub(crate) fn check_entries(table: &Table) {
-    let layout = table.layout;
-    if layout.has_blocks() && table.check_not_left_behind().is_err() {
-        // A child has not got what there is to look at.
-        return;
-    }
-    let sums = Counters::new(1);
-    let mut places = Vec::new();
-    for block in blocks_from(table, 0) {
-        let pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
-        let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
-        for slot in layout.slots_of(block) {
-            let held = table.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
-            let kind = SlotKind::of(held);
-            let is_hole_in_nothing = kind == SlotKind::Hole && slot::is_empty(content);
-            assert!(!is_hole_in_nothing, "slot {slot}: a hole in nothing");
-            places.extend(BackingPlace::of_old(held));
-            sums.shard(0).changed(Weight::default(), kind.weight());
-        }
-        if !slot::is_empty(content) {
-            places.extend(BackingPlace::of(content));
-            check_block(table, block, content);
-            let weight = BlockKind::of(content, layout.slots()).weight();
-            sums.shard(0).changed(Weight::default(), weight);
-            sums.shard(0).changed_live([0, live_members(table, block).count()]);
-        }
-    }
-    let (now, sum) = (table.counters.mm_stat(), sums.mm_stat());
-    assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
-    assert_eq!(table.counters.in_objects(), sums.in_objects());
-    table.store.iter().for_each(|store| store.check(&places));
-}
-
-/// Asserts that a block holds something, and that its object, if it is here, has the slots that
-/// are in it.
-fn check_block(table: &Table, block: u32, content: Content<'_>) {
-    let live = live_members(table, block);
-    assert!(live != Members::default(), "block {block} has an object, but no slot");
-    if BackingPlace::of(content).is_none() {
-        let members = match block_object(table, block, content) {
-            Ok(Some(stored)) => stored.members,
-            _ => panic!("block {block}: {content:?}"),
-        };
-        let others = live.without(members);
-        assert!(others == Members::default(), "block {block}: {others:?} not in {members:?}");
-    }
 }

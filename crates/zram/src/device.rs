@@ -8,7 +8,7 @@ use crate::build::build_table;
 use crate::cold::{self, BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
 use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
-use crate::table::Table;
+use crate::table::{Table, check_entries};
 use crate::total_limit::{Counted, MARGIN, pages_for};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file, request};
 use page::page_size;
@@ -413,7 +413,7 @@ impl Device {
     pub fn check(&self) {
         if self.table.check_not_left_behind().is_ok() {
             self.table.pool.check();
-            block_state::check_entries(&self.table);
+            check_entries(&self.table);
         }
     }
 }

@@ -2,22 +2,26 @@
 //!
 //! Lock order: stream, slot (the pool's entry), then the pool's own.
 
+mod blocked;
 mod change;
+mod check;
 mod walk;
 
+pub(crate) use blocked::Blocked;
 pub(crate) use change::{
     BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, live_members,
     live_members_locked, lock_block, lock_slots, weight_of,
 };
+pub(crate) use check::check_entries;
 pub(crate) use walk::{Origin, blocks_from, origin, own_entry};
 
 use crate::Error;
 use crate::algorithms::AlgorithmList;
 use crate::block::BlockVersions;
-use crate::cold::{Jobs, PlaceGuard, ReadBack, Store, WritebackLimit};
+use crate::cold::{Jobs, ReadBack, Store, WritebackLimit};
 use crate::layout::Layout;
 use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
-use crate::stats::{Counter, Counters, Shard};
+use crate::stats::{Counters, Shard};
 use crate::streams::Streams;
 use crate::total_limit::{Counted, TotalLimit};
 use page::fork::AtFork;
@@ -223,30 +227,6 @@ impl Counted for Table {
 
     fn page_limit(&self) -> Option<usize> {
         self.pool.pages().limit()
-    }
-}
-
-/// Why a request stops before its end.
-#[derive(Debug)]
-pub(crate) enum Blocked {
-    Failed(Error),
-    /// What it needs lies in the backing store. It gives up its locks and its stream, which it may
-    /// have to wait long without, and goes on where it was with the object in hand.
-    OnBacking(PlaceGuard),
-}
-
-impl From<Error> for Blocked {
-    fn from(error: Error) -> Self {
-        Blocked::Failed(error)
-    }
-}
-
-impl Blocked {
-    /// Counts it, if it is a failure.
-    pub(crate) fn count_failure(&self, failures: &Counter) {
-        if let Blocked::Failed(_) = self {
-            failures.add(1);
-        }
     }
 }
 

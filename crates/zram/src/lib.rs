@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod algorithms;
+mod atomic_file;
 mod attributes;
 mod block;
 mod block_state;
@@ -37,6 +38,7 @@ mod try_vec;
 mod zram;
 
 pub use algorithms::{Algorithm, SECONDARY_MAX};
+pub use atomic_file::{AtomicFile, OpenLocked, open_locked};
 pub use attributes::{Attribute, attributes};
 pub use block_state::{BlockState, SlotState};
 pub use cold::{

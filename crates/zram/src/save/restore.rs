@@ -5,7 +5,7 @@
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::read::{Chunk, FormatError, SavedReader};
-use crate::cold::{Job, JobKind};
+use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
 use crate::table::Table;
 use crate::try_vec::with_room;

@@ -9,8 +9,9 @@ use super::format::{
 use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
 use crate::atomic_file::AtomicFile;
+use crate::backing::PlaceGuard;
 use crate::block::{BlockObject, Members};
-use crate::cold::{Job, JobKind, PlaceGuard};
+use crate::job::{Job, JobKind};
 use crate::layout::Layout;
 use crate::slot::{Flags, Slot};
 use crate::table::{Blocked, Origin, Table, blocks_from, live_members, origin, own_entry};

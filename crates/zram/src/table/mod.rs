@@ -13,8 +13,9 @@ pub(crate) use walk::{Origin, blocks_from, origin, own_entry};
 
 use crate::Error;
 use crate::algorithms::AlgorithmList;
+use crate::backing::{PlaceGuard, ReadBack, Store, WritebackLimit};
 use crate::block::BlockVersions;
-use crate::cold::{Jobs, PlaceGuard, ReadBack, Store, WritebackLimit};
+use crate::job::Jobs;
 use crate::layout::Layout;
 use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
 use crate::stats::{Counter, Counters, Shard};

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::outfile::OutFile;
+use crate::output;
 use clap::Args;
 use serde::Serialize;
 use std::fs;
@@ -100,7 +100,7 @@ impl ColdArgs {
 
     /// Checks that it can be saved where it is to be.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.save.as_deref().map_or(Ok(()), OutFile::check_saved)
+        self.save.as_deref().map_or(Ok(()), output::check)
     }
 
     /// Saves the device.

@@ -28,7 +28,7 @@ mod interrupt;
 mod job;
 mod log;
 mod memory;
-mod outfile;
+mod output;
 mod page_checksums;
 mod plan;
 mod process_start;

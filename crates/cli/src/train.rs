@@ -5,7 +5,7 @@ use crate::error::{Error, escaped};
 use crate::evaluation::{self, Evaluation};
 use crate::input;
 use crate::interrupt::Interrupt;
-use crate::outfile::OutFile;
+use crate::output::{self, failed};
 use crate::progress::Progress;
 use crate::samples::Samples;
 use crate::skipped_files::{SkipReason, SkippedFiles};
@@ -13,6 +13,7 @@ use crate::source::Source;
 use crate::units::{counted, human};
 use serde::Serialize;
 use std::fmt::{self, Write};
+use std::io::Write as _;
 
 /// A dictionary that saves less is called useless.
 const WORTH_WHILE: f64 = 0.01;
@@ -40,7 +41,7 @@ struct Report {
 
 /// Does the whole job. Only when all is well, the file is written.
 pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
-    let out = OutFile::new(&args.output)?;
+    output::check(&args.output)?;
     let skipped = SkippedFiles::default();
     let plan = input::plan(&args.paths, None, &skipped, interrupt)?;
     let source = Source { plan: &plan, skipped: &skipped };
@@ -53,7 +54,9 @@ pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Er
     interrupt.check()?;
     let dictionary = trained?;
     let codecs = evaluation::run(&dictionary, &samples, interrupt)?;
-    out.write(dictionary.bytes())?;
+    output::write(&args.output, 0o666, |file| {
+        file.write_all(dictionary.bytes()).map_err(failed(&args.output))
+    })?;
 
     let report = Report {
         dictionary: escaped(&args.output),

@@ -3,9 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use crate::backing::BdStat;
 use crate::block_state::{self, BlockState};
 use crate::build::build_table;
-use crate::cold::{self, BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
+use crate::cold::{self, Recompress, Recompressed, Selection, WrittenBack};
+use crate::job::JobStat;
 use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
 use crate::table::{Table, check_entries};

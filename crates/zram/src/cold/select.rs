@@ -116,8 +116,8 @@ impl Selection {
     }
 }
 
-/// The entries of what is chosen.
-pub(crate) struct Candidates<'t, F> {
+/// The entries of what is chosen, each in the cache by the time that it is come to.
+pub(super) struct Candidates<'t, F> {
     table: &'t Table,
     matches: F,
     /// Items there were by bucket, when it began.
@@ -200,6 +200,7 @@ impl<F: Fn(Item, usize, Flags) -> bool> Iterator for Candidates<'_, F> {
     fn next(&mut self) -> Option<u32> {
         loop {
             if let Some((_, entry)) = self.gathered.pop() {
+                self.gathered.last().inspect(|(_, next)| self.table.pool.prefetch(*next));
                 return Some(entry);
             }
             if self.next.is_none() && !self.next_group() {

@@ -18,7 +18,7 @@ mod whole;
 
 pub(crate) use rewrite::rewrite_all;
 
-use crate::cold::ReadBack;
+use crate::backing::ReadBack;
 use crate::layout::{SlotRange, slots_covered, split_slots};
 use crate::slot::{BackingPlace, Flags};
 use crate::stats::Shard;

@@ -2,7 +2,8 @@
 //! come back, with buffers that were made before.
 
 use crate::Error;
-use crate::cold::{CHECKSUM_BYTES, Job, PlaceGuard, ReadBack};
+use crate::backing::{CHECKSUM_BYTES, PlaceGuard, ReadBack};
+use crate::job::Job;
 use crate::layout::Layout;
 use crate::slot::BackingPlace;
 use crate::try_vec::with_room;

@@ -13,6 +13,9 @@
 //! borders of blocks.
 
 use crate::algorithms::SECONDARY_MAX;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 pub(crate) const MAGIC: [u8; 8] = *b"uzram\x1a\r\n";
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
@@ -190,6 +193,14 @@ impl ChunkHead {
             Ok(head)
         }
     }
+}
+
+/// Whether a file says at its end that it lacks nothing.
+pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
+    let mut last = [0; CHUNK_HEAD_BYTES];
+    let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
+    file.read_exact_at(&mut last, at)?;
+    Ok(ChunkHead::decode_any(&last).is_ok_and(|head| head.records == 0 && head.first == head.end))
 }
 
 impl Record {

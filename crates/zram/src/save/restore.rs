@@ -5,9 +5,9 @@
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::read::{Chunk, FormatError, SavedReader};
-use crate::cold::{Job, JobKind};
+use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
-use crate::table::Table;
+use crate::table::{Table, is_unused};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES, request};
 use rustix_futex_sync::Mutex;
@@ -54,7 +54,7 @@ pub(crate) fn restore(
     damage: Damage,
 ) -> Result<Restored, Error> {
     let job = table.jobs.begin(JobKind::Restore, table.disksize / SLOT_BYTES as u64)?;
-    if !table.is_empty() {
+    if !is_unused(table) {
         return Err(Error::NotEmpty);
     }
     let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;

@@ -1,16 +1,17 @@
 //! Writes what a device holds as a saved file.
 
-use super::atomic_file::AtomicFile;
 use super::backed_reads::{BackingReader, BlockReads};
 use super::buffers::{ChunkBuffers, SpareBuffers};
 use super::format::{
-    ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME,
-    RECORD_BYTES, Record, RecordKind, padding,
+    self, ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead,
+    NAME, RECORD_BYTES, Record, RecordKind, padding,
 };
 use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
+use crate::atomic_file::AtomicFile;
+use crate::backing::PlaceGuard;
 use crate::block::{BlockObject, Members};
-use crate::cold::{Job, JobKind, PlaceGuard};
+use crate::job::{Job, JobKind};
 use crate::layout::Layout;
 use crate::slot::{Flags, Slot};
 use crate::table::{Blocked, Origin, Table, blocks_from, live_members, origin, own_entry};
@@ -20,6 +21,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 use zsmalloc::{Content, ORDER_MAX, Row};
+
+/// Permissions of a new file: what is saved is read by none but its user.
+const PERMISSIONS: u32 = 0o600;
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
@@ -34,8 +38,8 @@ pub(crate) fn save_file(
 ) -> Result<Saved, Error> {
     // It lasts until the file is in its place: what begins then finds it there.
     let job = begin(table)?;
-    let failed = |error: io::Error| Error::path("save to", path, &error);
-    let mut file = AtomicFile::new(path).map_err(failed)?;
+    let file = AtomicFile::new(path, PERMISSIONS);
+    let mut file = file.map_err(|error| Failure::Out(error).at(path))?;
     let saved = Saver::new(table, buffers, &job, &mut file, options).and_then(Saver::save);
     let placed = saved.and_then(|mut saved| {
         file.sync()?;
@@ -43,13 +47,13 @@ pub(crate) fn save_file(
         if !is_free() {
             return Err(io::Error::from(Errno::EXIST).into());
         }
-        saved.before = file.put_in_place(saved.is_whole())?;
+        if !saved.is_whole() {
+            saved.before = file.keep_old(format::is_whole)?;
+        }
+        file.put_in_place()?;
         Ok(saved)
     });
-    placed.map_err(|failure| {
-        file.abandon();
-        failure.at(path)
-    })
+    placed.map_err(|failure| failure.at(path))
 }
 
 /// Saves to wherever.

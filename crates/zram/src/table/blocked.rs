@@ -1,7 +1,7 @@
 //! Why work on entries ends before it is done.
 
 use crate::Error;
-use crate::cold::PlaceGuard;
+use crate::backing::PlaceGuard;
 use crate::stats::Counter;
 
 /// Why a request stops before its end.

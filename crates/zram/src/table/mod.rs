@@ -13,12 +13,13 @@ pub(crate) use change::{
     live_members_locked, lock_block, lock_slots, weight_of,
 };
 pub(crate) use check::check_entries;
-pub(crate) use walk::{Origin, blocks_from, origin, own_entry};
+pub(crate) use walk::{Origin, blocks_from, is_unused, origin, own_entry};
 
 use crate::Error;
 use crate::algorithms::AlgorithmList;
+use crate::backing::{ReadBack, Store, WritebackLimit};
 use crate::block::BlockVersions;
-use crate::cold::{Jobs, ReadBack, Store, WritebackLimit};
+use crate::job::Jobs;
 use crate::layout::Layout;
 use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
 use crate::stats::{Counters, Shard};
@@ -72,15 +73,6 @@ impl Table {
     pub(crate) fn out_of_memory(&self, slot: u32, source: zsmalloc::Error) -> Error {
         let total_limit = self.total.limit().filter(|_| source.is_refused());
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
-    }
-
-    /// Whether nothing is stored.
-    pub(crate) fn is_empty(&self) -> bool {
-        let (mut next, mut is_empty) = (Some(0), true);
-        while let Some(from) = next.filter(|_| is_empty) {
-            next = self.pool.look_at_some(from, |_, _, _| is_empty = false);
-        }
-        is_empty
     }
 
     /// Makes an entry hold an object, for which there is room, and notes its sum (zr-X9); what it

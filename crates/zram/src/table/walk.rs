@@ -115,3 +115,12 @@ pub(crate) fn own_entry(table: &Table, slot: u32) -> Option<EntryReadGuard<'_>> 
     let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
     pin.filter(|pin| !slot::is_empty(pin.content()))
 }
+
+/// Whether no entry holds anything.
+pub(crate) fn is_unused(table: &Table) -> bool {
+    let (mut next, mut is_unused) = (Some(0), true);
+    while let Some(from) = next.filter(|_| is_unused) {
+        next = table.pool.look_at_some(from, |_, _, _| is_unused = false);
+    }
+    is_unused
+}

@@ -21,14 +21,14 @@ struct Budget {
 
 /// Blocks that were taken; from which budget, if there was one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LimitCharge {
-    pub(super) blocks: u64,
+pub(crate) struct LimitCharge {
+    pub(crate) blocks: u64,
     of: Option<u64>,
 }
 
 impl LimitCharge {
     /// Divides it: of so many blocks, and the others.
-    pub(super) fn split(self, blocks: u64) -> [LimitCharge; 2] {
+    pub(crate) fn split(self, blocks: u64) -> [LimitCharge; 2] {
         let blocks = blocks.min(self.blocks);
         [LimitCharge { blocks, ..self }, LimitCharge { blocks: self.blocks - blocks, ..self }]
     }
@@ -74,7 +74,7 @@ impl WritebackLimit {
     }
 
     /// Takes up to `most` blocks of what is left.
-    pub(super) fn charge(&self, most: u64) -> LimitCharge {
+    pub(crate) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {
             return LimitCharge { blocks: most, of: None };
@@ -85,7 +85,7 @@ impl WritebackLimit {
     }
 
     /// Gives back what was not written.
-    pub(super) fn give_back(&self, charge: LimitCharge) {
+    pub(crate) fn give_back(&self, charge: LimitCharge) {
         let mut budget = self.budget.lock();
         if charge.of == Some(budget.set) {
             budget.left += charge.blocks;

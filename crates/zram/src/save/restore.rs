@@ -4,6 +4,7 @@
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
+use super::options::add_range;
 use super::read::{Chunk, FormatError, SavedReader};
 use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
@@ -217,13 +218,9 @@ impl<'r> Restore<'r> {
             return Err(failure);
         }
         self.lost.sort_unstable_by_key(|slots| slots.start);
-        let mut lost: Vec<Range<u64>> = with_room(self.lost.len()).map_err(Failure::Device)?;
-        for bytes in self.lost.iter().map(byte_range) {
-            match lost.last_mut() {
-                Some(last) if last.end == bytes.start => last.end = bytes.end,
-                _ => lost.push(bytes),
-            }
-        }
+        let most = self.lost.len();
+        let mut lost = with_room(most).map_err(Failure::Device)?;
+        self.lost.iter().for_each(|slots| add_range(&mut lost, byte_range(slots), most));
         Ok(Restored { slots: self.slots, lost })
     }
 }

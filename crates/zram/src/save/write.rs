@@ -185,7 +185,7 @@ impl<'t> Saver<'t> {
             self.finish_chunk(end)?;
         }
         if !self.saved.is_whole() {
-            Record::lost(0, self.saved.lost_slots).encode(&mut self.records);
+            self.add((Record::lost(0, self.saved.lost_slots), &[]));
         }
         self.write_chunk(end)?;
         self.job.report_progress(end.into())?;
@@ -284,7 +284,7 @@ impl<'t> Saver<'t> {
                     let flags = Flags::from_bits(flags);
                     live = live_members(table, block);
                     if holds_members(bytes, flags, layout, live) {
-                        self.add(first, RecordKind::Block, flags.priority(), live.bits(), bytes);
+                        self.add((Record::of_block(first, live, bytes, flags), bytes));
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
@@ -298,7 +298,7 @@ impl<'t> Saver<'t> {
         let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.row().is_none());
         for slot in layout.slots_of(block) {
             if lost.has(slot - first) {
-                Record::lost(slot, 0).encode(&mut self.records);
+                self.add((Record::lost(slot, 0), &[]));
             }
             let member = live.has(slot - first).then_some(());
             let pin = match origin(table, slot, is_unpinned, member, own_entry(table, slot)) {
@@ -307,26 +307,16 @@ impl<'t> Saver<'t> {
                 Origin::Changed => return Err(Retry::Made),
             };
             match self.resolve(slot, pin.content(), pin.row(), reads)?.map(Slot::of) {
-                None => Record::lost(slot, 0).encode(&mut self.records),
-                Some(Slot::Compressed { bytes, priority }) => {
-                    self.add(slot, RecordKind::Slot, priority, 0, bytes);
-                }
-                Some(Slot::Raw(bytes)) => self.add(slot, RecordKind::Slot, 0, 0, bytes),
-                Some(Slot::Same(value)) => {
-                    let kind = RecordKind::Pattern;
-                    let record = Record { slot, kind, priority: 0, live: 0, value };
-                    record.encode(&mut self.records);
-                }
-                Some(Slot::Empty | Slot::Hole | Slot::Backed(_)) => {}
+                Some(data) => Record::of(slot, data).into_iter().for_each(|of| self.add(of)),
+                None => self.add((Record::lost(slot, 0), &[])),
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, slot: u32, kind: RecordKind, priority: u8, live: u16, bytes: &[u8]) {
-        let value = bytes.len() as u64;
-        Record { slot, kind, priority, live, value }.encode(&mut self.records);
-        self.objects.extend_from_slice(bytes);
+    fn add(&mut self, (record, object): (Record, &[u8])) {
+        record.encode(&mut self.records);
+        self.objects.extend_from_slice(object);
     }
 
     /// Writes what was added as a chunk, which has all up to slot `end`.

@@ -1,6 +1,7 @@
 //! A file that is written whole or not at all (zr-X8): beside its place first, then renamed there.
 
 use crate::open_file;
+use crate::policy::FLUSH_EVERY;
 use rustix::fs::{Access, Advice, OFlags, access, fadvise};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -13,10 +14,6 @@ use std::path::{Path, PathBuf};
 
 /// Permissions of a file that is written, and of a lock.
 const PRIVATE: u32 = 0o600;
-
-/// Bytes that are brought to disk while others are written, so that the last sync has little to
-/// wait for.
-const FLUSH_EVERY: u64 = 8 << 20;
 
 /// A file on its way to its place. Dropped before it is there, it leaves nothing.
 #[derive(Debug)]

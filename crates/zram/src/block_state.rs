@@ -7,16 +7,13 @@ mod tests;
 use crate::block::BlockKind;
 use crate::hook::hook;
 use crate::layout::Item;
+use crate::policy::STATES_PER_LOOK;
 use crate::slot::{Flags, SlotKind};
 use crate::table::{Origin, Table, blocks_from, origin};
 use crate::{Error, clock};
 use std::fmt;
 use std::vec;
 use zsmalloc::{Old, Row};
-
-/// Slots that are looked at together: a block has 16 at most.
-const STATES: usize = 64;
-const _: () = assert!(STATES >= 1 << zsmalloc::ORDER_MAX);
 
 /// A slot that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +107,7 @@ impl Iterator for BlockState<'_> {
             if let Some(state) = self.some.next() {
                 return Some(state);
             }
-            let mut some = Vec::with_capacity(STATES);
+            let mut some = Vec::with_capacity(STATES_PER_LOOK);
             self.next = slot_states(self.table, self.next?, &mut some);
             self.some = some.into_iter();
         }
@@ -122,7 +119,7 @@ impl Iterator for BlockState<'_> {
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
     let mut blocks = blocks_from(table, from / u64::from(layout.slots()));
-    for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
+    for block in blocks.by_ref().take(STATES_PER_LOOK / layout.slots() as usize) {
         let before = some.len();
         while !block_slot_states(table, block, from, some) {
             some.truncate(before);

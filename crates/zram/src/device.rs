@@ -8,10 +8,11 @@ use crate::block_state::{self, BlockState};
 use crate::build::build_table;
 use crate::cold::{self, Recompress, Recompressed, Selection, WrittenBack};
 use crate::job::JobStat;
+use crate::policy::{JOB_END_TICK, UNASKED_MARGIN};
 use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
 use crate::table::{Table, check_entries};
-use crate::total_limit::{Counted, MARGIN, pages_for};
+use crate::total_limit::{Counted, pages_for};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file, request};
 use page::page_size;
 use std::io::{BufReader, Read, Write};
@@ -22,9 +23,6 @@ use zsmalloc::{Classes, CompactionStat};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
-/// How often it is looked whether a job has ended.
-const PAUSE: Duration = Duration::from_millis(5);
-
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
 /// Requests have any offset and length within the device. A write that fails has written the slots
@@ -56,7 +54,7 @@ impl Device {
         let total_limit = config.total_limit;
         let table = build_table(config)?;
         let device = Device { table, compaction, save_buffers: SpareBuffers::default() };
-        let needed = device.mem_total() + MARGIN;
+        let needed = device.mem_total() + UNASKED_MARGIN;
         match total_limit {
             Some(limit) if limit < needed => return Err(Error::TotalLimit { limit, needed }),
             _ => {}
@@ -265,7 +263,7 @@ impl Device {
             if Instant::now() >= until {
                 return self.table.jobs.give_up();
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(JOB_END_TICK);
         }
         true
     }

@@ -29,6 +29,7 @@ mod job;
 mod layout;
 pub mod memparse;
 mod open_file;
+mod policy;
 mod request;
 mod save;
 mod slot;

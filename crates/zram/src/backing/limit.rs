@@ -1,5 +1,6 @@
 //! How much may be written back.
 
+use crate::policy::WRITES_PER_SYNC_DEFAULT;
 use rustix_futex_sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -36,7 +37,7 @@ impl LimitCharge {
 
 impl Default for WritebackLimit {
     fn default() -> Self {
-        WritebackLimit { budget: Mutex::default(), batch: AtomicU32::new(4) }
+        WritebackLimit { budget: Mutex::default(), batch: AtomicU32::new(WRITES_PER_SYNC_DEFAULT) }
     }
 }
 

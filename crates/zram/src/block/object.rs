@@ -11,6 +11,7 @@
 
 use super::Members;
 use crate::algorithms::Codecs;
+use crate::policy;
 use crate::slot::{BackingPlace, Flags};
 use crate::stats::Weight;
 use crate::{Error, SLOT_BYTES};
@@ -170,8 +171,7 @@ impl Packer {
         members.iter().zip(rooms).for_each(|(nth, room)| room.copy_from_slice(slot(nth)));
         let len = members.bytes();
         let is_whole = len == gathered.len();
-        // As of a whole one: a 64th is the least that is worth a codec's time.
-        let most = if is_whole { self.huge_size } else { len - (len >> 6) };
+        let most = if is_whole { self.huge_size } else { policy::raw_from(len) };
         let packed = self.compress(&gathered[..len], members, priority, most);
         self.gathered = gathered;
         match packed? {

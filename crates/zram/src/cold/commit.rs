@@ -7,6 +7,7 @@ use super::select::Selection;
 use super::snapshot::Snapshot;
 use crate::backing::{LimitCharge, Store, WritebackLimit};
 use crate::job::{DamagedLeft, Job};
+use crate::policy::WRITE_RUN_BLOCKS_MAX;
 use crate::request::Request;
 use crate::slot::{BackingPlace, Flags, Payload};
 use crate::table::{Table, weight_of};
@@ -18,9 +19,6 @@ use std::ops::{Add, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::Content;
-
-/// Most blocks that are written at once.
-pub(super) const WRITE_RUN_BLOCKS_MAX: usize = 256;
 
 /// What was written back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,17 +6,14 @@ use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
 use crate::job::{DamagedLeft, JobKind};
 use crate::layout::Item;
+use crate::policy;
 use crate::request::Request;
 use crate::slot::{Flags, Slot, SlotKind};
 use crate::streams::Workspace;
 use crate::table::{BlockUpdate, Table, block_object, live_members};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
-use zsmalloc::{ClassTable, Content, EntryWriteGuard, Geometry};
-
-/// In the native geometry, whose classes are close, what must be saved: this share of the old
-/// length.
-const SAVED_SHARE: usize = 16;
+use zsmalloc::{ClassTable, Content, EntryWriteGuard};
 
 /// What is to be compressed with which algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,15 +144,8 @@ impl<'t> RecompressJob<'t> {
 
     /// Whether a new length is enough less than the old one.
     fn is_enough_smaller(&self, old: usize, new: usize) -> bool {
-        let is_smaller = match self.classes.geometry() {
-            Geometry::Native { .. } => new + old / SAVED_SHARE <= old,
-            // What is larger than a slot has no class.
-            Geometry::Kernel(_) => {
-                let new = self.classes.position(new);
-                new.is_some() && new < self.classes.position(old)
-            }
-        };
-        is_smaller && self.how.threshold.is_none_or(|threshold| new < threshold)
+        policy::is_worth_recompressing(&self.classes, old, new)
+            && self.how.threshold.is_none_or(|threshold| new < threshold)
     }
 
     fn item(&mut self, entry: u32) -> Result<Outcome, Error> {

@@ -7,12 +7,13 @@
 //!                                                                           while those after it are copied and written
 //! ```
 
-use super::commit::{Committer, PendingObject, WRITE_RUN_BLOCKS_MAX, WriteRun, WrittenBack};
+use super::commit::{Committer, PendingObject, WriteRun, WrittenBack};
 use super::select::{Candidates, Selection};
 use crate::backing::{bytes_stored, checksum};
 use crate::block::BlockObject;
 use crate::job::{DamagedLeft, JobKind};
 use crate::layout::Item;
+use crate::policy::{WRITE_GROUPS_IN_FLIGHT, WRITE_RUN_BLOCKS_MAX};
 use crate::slot::{BACKING_GRAIN, BackingPlace, Flags};
 use crate::table::Table;
 use crate::{Error, SLOT_BYTES};
@@ -24,9 +25,6 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::Content;
-
-/// Most groups of runs that are written, or leave memory, while one more is copied.
-const WRITE_GROUPS_IN_FLIGHT: usize = 4;
 
 /// Bytes of their threads' stacks.
 const STACK: usize = 512 << 10;

@@ -4,6 +4,7 @@ use super::Request;
 use super::rewrite::{Rewrite, drop_dead_members, free_block, rewrite_block};
 use crate::block::Members;
 use crate::layout::SlotRange;
+use crate::policy::DISCARD_BLOCKS_PER_STREAM;
 use crate::slot::{self, BackingPlace, Payload};
 use crate::streams::Workspace;
 use crate::table::{
@@ -13,8 +14,6 @@ use crate::table::{
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
-/// Blocks that a discard looks at before it gives its stream back.
-const BLOCKS: usize = 1 << 14;
 /// Writes to a slot that is in its block, zeros without `data`; false if it no longer is.
 pub(super) fn write_member(
     request: &mut Request<'_>,
@@ -74,7 +73,7 @@ pub(super) fn free_blocks(
     let layout = request.table.layout;
     let mut next = slots.start;
     let mut blocks = blocks_from(request.table, next / u64::from(layout.slots()));
-    for _ in 0..BLOCKS {
+    for _ in 0..DISCARD_BLOCKS_PER_STREAM {
         let block = blocks.next().filter(|&block| u64::from(layout.first_slot(block)) < slots.end);
         let Some(block) = block else {
             next = slots.end;

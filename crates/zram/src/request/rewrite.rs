@@ -4,14 +4,10 @@ use super::Request;
 use crate::Error;
 use crate::block::{DEVICE_PRIORITY, Members};
 use crate::layout::Item;
+use crate::policy;
 use crate::slot::{BackingPlace, Flags, Payload, Slot};
 use crate::table::{BlockUpdate, Table, block_object, decoded, live_members_locked, lock_slots};
 use zsmalloc::{EntryWriteGuard, Old};
-
-/// A block is stored anew without its dead slots when they are this share of it, or of all there
-/// are on the device too many are dead.
-const DEAD_SHARE: u32 = 2;
-const DEAD_SHARE_OF_ALL: u64 = 32;
 
 /// When a block is stored anew without its dead slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +80,7 @@ pub(super) fn drop_dead_members(
     let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
     let is_worth = || {
         let (all, all_dead) = table.counters.in_objects();
-        dead * DEAD_SHARE >= count || all_dead * DEAD_SHARE_OF_ALL > all
+        policy::should_rewrite(dead, count, all_dead, all)
     };
     if dead > 0 && (when == Rewrite::IfDead || is_worth()) {
         let _ = rewrite_block(request, block, entry, live, None);

@@ -5,6 +5,7 @@ use crate::Error;
 use crate::backing::{CHECKSUM_BYTES, PlaceGuard, ReadBack};
 use crate::job::Job;
 use crate::layout::Layout;
+use crate::policy::CANCEL_TICK;
 use crate::slot::BackingPlace;
 use crate::try_vec::with_room;
 use rustix::io::Errno;
@@ -13,8 +14,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the save is cancelled.
-const TICK: Duration = Duration::from_millis(50);
 /// The reader's stack in bytes: it calls the store, and no more.
 const STACK: usize = 128 << 10;
 
@@ -137,7 +136,7 @@ impl BackingReader {
         let until = Instant::now() + *patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let waited = reader.changed.wait_timeout(state, left.min(TICK));
+            let waited = reader.changed.wait_timeout(state, left.min(CANCEL_TICK));
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if let Some(done) = state.done.take() {
                 return done;

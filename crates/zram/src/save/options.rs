@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::layout::byte_range;
+use crate::policy::READ_PATIENCE;
 use crate::try_vec::with_room;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub struct SaveOptions {
 
 impl Default for SaveOptions {
     fn default() -> Self {
-        SaveOptions { unreadable: Unreadable::Skip, patience: Some(Duration::from_secs(30)) }
+        SaveOptions { unreadable: Unreadable::Skip, patience: Some(READ_PATIENCE) }
     }
 }
 

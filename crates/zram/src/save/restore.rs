@@ -8,6 +8,7 @@ use super::options::add_range;
 use super::read::{Chunk, FormatError, SavedReader};
 use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
+use crate::policy::RESTORE_THREADS_MAX;
 use crate::table::{Table, is_unused};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES, request};
@@ -19,9 +20,6 @@ use std::thread;
 
 /// Where dictionaries are in a file.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
-/// Chunks that are in memory at a time, at most.
-const THREADS_MAX: usize = 4;
-
 /// Bytes of their stacks.
 const STACK: usize = 512 << 10;
 
@@ -75,7 +73,7 @@ pub(crate) fn restore(
     let restore = Mutex::new(Restore::new(reader, damage, &job));
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
-        for _ in 1..processors.min(THREADS_MAX) {
+        for _ in 1..processors.min(RESTORE_THREADS_MAX) {
             // Where there can be no more threads, or no memory for what they need, there are fewer.
             let other =
                 || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));

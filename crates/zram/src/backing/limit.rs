@@ -1,5 +1,6 @@
 //! How much may be written back.
 
+use crate::policy::WRITES_PER_SYNC_DEFAULT;
 use rustix_futex_sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -21,14 +22,14 @@ struct Budget {
 
 /// Blocks that were taken; from which budget, if there was one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LimitCharge {
-    pub(super) blocks: u64,
+pub(crate) struct LimitCharge {
+    pub(crate) blocks: u64,
     of: Option<u64>,
 }
 
 impl LimitCharge {
     /// Divides it: of so many blocks, and the others.
-    pub(super) fn split(self, blocks: u64) -> [LimitCharge; 2] {
+    pub(crate) fn split(self, blocks: u64) -> [LimitCharge; 2] {
         let blocks = blocks.min(self.blocks);
         [LimitCharge { blocks, ..self }, LimitCharge { blocks: self.blocks - blocks, ..self }]
     }
@@ -36,7 +37,7 @@ impl LimitCharge {
 
 impl Default for WritebackLimit {
     fn default() -> Self {
-        WritebackLimit { budget: Mutex::default(), batch: AtomicU32::new(4) }
+        WritebackLimit { budget: Mutex::default(), batch: AtomicU32::new(WRITES_PER_SYNC_DEFAULT) }
     }
 }
 
@@ -74,7 +75,7 @@ impl WritebackLimit {
     }
 
     /// Takes up to `most` blocks of what is left.
-    pub(super) fn charge(&self, most: u64) -> LimitCharge {
+    pub(crate) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {
             return LimitCharge { blocks: most, of: None };
@@ -85,7 +86,7 @@ impl WritebackLimit {
     }
 
     /// Gives back what was not written.
-    pub(super) fn give_back(&self, charge: LimitCharge) {
+    pub(crate) fn give_back(&self, charge: LimitCharge) {
         let mut budget = self.budget.lock();
         if charge.of == Some(budget.set) {
             budget.left += charge.blocks;

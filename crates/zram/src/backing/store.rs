@@ -3,7 +3,7 @@
 //!
 //! The store's own lock comes after all others and is held over no I/O.
 
-use super::backing::Backing;
+use super::file::Backing;
 use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
@@ -106,17 +106,11 @@ pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Blocks that so many bytes at an offset touch.
-fn blocks_of(offset: u64, len: usize) -> Range<usize> {
-    let end = (offset + len as u64).div_ceil(SLOT_BYTES as u64);
-    (offset / SLOT_BYTES as u64) as usize..end as usize
-}
-
-impl BackingPlace {
-    /// The blocks in which the object and its sum lie.
-    fn blocks(self) -> Range<usize> {
-        blocks_of(self.offset(), self.len + CHECKSUM_BYTES)
-    }
+/// The blocks in which an object and its sum lie.
+fn blocks_of(place: BackingPlace) -> Range<usize> {
+    let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
+    let block = SLOT_BYTES as u64;
+    (place.offset() / block) as usize..end.div_ceil(block) as usize
 }
 
 impl BlockUse {
@@ -243,7 +237,7 @@ impl Store {
 
     /// An object is there from now on.
     pub(crate) fn add_object(&self, place: BackingPlace) {
-        self.used.lock().add(place.blocks());
+        self.used.lock().add(blocks_of(place));
     }
 
     /// An object is there no more: as soon as no one reads it.
@@ -254,7 +248,7 @@ impl Store {
         let mut used = self.used.lock();
         match used.being_read.iter_mut().find(|hold| hold.place == place) {
             Some(hold) => hold.is_freed = true,
-            None => used.remove(place.blocks()),
+            None => used.remove(blocks_of(place)),
         }
     }
 
@@ -276,9 +270,9 @@ impl Store {
         let mut used = self.used.lock();
         let now = used.by.clone();
         assert!(used.being_read.is_empty(), "{:?} are held", used.being_read);
-        places.iter().for_each(|place| used.remove(place.blocks()));
+        places.iter().for_each(|place| used.remove(blocks_of(*place)));
         assert!(used.blocks == 0 && used.by.iter().all(|&by| by == 0), "blocks without objects");
-        places.iter().for_each(|place| used.add(place.blocks()));
+        places.iter().for_each(|place| used.add(blocks_of(*place)));
         assert_eq!(used.by, now);
     }
 }
@@ -293,7 +287,7 @@ impl Drop for PlaceGuard {
         if used.being_read[nth].readers == 0 {
             let hold = used.being_read.swap_remove(nth);
             if hold.is_freed {
-                used.remove(hold.place.blocks());
+                used.remove(blocks_of(hold.place));
             }
         }
     }

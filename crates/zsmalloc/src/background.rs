@@ -13,40 +13,11 @@ use crate::class::{Class, ClassState};
 use crate::compact::{Aim, CompactionScope};
 use crate::entry_pool::Owner;
 use crate::plan::Purpose;
-use crate::worker::{IDLE, Wake, Worker};
+use crate::policy::{self, IDLE, QUIET, REST, WORK};
+use crate::worker::{Wake, Worker};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// How long no one has asked when the thread finishes the job.
-const QUIET: Duration = Duration::from_millis(50);
-/// When the thread has worked so long it sleeps ...
-const WORK: Duration = Duration::from_millis(2);
-/// ... this many times as long: it takes at most half a processor. To be woken costs others time
-/// too, so that is not done more often.
-const REST: u32 = 1;
-
-/// The shortest and the longest rest after a pass that could move nothing.
-const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
-
-/// Compaction begins in a class when moving could free more than this share of its pages ...
-const BEGIN_SHARE: u32 = 32;
-/// ... and more than this many ...
-const BEGIN_PAGES: u32 = 2;
-/// ... and ends when it could free no more than this share, or one page.
-const END_SHARE: u32 = 128;
-
-/// Whether compaction should begin in a class.
-pub(crate) fn should_begin(class: &Class, state: &ClassState) -> bool {
-    let gain = class.gain(state);
-    gain > BEGIN_PAGES && gain > state.committed / BEGIN_SHARE
-}
-
-/// Whether it should go on there.
-fn should_go_on(class: &Class, state: &ClassState) -> bool {
-    let gain = class.gain(state);
-    gain > 1 && gain > state.committed / END_SHARE
-}
 
 /// What the thread is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +63,7 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
             // What could not be moved now (pinned, or no room to move to) is not tried again at
             // once.
             rest = match next {
-                Next::Pass if moved == 0 => (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1),
+                Next::Pass if moved == 0 => policy::rest_after(rest),
                 _ => Duration::ZERO,
             };
             worker.rest(rest);
@@ -109,7 +80,7 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
         }
         let worth: &dyn Fn(&Class, &ClassState) -> bool = match next {
             Next::Finish => &|_, _| true,
-            _ => &should_go_on,
+            _ => &|class, state| policy::should_go_on(class.gain(state), state.committed),
         };
         let grown = inner.has_grown().filter(|_| next == Next::Finish);
         let mut moved = 0;

@@ -5,21 +5,13 @@
 //! the second.
 
 use crate::Error;
-use crate::background::should_begin;
 use crate::class::{Class, ClassState, FULL};
 use crate::inner::PoolInner;
 use crate::memory::Loose;
+use crate::policy::{self, ASK_EVERY};
 use crate::sync::{MutexGuard, Ordering::Relaxed, Ordering::SeqCst};
 use crate::zspage::{FixedHeader, Header, Links};
 use page::{ExtentId, page_size};
-
-/// Zspages looked at for a slot on committed pages, at the limit: before pages are given back for
-/// it, and where that helps no more.
-pub(crate) const SCAN_FEW: usize = 32;
-pub(crate) const SCAN_MAX: usize = 256;
-
-/// Objects of a class after which it is asked whether it is worth compacting.
-const ASK_EVERY: u32 = 8;
 
 /// A class with its lock held.
 #[derive(Debug)]
@@ -152,9 +144,9 @@ impl<'p> ClassGuard<'p> {
     /// worth compacting.
     pub(crate) fn free_object(mut self, id: ExtentId, at: u64) -> bool {
         let emptied = self.free_slot(id, self.class.slot_at(at));
-        // Now and then: a page's worth of objects makes little difference.
         let ask = self.state.inuse.is_multiple_of(ASK_EVERY)
-            && (should_begin(self.class, &self.state) || self.inner.is_plan_too_large());
+            && (policy::should_begin(self.class.gain(&self.state), self.state.committed)
+                || self.inner.is_plan_too_large());
         if emptied > 0 {
             self.retain_pages(id);
         }

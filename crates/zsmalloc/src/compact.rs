@@ -12,6 +12,7 @@ use crate::entry::{Location, Value};
 use crate::entry_pool::{Owner, sealed};
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
+use crate::policy::{self, SKIPPED_MAX};
 use crate::relocate::{Movable, Moved, Obstacle};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Backoff, JobGuard};
@@ -19,12 +20,6 @@ use crate::{EntryPool, Error};
 use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-
-/// Objects moved at most before the class's lock is dropped, and bytes about.
-const STEP: usize = 32;
-const STEP_BYTES: usize = STEP * 4096;
-/// Zspages left alone at most, since all that is left in them is pinned, before a class is.
-const SKIPPED_MAX: usize = 32;
 
 /// What compaction has done since the pool was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,12 +127,6 @@ pub(crate) struct Aim<'a> {
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-/// Objects of a class moved at most before its lock is dropped: who waits for it waits no longer
-/// for large ones.
-fn step_of(class: &Class) -> usize {
-    (STEP_BYTES / class.size()).clamp(1, STEP)
-}
-
 /// The entries, for a mover.
 struct EntriesOf<'o, O>(&'o O);
 
@@ -235,7 +224,12 @@ impl<O: Owner> EntryPool<O> {
                 break;
             }
             let Some((source, target)) = locked.pick_source_and_target(&skipped) else { break };
-            let moved = locked.migrate(source, target, step_of(class), &EntriesOf(self.owner()));
+            let moved = locked.migrate(
+                source,
+                target,
+                policy::step(class.size()),
+                &EntriesOf(self.owner()),
+            );
             done = done.and(self.end_step(locked, source, &moved));
             if moved.objects == 0 {
                 skipped.push(source);
@@ -277,7 +271,7 @@ impl<O: Owner> EntryPool<O> {
         if !locked.contains(id) {
             return (Progress::default(), false);
         }
-        let moved = locked.reclassify(id, step_of(class), &EntriesOf(self.owner()));
+        let moved = locked.reclassify(id, policy::step(class.size()), &EntriesOf(self.owner()));
         let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {
             Some(Obstacle::NoRoom(position)) => self.add_zspage(&inner.classes[position]).is_ok(),

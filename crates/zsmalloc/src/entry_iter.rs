@@ -14,13 +14,8 @@
 
 use crate::EntryPool;
 use crate::entry_pool::{EntryReadGuard, Owner};
+use crate::policy::{ENTRIES_AHEAD, LINES_AHEAD};
 use std::fmt;
-
-/// Entries that are pinned beside the one given out.
-const ENTRIES_AHEAD: usize = 2;
-/// Lines of the next object that are fetched: all of a slot's. (Some processors go on by themselves
-/// once they have seen a few of them read; others do not.)
-const LINES: usize = 64;
 
 /// Pins of entries with consecutive numbers: see [`EntryPool::read_ahead`].
 pub struct EntryIter<'p, O: Owner, W> {
@@ -51,7 +46,7 @@ impl<'p, O: Owner, W: Iterator<Item = u32>> Iterator for EntryIter<'p, O, W> {
         last.iter().for_each(|pin| pin.prefetch(1));
         let [first, second] = &mut self.ahead;
         let next = std::mem::replace(first, std::mem::replace(second, last));
-        first.iter().for_each(|pin| pin.prefetch(LINES));
+        first.iter().for_each(|pin| pin.prefetch(LINES_AHEAD));
         next
     }
 }

@@ -3,11 +3,12 @@
 //! Lock order: class, slab caches, space. Pages are given back with no lock held.
 
 use crate::class::Class;
-use crate::class_guard::{ClassGuard, SCAN_FEW, SCAN_MAX, Search, Taken};
+use crate::class_guard::{ClassGuard, Search, Taken};
 use crate::compact::CompactionCounters;
 use crate::geometry::GRAIN;
 use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
+use crate::policy::{self, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
 use crate::prefault::Wanted;
 use crate::retained::Offers;
 use crate::sync::Ordering::{Relaxed, SeqCst};
@@ -19,19 +20,6 @@ use page::{Extent, ExtentId, Request, Supply};
 use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
-
-/// The limit is near when so many pages are left.
-pub(crate) const NEAR_LIMIT: usize = 64;
-/// Pages given back, or a few more, for a store that meets the limit: enough for some stores, and
-/// it waits for them.
-const TRIM: usize = 16;
-/// How often a refused slot is tried for again, after pages were given back.
-const ATTEMPTS: usize = 100;
-
-/// Objects that lie in too coarse a class are looked for when the pool has grown by this part ...
-const GROWN_SHARE: usize = 4;
-/// ... and by this many pages: where there are fewer, little is gained.
-const GROWN_MIN: usize = 64;
 
 /// Pages of a pool that has grown.
 #[derive(Debug)]
@@ -204,8 +192,8 @@ impl PoolInner {
     /// than the plan has for them now. For [`refined`](Self::refined), when they do no longer.
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.memory.space.budget().used();
-        let settled = self.refined.fetch_min(used, Relaxed).min(used);
-        let is_due = self.plan.is_some() && used - settled > (settled / GROWN_SHARE).max(GROWN_MIN);
+        let refined = self.refined.fetch_min(used, Relaxed).min(used);
+        let is_due = self.plan.is_some() && policy::has_grown(used, refined);
         is_due.then_some(Grown(used))
     }
 
@@ -299,7 +287,7 @@ impl PoolInner {
                 },
             };
             refusals += 1;
-            let trimmed = self.purge(TRIM) > 0;
+            let trimmed = self.purge(PURGE_AT_LIMIT) > 0;
             // After the look for pages: whoever had some of them is at it still, or they came since
             // the slot was refused.
             let others_release =

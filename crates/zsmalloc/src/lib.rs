@@ -34,6 +34,7 @@ mod inner;
 mod loom_tests;
 mod memory;
 mod plan;
+mod policy;
 mod pool;
 mod prefault;
 mod relocate;

@@ -18,6 +18,7 @@ use crate::class::Class;
 use crate::class_guard::ClassGuard;
 use crate::geometry::OBJECTS_MAX;
 use crate::inner::boxed;
+use crate::policy::LINES_OVERWRITTEN;
 use crate::zspage::{FixedHeader, Header, HeaderPtr};
 use page::{Extent, ExtentId, PageSet, Space, Zeroed};
 use slab::packed::{Arena, RawCache};
@@ -27,9 +28,6 @@ use std::sync::Arc;
 /// Bytes of a line of the processor's cache.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
-/// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that
-/// fills them is short, so it would be waited for at the next lock.
-const OVERWRITTEN_LINES: usize = 64;
 
 // SAFETY: an atomic pointer, of which null is valid.
 unsafe impl Zeroed for HeaderPtr {}
@@ -279,7 +277,7 @@ impl Memory {
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         let start = self.space.try_address(offset);
         let object = start.map(|start| NonNull::slice_from_raw_parts(start, len));
-        object.iter().for_each(|&object| prefetch(object, OVERWRITTEN_LINES));
+        object.iter().for_each(|&object| prefetch(object, LINES_OVERWRITTEN));
     }
 
     /// Gives pages of zspages back; each set is left with those that went. Their slots are held

@@ -18,17 +18,12 @@
 
 use crate::Error;
 use crate::inner::boxed;
+use crate::policy::{self, CHANGE_MIN};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use page::fork::Mutex;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
 
-/// A plan is outdated when the pool's pages have changed by this share of what they were ...
-const CHANGE_SHARE: usize = 8;
-/// ... and by this many.
-const CHANGE_MIN: usize = 4;
-/// Where nothing is known, open classes are this share of their size apart.
-const SPREAD_SHARE: usize = 8;
 /// More than there are classes, at any order.
 const CLASSES_MAX: usize = 1536;
 
@@ -120,7 +115,7 @@ impl Plan {
         let Some(_planning) = self.planning.try_lock() else { return false };
         self.publish(&Draft::new(self.class_for.len(), purpose, size));
         note();
-        let change = (used / CHANGE_SHARE).max(CHANGE_MIN);
+        let change = policy::plan_change(used);
         self.above.store(used + change, Relaxed);
         self.below.store(used.saturating_sub(change), Relaxed);
         true
@@ -251,7 +246,7 @@ impl Draft {
             count += size.population;
             bytes += size.population as i64 * x;
             populated[position] = size.population > 0;
-            spread[position] = size.bytes >= last + last / SPREAD_SHARE;
+            spread[position] = size.bytes >= policy::spread(last);
             last = if spread[position] { size.bytes } else { last };
             let best = hull.lowest(x);
             before[position] = best.open;
@@ -281,15 +276,13 @@ impl Draft {
     }
 }
 
-/// Bytes that an open class costs: half of its last page, and of the header of its last zspage. One
-/// that has no objects yet is taken for dearer, so that classes do not come and go for next to
-/// nothing; what one has cost already is not saved by closing it, unless it is emptied.
+/// Bytes that opening a class costs: what one has cost already is not saved by closing it, unless
+/// it is emptied.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
-    let cost = page_size() as i64 / 2 + 256;
     match purpose {
         Purpose::Growth if size.is_used => 0,
-        Purpose::Compaction if size.is_used => cost,
-        _ => cost + cost / 4,
+        Purpose::Compaction if size.is_used => policy::class_cost(page_size()),
+        _ => policy::unused_class_cost(page_size()),
     }
 }
 

@@ -17,24 +17,14 @@ use crate::class::Class;
 use crate::class_guard::ClassGuard;
 use crate::entry_pool::Owner;
 use crate::inner::{PoolInner, boxed};
+use crate::policy::{self, IDLE, PREFAULT_AHEAD, QUIET_TICKS, WANTED_MAX};
 use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::worker::{IDLE, Wake, Worker};
+use crate::worker::{Wake, Worker};
 use page::{ExtentId, PageSet, Supply};
 use std::sync::Weak;
 use std::sync::atomic::AtomicU8;
-use std::time::Duration;
-
-/// How soon the thread looks again ...
-const TICK: Duration = Duration::from_micros(500);
-/// ... and twice as late each time that there is nothing to do, until there was nothing this often:
-/// 64 ms.
-const QUIET_TICKS: u32 = 7;
-/// Below so many pages, a pool has no use for a thread.
-const POOL_MIN: usize = 256;
-/// Most pages of a class that are prefaulted at a time: twice as many as it wanted since the last.
-const WANTED_MAX: u8 = 32;
 
 /// How many pages each class wants.
 #[derive(Debug)]
@@ -80,7 +70,7 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
                 }
                 quiet = if pool.inner().purge_and_prefault() { 0 } else { quiet + 1 };
                 drop(pool);
-                if worker.rest(TICK * (1 << quiet)) {
+                if worker.rest(policy::tick(quiet)) {
                     return;
                 }
             }
@@ -98,7 +88,7 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
 impl PoolInner {
     /// Takes note that the next object of a class will lie on a page that is not there yet.
     pub(crate) fn request_page(&self, class: &Class) {
-        if self.prefaulter.is_enabled() && self.memory.space.budget().used() >= POOL_MIN {
+        if self.prefaulter.is_enabled() && policy::prefaults(self.memory.space.budget().used()) {
             self.wanted.want(class);
             self.prefaulter.notify();
         }
@@ -112,8 +102,9 @@ impl PoolInner {
         let fetching = ReleaseScope::begin(self);
         let wanting = self.classes.iter().map(|class| (class, self.wanted.take(class)));
         let wanting = wanting.filter(|&(_, wanted)| wanted > 0);
-        let begun =
-            wanting.map(|(class, wanted)| ClassGuard::new(self, class).begin_prefault(wanted * 2));
+        let begun = wanting.map(|(class, wanted)| {
+            ClassGuard::new(self, class).begin_prefault(wanted * PREFAULT_AHEAD)
+        });
         let mut begun = begun.peekable();
         let is_wanted = begun.peek().is_some();
         let mut begun = begun.flatten();

@@ -11,11 +11,9 @@
 
 use crate::Error;
 use crate::class::FULL;
-use crate::class_guard::{ClassGuard, SCAN_MAX, Search, Taken};
+use crate::class_guard::{ClassGuard, Search, Taken};
+use crate::policy::{ALIKE_MAX, SCAN_MAX};
 use page::ExtentId;
-
-/// Zspages of a fullness group that are looked at.
-const ALIKE_MAX: usize = 32;
 
 /// How the entries of moved objects are changed.
 pub(crate) trait Movable {

@@ -14,29 +14,12 @@
 use crate::Error;
 use crate::class::Class;
 use crate::class_guard::ClassGuard;
-use crate::inner::{NEAR_LIMIT, PoolInner, boxed};
+use crate::inner::{PoolInner, boxed};
+use crate::policy::{self, OFFERS_LOOKED_AT, PURGE_BY_FREE, UNUSED_LOOKED_AT};
 use crate::sync::JobGuard;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use page::{ExtentId, PageSet, Supply, bits};
 use std::sync::atomic::AtomicU64;
-
-/// Commits are dear, so this share of the pool's pages may be kept for the next objects, until no
-/// one has asked for compaction for a moment ...
-const RETAINED_SHARE: usize = 256;
-/// ... and as many at any fill.
-const RETAINED_MIN: usize = 8;
-/// As many more may be prefaulted, but no more than two for each open class.
-const PREFAULT_SHARE: usize = 32;
-
-/// Pages that a free gives back at most, where no thread keeps up with that: what it takes is
-/// bounded, whatever the pool's size.
-const PURGE_BY_STORE: usize = 32;
-
-/// Zspages that are looked at for the emptiest that offers retained pages: what lies in fuller ones
-/// is needed sooner.
-const OFFERS_LOOKED_AT: usize = 8;
-/// Zspages without objects that are looked at for one that was made in vain: those come first.
-const UNUSED_LOOKED_AT: usize = 8;
 
 /// Which classes have zspages that offer retained pages: a bit each, changed under the class's
 /// lock, read without.
@@ -127,23 +110,17 @@ pub(crate) fn pages_of(
 }
 
 impl PoolInner {
-    /// Pages that may be retained of those that objects have left.
-    fn left_max(&self) -> usize {
-        (self.memory.space.budget().used() / RETAINED_SHARE).max(RETAINED_MIN)
-    }
-
-    /// Pages that may be retained: those, and the ones that were prefaulted and are not taken yet,
-    /// about.
-    fn retained_max(&self) -> usize {
-        self.left_max() + self.prefaulted.load(Relaxed)
+    /// Pages in use, and of them those that were prefaulted and are not taken yet, about.
+    fn used_and_prefaulted(&self) -> (usize, usize) {
+        (self.memory.space.budget().used(), self.prefaulted.load(Relaxed))
     }
 
     /// Whether one more page may be prefaulted, beside `others` that are not counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let others = others as usize;
-        let most =
-            (self.memory.space.budget().used() / PREFAULT_SHARE).min(2 * self.open_classes());
-        self.prefaulted.load(Relaxed) + others < most && !self.is_near_limit(others)
+        let (used, prefaulted) = self.used_and_prefaulted();
+        policy::may_prefault(used, prefaulted + others, self.open_classes())
+            && !self.is_near_limit(others)
     }
 
     /// Takes note that a store took pages that were retained: those that were prefaulted, as long
@@ -160,26 +137,28 @@ impl PoolInner {
     /// Whether the limit is near, with `others` pages more in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
         let budget = self.memory.space.budget();
-        budget.limit().is_some_and(|limit| budget.used() + others + NEAR_LIMIT >= limit)
+        policy::is_near(budget.limit(), budget.used() + others)
     }
 
     /// Has pages given back if more are retained than may be: by the thread that does such things,
     /// if there is one and it keeps up. Called with no lock held.
     pub(crate) fn purge_excess_soon(&self) {
-        let (retained, most) = (self.retained.load(SeqCst), self.retained_max());
+        let retained = self.retained.load(SeqCst);
+        let (used, prefaulted) = self.used_and_prefaulted();
+        let most = policy::retained_max(used, prefaulted);
         if retained > most {
             self.prefaulter.notify();
             if !self.prefaulter.is_enabled() || retained > 2 * most {
-                self.purge_excess_up_to(PURGE_BY_STORE);
+                self.purge_excess_up_to(PURGE_BY_FREE);
             }
         }
     }
 
-    /// Pages that are to go, if more are retained than may be: half of those, as many at once are
-    /// cheaper than one by one.
+    /// Pages that are to go, if more are retained than may be.
     fn purge_target(&self) -> Option<usize> {
-        let (retained, most) = (self.retained.load(SeqCst), self.retained_max());
-        (retained > most).then(|| retained - most + self.left_max() / 2)
+        let retained = self.retained.load(SeqCst);
+        let (used, prefaulted) = self.used_and_prefaulted();
+        policy::purge_target(used, prefaulted, retained)
     }
 
     /// Gives pages back if more are retained than may be. Whether any went. Called with no lock

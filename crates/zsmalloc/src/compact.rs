@@ -8,15 +8,14 @@
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
-use crate::entry::{Location, Value};
-use crate::entry_pool::{Owner, sealed};
+use crate::entry_pool::Owner;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, SKIPPED_MAX};
-use crate::relocate::{Movable, Moved, Obstacle};
+use crate::relocate::{Moved, Obstacle, migrate, reclassify};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Backoff, JobGuard};
-use crate::{EntryPool, Error};
+use crate::{EntryPool, Error, purge};
 use page::{ExtentId, page_size};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -127,25 +126,6 @@ pub(crate) struct Aim<'a> {
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-/// The entries, for a mover.
-struct EntriesOf<'o, O>(&'o O);
-
-impl<O: sealed::Owner> Movable for EntriesOf<'_, O> {
-    fn len_at(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.0.table().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
-        (place.offset == offset).then_some(place.len)
-    }
-
-    fn retarget(&self, index: u32, from: u64, to: u64) -> bool {
-        let retargeted = self.0.table().peek(index, |entry, _| {
-            let value = entry.unlocked()?;
-            let place = value.decode().ok().filter(|place| place.offset == from)?;
-            Some(entry.retarget(value, Value::object(Location { offset: to, ..place })))
-        });
-        retargeted.flatten().unwrap_or(false)
-    }
-}
-
 impl<O: Owner> EntryPool<O> {
     /// Moves objects together in every class, the largest first, and gives back the pages retained;
     /// by how many pages less are in use. While another thread compacts, only the retained pages
@@ -165,7 +145,7 @@ impl<O: Owner> EntryPool<O> {
             let gained = self.shrink_until(bytes.div_ceil(page_size())).gained();
             // Where objects came to pages that were not committed, as many more were left as those.
             let committed = self.pages().used().saturating_sub(before);
-            self.inner().purge(gained + committed);
+            purge::purge(self.inner(), gained + committed);
         })
     }
 
@@ -219,20 +199,16 @@ impl<O: Owner> EntryPool<O> {
         let mut done = Progress::default();
         let mut skipped = Vec::new();
         while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
-            let mut locked = ClassGuard::new(self.inner(), class);
+            let mut locked = self.inner().lock(class);
             if !(aim.worth)(class, &locked.state) {
                 break;
             }
-            let Some((source, target)) = locked.pick_source_and_target(&skipped) else { break };
-            let moved = locked.migrate(
-                source,
-                target,
-                policy::step(class.size()),
-                &EntriesOf(self.owner()),
-            );
-            done = done.and(self.end_step(locked, source, &moved));
+            let Some(ends) = locked.pick_source_and_target(&skipped) else { break };
+            let moved =
+                migrate(self.owner().table(), &mut locked, ends, policy::step(class.size()));
+            done = done.and(self.end_step(locked, ends.0, &moved));
             if moved.objects == 0 {
-                skipped.push(source);
+                skipped.push(ends.0);
             }
         }
         done
@@ -241,7 +217,7 @@ impl<O: Owner> EntryPool<O> {
     /// Moves those objects of a class to others that the plan has others for; what is pinned stays.
     fn reclassify(&self, class: &Class, aim: &mut Aim<'_>) -> Progress {
         let mut done = Progress::default();
-        if ClassGuard::new(self.inner(), class).state.inuse == 0 {
+        if self.inner().lock(class).state.inuse == 0 {
             return done;
         }
         // All there are, of whichever class, are walked without the lock; those found are looked at
@@ -267,11 +243,12 @@ impl<O: Owner> EntryPool<O> {
         backoff: &mut Backoff,
     ) -> (Progress, bool) {
         let inner = self.inner();
-        let mut locked = ClassGuard::new(inner, class);
+        let mut locked = inner.lock(class);
         if !locked.contains(id) {
             return (Progress::default(), false);
         }
-        let moved = locked.reclassify(id, policy::step(class.size()), &EntriesOf(self.owner()));
+        let (table, step) = (self.owner().table(), policy::step(class.size()));
+        let moved = reclassify(inner, table, &mut locked, id, step);
         let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {
             Some(Obstacle::NoRoom(position)) => self.add_zspage(&inner.classes[position]).is_ok(),
@@ -286,7 +263,7 @@ impl<O: Owner> EntryPool<O> {
 
     fn add_zspage(&self, class: &Class) -> Result<(), Error> {
         let zspage = self.inner().memory.create(class)?;
-        ClassGuard::new(self.inner(), class).insert(zspage);
+        self.inner().lock(class).insert(zspage);
         Ok(())
     }
 
@@ -294,9 +271,9 @@ impl<O: Owner> EntryPool<O> {
     /// limit they are needed at once, for what is moved next.
     fn end_step(&self, locked: ClassGuard<'_>, source: ExtentId, moved: &Moved) -> Progress {
         if self.inner().is_near_limit(0) {
-            locked.release(source);
+            purge::release(self.inner(), locked, source);
         } else {
-            locked.retain_pages(source);
+            purge::retain(self.inner(), locked, source);
         }
         let counters = &self.inner().compaction;
         counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);
@@ -316,8 +293,7 @@ impl<O: Owner> EntryPool<O> {
         self.tidy(go_on);
         let memory = &self.inner().memory;
         for id in memory.space.live().take_while(|_| go_on()) {
-            let class = &self.inner().classes[memory.space.extent(id).tag() as usize];
-            ClassGuard::new(self.inner(), class).relocate_header(id);
+            self.inner().lock(self.inner().class_of_zspage(id)).relocate_header(id);
         }
         memory.shrink();
     }

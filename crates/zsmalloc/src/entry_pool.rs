@@ -2,16 +2,15 @@
 //!
 //! Lock order: entry, class, slab caches, space.
 
-use crate::class_guard::ClassGuard;
+use crate::check::check_class;
 use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::memory::Pinned;
 use crate::stats::{ClassStat, Classes};
 use crate::sync::JobGuard;
-use crate::sync::Ordering::Relaxed;
 use crate::table::{ReadLock, WriteLock};
 use crate::write_guard::{EntryWriteGuard, StagedObject};
-use crate::{ClassTable, Config, Error};
+use crate::{ClassTable, Config, Error, purge};
 use page::{Budget, page_size};
 use slab::packed::Arena;
 use std::fmt;
@@ -260,8 +259,8 @@ impl<O: Owner> EntryPool<O> {
         if self.ensure_here().is_err() {
             return 0;
         }
-        let alone = JobGuard::wait(&self.inner.tending);
-        self.inner.purge_all(&alone)
+        let alone = self.inner.retained.wait_to_tend();
+        purge::purge_all(&self.inner, &alone)
     }
 
     /// Statistics per class.
@@ -269,10 +268,7 @@ impl<O: Owner> EntryPool<O> {
         self.try_repair();
         let table = self.inner.table();
         let shapes = table.classes().iter().zip(&self.inner.classes);
-        Classes::new(
-            shapes
-                .map(|(&shape, class)| ClassStat::new(shape, &ClassGuard::new(&self.inner, class))),
-        )
+        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &self.inner.lock(class))))
     }
 
     /// Asserts the state of every class, zspage and entry. No other caller may use the pool
@@ -283,7 +279,7 @@ impl<O: Owner> EntryPool<O> {
             return;
         }
         let _no_compaction = JobGuard::wait(&self.inner.compacting);
-        let _no_fetch = JobGuard::wait(&self.inner.tending);
+        let _no_prefault = self.inner.retained.wait_to_tend();
         self.check_quiescent();
     }
 
@@ -291,8 +287,8 @@ impl<O: Owner> EntryPool<O> {
         let (mut retained, mut committed) = (0, 0);
         let mut lens = Vec::new();
         for class in &self.inner.classes {
-            let locked = ClassGuard::new(&self.inner, class);
-            locked.check(|offset, index| {
+            let locked = self.inner.lock(class);
+            check_class(&self.inner, &locked, |offset, index| {
                 let entry = self.owner.table().peek(index, |entry, _| entry.peek().decode());
                 let Some(Ok(place)) = entry else {
                     panic!("the object at {offset:#x} is of entry {index}, which holds {entry:?}")
@@ -304,7 +300,7 @@ impl<O: Owner> EntryPool<O> {
             retained += locked.state.retained as usize;
             committed += locked.state.committed as usize;
         }
-        assert_eq!(retained, self.inner.retained.load(Relaxed), "pages retained");
+        assert_eq!(retained, self.inner.retained.pages(), "pages retained");
         assert_eq!(committed, self.pages().used(), "pages committed");
         self.inner.check_plan(&lens);
         self.inner.memory.space.check();

@@ -16,9 +16,10 @@
 
 use crate::class::ClassState;
 use crate::class_guard::ClassGuard;
+use crate::inner::PoolInner;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Header;
-use crate::{EntryPool, Error, Owner};
+use crate::{EntryPool, Error, Owner, purge};
 use page::ExtentId;
 use page::fork::{AtFork, generation};
 
@@ -116,21 +117,22 @@ impl<O: Owner> EntryPool<O> {
             *class.state.lock() = ClassState::default();
             class.population.store(0, Relaxed);
         }
-        inner.retained.store(0, Relaxed);
-        inner.offers.forget();
-        inner.prefaulted.store(0, Relaxed);
+        inner.retained.reset();
         inner.compacting.store(false, Relaxed);
-        inner.releases.store(0, Relaxed);
-        inner.tending.store(false, Relaxed);
         let space = &inner.memory.space;
         for id in space.live().collect::<Vec<_>>() {
-            let class = &inner.classes[space.extent(id).tag() as usize];
-            ClassGuard::new(inner, class).repair(id, |index, offset| self.len_named(index, offset));
+            if !space.extent(id).data.is_attached() {
+                // Made or destroyed but for one step; it has no pages.
+                space.free(id);
+                continue;
+            }
+            let mut locked = inner.lock(inner.class_of_zspage(id));
+            repair(inner, &mut locked, id, |index, offset| self.len_named(index, offset));
         }
         let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
         inner.memory.space.recount(committed.sum());
         for class in &inner.classes {
-            ClassGuard::new(inner, class).release_unused();
+            purge::release_unused(inner, inner.lock(class));
         }
         inner.generation.store(generation(), Release);
     }
@@ -142,46 +144,34 @@ impl<O: Owner> EntryPool<O> {
     }
 }
 
-impl ClassGuard<'_> {
-    /// Takes zspage `id` into the lists, which are made anew, without what no entry names.
-    fn repair(mut self, id: ExtentId, len_named: impl Fn(u32, u64) -> Option<usize>) {
-        let (inner, class) = (self.inner(), self.class());
-        let extent = inner.memory.space.extent(id);
-        if !extent.data.is_attached() {
-            // Made or destroyed but for one step; it has no pages.
-            return inner.memory.space.free(id);
-        }
-        self.fixed_header(id).reset();
-        let mut inuse = 0;
-        keep_named(self.header(id), |slot, index| {
-            let len = len_named(index, self.offset(id, slot));
-            len.inspect(|&len| {
-                inuse += 1;
-                inner.changed_len(None, Some(len));
-            });
-            len.is_some()
+/// Takes zspage `id` into the lists, which are made anew, without what no entry names.
+fn repair(
+    inner: &PoolInner,
+    locked: &mut ClassGuard<'_>,
+    id: ExtentId,
+    len_named: impl Fn(u32, u64) -> Option<usize>,
+) {
+    locked.fixed_header(id).reset();
+    let mut inuse = 0;
+    keep_named(locked.header(id), |slot, index| {
+        let len = len_named(index, locked.offset(id, slot));
+        len.inspect(|&len| {
+            inuse += 1;
+            inner.changed_len(None, Some(len));
         });
-        self.fixed_header(id).set_inuse(inuse);
-        for page in 0..extent.pages() {
-            if self.fixed_header(id).committed.contains(page)
-                && !self.is_live(self.header(id), page, inuse)
-            {
-                self.fixed_header(id).retained.insert(page..page + 1);
-            }
+        len.is_some()
+    });
+    let header = locked.header(id);
+    header.fixed.set_inuse(inuse);
+    for page in 0..locked.class().pages() {
+        if header.fixed.committed.contains(page) && !locked.is_live(header, page, inuse) {
+            header.fixed.retained.insert(page..page + 1);
         }
-        let (committed, retained) =
-            (self.fixed_header(id).committed.len(), self.fixed_header(id).retained.len());
-        inner.retained.fetch_add(retained as usize, Relaxed);
-        self.state.zspages += 1;
-        self.state.inuse += inuse;
-        self.state.committed += committed;
-        self.state.retained += retained;
-        self.link_group(id, class.group(inuse));
-        self.update_offer(id, false);
     }
+    locked.insert_repaired(id);
 }
 
-/// Frees the slots of a header that are held, or whose entry does not name them.
+/// Frees the slots of a header that are withheld, or whose entry does not name them.
 fn keep_named(header: Header<'_>, mut named: impl FnMut(u32, u32) -> bool) {
     for slot in (0..header.entries.len() as u32).filter(|&slot| header.is_taken(slot)) {
         if !header.entry(slot).is_some_and(|index| named(slot, index)) {

@@ -3,20 +3,20 @@
 //! Lock order: class, slab caches, space. Pages are given back with no lock held.
 
 use crate::class::Class;
-use crate::class_guard::{ClassGuard, Search, Taken};
+use crate::class_guard::{ClassGuard, NewSlot, Search};
 use crate::compact::CompactionCounters;
 use crate::geometry::GRAIN;
+use crate::heap::boxed;
 use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
-use crate::policy::{self, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
-use crate::prefault::Wanted;
-use crate::retained::Offers;
-use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::policy::{self, ASK_EVERY, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
+use crate::retained::Retained;
+use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Backoff, Mutex};
 use crate::worker::Worker;
 use crate::zspage::HeaderPtr;
-use crate::{ClassTable, Config, Error, Geometry};
-use page::{Extent, ExtentId, Request, Supply};
+use crate::{ClassTable, Config, Error, Geometry, prefault, purge};
+use page::{Extent, ExtentId};
 use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
@@ -34,18 +34,7 @@ pub(crate) struct PoolInner {
     by_size: Box<[u16]>,
     /// Which of them are open; `None` where all are.
     plan: Option<Plan>,
-    /// Pages committed that no live object touches.
-    pub(crate) retained: AtomicUsize,
-    /// Of them, those that were prefaulted, about.
-    pub(crate) prefaulted: AtomicUsize,
-    /// Which classes have zspages that offer retained pages.
-    pub(crate) offers: Offers,
-    /// Threads that give pages back, or prefault some, at the moment.
-    pub(crate) releases: AtomicUsize,
-    /// Pages given back or prefaulted so far, for whoever looks whether there were any meanwhile.
-    pub(crate) released: AtomicUsize,
-    /// Whether a thread sees to what is retained.
-    pub(crate) tending: AtomicBool,
+    pub(crate) retained: Retained,
     /// Pages in use when all objects were last in the classes that the plan had for them, or fewer
     /// that were since.
     refined: AtomicUsize,
@@ -55,9 +44,8 @@ pub(crate) struct PoolInner {
     pub(crate) compacting: AtomicBool,
     /// Compaction by itself.
     pub(crate) compactor: Arc<Worker>,
-    /// Pages prefaulted, and given back, by themselves; and which are wanted.
+    /// Pages prefaulted, and given back, by themselves.
     pub(crate) prefaulter: Arc<Worker>,
-    pub(crate) wanted: Wanted,
     /// That of the process that made the pool, or repaired what lost threads left: see
     /// [`page::fork::generation`].
     pub(crate) generation: AtomicU32,
@@ -91,18 +79,12 @@ impl PoolInner {
             by_size,
             plan,
             geometry: config.geometry,
-            retained: AtomicUsize::new(0),
-            prefaulted: AtomicUsize::new(0),
-            offers: Offers::new(table.classes().len(), supply)?,
-            releases: AtomicUsize::new(0),
-            released: AtomicUsize::new(0),
-            tending: AtomicBool::new(false),
+            retained: Retained::new(table.classes().len(), supply)?,
             refined: AtomicUsize::new(0),
             compaction: CompactionCounters::default(),
             compacting: AtomicBool::new(false),
             compactor: Arc::new(Worker::new("uzram-compact")),
             prefaulter: Arc::new(Worker::new("uzram-pages")),
-            wanted: Wanted::new(table.classes().len(), supply)?,
             generation: AtomicU32::new(page::fork::generation()),
             repairing: Mutex::default(),
         };
@@ -205,8 +187,7 @@ impl PoolInner {
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.classes)
             + size_of_val(&*self.by_size)
-            + self.wanted.bytes()
-            + self.offers.bytes()
+            + self.retained.bytes()
             + self.plan.as_ref().map_or(0, Plan::bytes)
     }
 
@@ -236,42 +217,68 @@ impl PoolInner {
         assert!(counted.eq(populations), "populations");
     }
 
+    /// Locks a class of the pool.
+    pub(crate) fn lock<'p>(&'p self, class: &'p Class) -> ClassGuard<'p> {
+        ClassGuard::lock(class, &self.memory, &self.retained)
+    }
+
+    /// The same, if no one has it locked.
+    pub(crate) fn try_lock<'p>(&'p self, class: &'p Class) -> Option<ClassGuard<'p>> {
+        ClassGuard::try_lock(class, &self.memory, &self.retained)
+    }
+
+    /// Pages in use.
+    pub(crate) fn used(&self) -> usize {
+        self.memory.space.budget().used()
+    }
+
+    /// Whether one more page may be prefaulted, beside `others` that are not counted yet.
+    pub(crate) fn may_prefault(&self, others: u32) -> bool {
+        let (others, prefaulted) = (others as usize, self.retained.prefaulted());
+        policy::may_prefault(self.used(), prefaulted + others, self.open_classes())
+            && !self.is_near_limit(others)
+    }
+
+    /// Whether the limit is near, with `others` pages more in use.
+    pub(crate) fn is_near_limit(&self, others: usize) -> bool {
+        let budget = self.memory.space.budget();
+        policy::is_near(budget.limit(), budget.used() + others)
+    }
+
     /// Takes a slot for `len` bytes.
     pub(crate) fn alloc(&self, len: usize, entry: u32) -> Result<u64, Error> {
         let own = self.own_class(len)?;
         let class = self.open_class(own);
-        let taken = self.take(class, entry)?;
+        let new = self.take(class, entry)?;
         own.grow_population();
-        if taken.wants_page {
-            self.request_page(class);
+        if new.wants_page {
+            prefault::request_page(self, class);
         }
-        if taken.spent > 0 {
-            let used = self.memory.space.budget().used();
-            if self.plan.as_ref().is_some_and(|plan| plan.is_outgrown(used)) {
-                self.replan(Purpose::Growth);
-                if self.has_grown().is_some() {
-                    self.compactor.notify();
-                }
+        if new.committed > 0 && self.plan.as_ref().is_some_and(|plan| plan.is_outgrown(self.used()))
+        {
+            self.replan(Purpose::Growth);
+            if self.has_grown().is_some() {
+                self.compactor.notify();
             }
         }
-        Ok(taken.offset)
+        Ok(new.offset)
     }
 
     /// At the limit, slots on committed pages are tried, then pages retained are given back, or
     /// those waited for that another thread gives back.
-    fn take(&self, class: &Class, entry: u32) -> Result<Taken, Error> {
+    fn take(&self, class: &Class, entry: u32) -> Result<NewSlot, Error> {
         let mut backoff = Backoff::default();
         let mut refusals = 0;
         loop {
-            let released = self.released.load(SeqCst);
-            let mut locked = ClassGuard::new(self, class);
+            let released = self.retained.released();
+            let mut locked = self.lock(class);
             let refused = match locked.alloc_slot(entry, Search::Lowest) {
-                Ok(Some(taken)) => return Ok(taken),
+                Ok(Some(new)) => return Ok(new),
                 Ok(None) => {
                     drop(locked);
                     match self.memory.create(class) {
                         Ok(zspage) => {
-                            ClassGuard::new(self, class).insert(zspage);
+                            self.lock(class).insert(zspage);
                             continue;
                         }
                         // Who refuses what manages it may count retained pages too.
@@ -279,7 +286,7 @@ impl PoolInner {
                     }
                 }
                 Err(refused) => match locked.alloc_slot(entry, Search::Committed(SCAN_FEW))? {
-                    Some(taken) => return Ok(taken),
+                    Some(new) => return Ok(new),
                     None => {
                         drop(locked);
                         refused
@@ -287,18 +294,17 @@ impl PoolInner {
                 },
             };
             refusals += 1;
-            let trimmed = self.purge(PURGE_AT_LIMIT) > 0;
+            let has_purged = purge::purge(self, PURGE_AT_LIMIT) > 0;
             // After the look for pages: whoever had some of them is at it still, or they came since
             // the slot was refused.
-            let others_release =
-                self.releases.load(SeqCst) > 0 || self.released.load(SeqCst) != released;
-            if refusals == ATTEMPTS || !(trimmed || others_release) {
-                let mut locked = ClassGuard::new(self, class);
+            let others_release = self.retained.is_release_under_way(released);
+            if refusals == ATTEMPTS || !(has_purged || others_release) {
+                let mut locked = self.lock(class);
                 let last = locked.alloc_slot(entry, Search::Committed(SCAN_MAX))?;
                 locked.destroy_one_unused();
                 return last.ok_or(refused);
             }
-            if !trimmed {
+            if !has_purged {
                 backoff.wait();
             }
         }
@@ -307,11 +313,26 @@ impl PoolInner {
     /// Frees an object that no entry names any more.
     pub(crate) fn free(&self, offset: u64, len: usize) {
         let (id, extent) = self.zspage_at(offset);
+        let class = &self.classes[extent.tag() as usize];
         self.changed_len(Some(len), None);
-        let locked = ClassGuard::new(self, &self.classes[extent.tag() as usize]);
-        if locked.free_object(id, offset - extent.start()) {
+        let mut locked = self.lock(class);
+        let emptied = locked.free_slot(id, class.slot_at(offset - extent.start()));
+        let is_worth_asking = locked.state.inuse.is_multiple_of(ASK_EVERY)
+            && (policy::should_begin(locked.gain(), locked.state.committed)
+                || self.is_plan_too_large());
+        if emptied > 0 {
+            purge::retain(self, locked, id);
+        } else {
+            drop(locked);
+        }
+        if is_worth_asking {
             self.compactor.notify();
         }
+    }
+
+    /// The class of a zspage that stays.
+    pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
+        &self.classes[self.memory.space.extent(id).tag() as usize]
     }
 
     fn zspage_at(&self, offset: u64) -> (ExtentId, &Extent<HeaderPtr>) {
@@ -355,23 +376,4 @@ impl fmt::Debug for PoolInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolInner").field("memory", &self.memory).finish_non_exhaustive()
     }
-}
-
-/// A table of fixed length, made where its memory is granted.
-pub(crate) fn boxed<T>(
-    supply: Option<&dyn Supply>,
-    items: impl ExactSizeIterator<Item = Result<T, Error>>,
-) -> Result<Box<[T]>, Error> {
-    let bytes = items.len() * size_of::<T>();
-    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
-        let pages = bytes.div_ceil(page::page_size());
-        return Err(page::Error::Refused { pages }.into());
-    }
-    let mut table = Vec::new();
-    let refused = |_| page::Error::Mapping { bytes };
-    table.try_reserve_exact(items.len()).map_err(refused)?;
-    for item in items {
-        table.push(item?);
-    }
-    Ok(table.into_boxed_slice())
 }

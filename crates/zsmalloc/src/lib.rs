@@ -29,6 +29,7 @@ mod fork;
 mod fork_stamp;
 mod geometry;
 mod handle_slots;
+mod heap;
 mod inner;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -37,6 +38,7 @@ mod plan;
 mod policy;
 mod pool;
 mod prefault;
+mod purge;
 mod relocate;
 mod retained;
 mod slots;

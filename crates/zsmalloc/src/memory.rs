@@ -15,12 +15,11 @@
 
 use crate::Error;
 use crate::class::Class;
-use crate::class_guard::ClassGuard;
 use crate::geometry::OBJECTS_MAX;
-use crate::inner::boxed;
+use crate::heap::boxed;
 use crate::policy::LINES_OVERWRITTEN;
-use crate::zspage::{FixedHeader, Header, HeaderPtr};
-use page::{Extent, ExtentId, PageSet, Space, Zeroed};
+use crate::zspage::{Header, HeaderPtr};
+use page::{ExtentId, PageSet, Space, Zeroed};
 use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -32,11 +31,24 @@ const LINE: usize = 64;
 // SAFETY: an atomic pointer, of which null is valid.
 unsafe impl Zeroed for HeaderPtr {}
 
-/// A zspage that no one can find: one that is being made, or destroyed.
+/// A zspage that no one can find: one that is being made, or destroyed. It has neither objects nor
+/// committed pages.
 #[derive(Debug)]
 pub(crate) struct Loose {
     id: ExtentId,
     header: NonNull<u8>,
+    class: u32,
+    objects: u32,
+}
+
+impl Loose {
+    /// A zspage of `class` that was detached from its header.
+    ///
+    /// # Safety
+    /// It is that, in no list and without objects and pages.
+    pub(crate) unsafe fn new(id: ExtentId, header: NonNull<u8>, class: &Class) -> Self {
+        Loose { id, header, class: class.position, objects: class.objects() }
+    }
 }
 
 /// The bytes of an object whose entry stays locked as long as this is looked at: no reference,
@@ -109,8 +121,8 @@ impl Memory {
     }
 
     /// The cache for headers of `objects` slots: the smallest that is large enough.
-    fn header_cache(&self, objects: usize) -> &RawCache {
-        match HEADER_SLOTS.iter().position(|&slots| slots >= objects) {
+    fn header_cache(&self, objects: u32) -> &RawCache {
+        match HEADER_SLOTS.iter().position(|&slots| slots >= objects as usize) {
             Some(nth) => &self.header_caches[nth],
             None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
         }
@@ -118,44 +130,58 @@ impl Memory {
 
     /// A zspage of `class` without objects or committed pages, that no one else can find yet.
     pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
-        let objects = class.objects() as usize;
+        let (position, objects) = (class.position, class.objects());
         let header = self.header_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Header::bytes(objects) bytes, this one is ours
         // alone, and zeros are valid for what lies in it.
-        unsafe { header.write_bytes(0, Header::bytes(objects)) };
-        match self.space.alloc(class.pages(), class.position) {
-            Ok(id) => Ok(Loose { id, header }),
+        unsafe { header.write_bytes(0, Header::bytes(objects as usize)) };
+        match self.space.alloc(class.pages(), position) {
+            Ok(id) => Ok(Loose { id, header, class: position, objects }),
             Err(error) => {
-                self.free_header(class, header);
+                // SAFETY: it was allocated for as many objects just now, and no one has it.
+                unsafe { self.free_header(objects, header) };
                 Err(error.into())
             }
         }
     }
 
-    /// Has a zspage found by whoever has the class's lock.
-    pub(crate) fn attach(&self, locked: &mut ClassGuard<'_>, zspage: Loose) -> ExtentId {
-        self.space.extent(zspage.id).data.attach(locked.class().position, zspage.header);
+    /// Has a zspage found by whoever has the lock of `class`, which it was made for.
+    pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
+        assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
+        self.space.extent(zspage.id).data.attach(class.position, zspage.header);
         zspage.id
     }
 
-    /// Takes a zspage, which no list has any more, out of reach.
-    pub(crate) fn detach(&self, locked: &mut ClassGuard<'_>, id: ExtentId) -> Loose {
-        let (extent, header) = self.header_of(locked, id);
-        extent.data.detach();
-        Loose { id, header }
-    }
-
-    /// Gives a zspage back that has no objects and no committed pages.
-    pub(crate) fn destroy(&self, class: &Class, zspage: Loose) {
-        self.free_header(class, zspage.header);
+    /// Gives a zspage back.
+    pub(crate) fn destroy(&self, zspage: Loose) {
+        // SAFETY: the header was made for so many objects, and is out of reach.
+        unsafe { self.free_header(zspage.objects, zspage.header) };
         self.space.free(zspage.id);
     }
 
-    fn free_header(&self, class: &Class, header: NonNull<u8>) {
-        // SAFETY: the header came from this cache (same class, same size), and no zspage points to
-        // it: that of a `Loose` is out of reach, and `relocate_header` has put another in its
-        // place, under the class's lock.
-        let freed = unsafe { self.header_cache(class.objects() as usize).free(header) };
+    /// A copy of a header at a lower place, if there is one on pages that headers have anyway.
+    ///
+    /// # Safety
+    /// `header` is that of a zspage for `objects` objects, and does not change meanwhile.
+    pub(crate) unsafe fn copy_header(
+        &self,
+        objects: u32,
+        header: NonNull<u8>,
+    ) -> Option<NonNull<u8>> {
+        let new = self.header_cache(objects).alloc_before(header)?;
+        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours
+        // alone.
+        unsafe { new.copy_from_nonoverlapping(header, Header::bytes(objects as usize)) };
+        Some(new)
+    }
+
+    /// Gives a header back.
+    ///
+    /// # Safety
+    /// It was made here for so many objects, no zspage has it and no one looks at it any more.
+    pub(crate) unsafe fn free_header(&self, objects: u32, header: NonNull<u8>) {
+        // SAFETY: it is of this cache, as the caller vouches.
+        let freed = unsafe { self.header_cache(objects).free(header) };
         debug_assert_eq!(freed, Ok(()), "a header is freed once, to its own cache");
     }
 
@@ -186,63 +212,6 @@ impl Memory {
         }
     }
 
-    /// A zspage of the class whose lock is held, and its header.
-    fn header_of(
-        &self,
-        locked: &ClassGuard<'_>,
-        id: ExtentId,
-    ) -> (&Extent<HeaderPtr>, NonNull<u8>) {
-        let extent = self.space.extent(id);
-        match extent.data.header(locked.class().position) {
-            Some(header) => (extent, header),
-            None => panic!("{id:?} is not a zspage of {:?}", locked.class()),
-        }
-    }
-
-    /// The fixed part of a zspage's header.
-    pub(crate) fn fixed_header<'a>(
-        &'a self,
-        locked: &'a ClassGuard<'_>,
-        id: ExtentId,
-    ) -> &'a FixedHeader {
-        // SAFETY: `create` made the header of zeros, which are a valid FixedHeader; it is freed
-        // only after `detach` or `relocate_header` took it from the zspage, which borrow the lock
-        // mutably that `locked` holds for 'a.
-        unsafe { self.header_of(locked, id).1.cast().as_ref() }
-    }
-
-    pub(crate) fn header<'a>(&'a self, locked: &'a ClassGuard<'_>, id: ExtentId) -> Header<'a> {
-        let (extent, header) = self.header_of(locked, id);
-        let objects = locked.class().objects() as usize;
-        let words = Header::words(objects);
-        // SAFETY: as for `fixed_header`; `create` made the header for this many slots, and head,
-        // bits and entries lie one behind the other in it (`Header::bytes`).
-        unsafe {
-            let taken = header.add(size_of::<FixedHeader>());
-            let entries = taken.add(words * 8);
-            Header {
-                start: extent.start(),
-                fixed: header.cast().as_ref(),
-                taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
-                entries: std::slice::from_raw_parts(entries.cast().as_ptr(), objects),
-            }
-        }
-    }
-
-    /// Moves a zspage's header to a lower place, if there is one on pages that headers have anyway.
-    pub(crate) fn relocate_header(&self, locked: &mut ClassGuard<'_>, id: ExtentId) {
-        let class = locked.class();
-        let (extent, old) = self.header_of(locked, id);
-        let objects = class.objects() as usize;
-        let Some(new) = self.header_cache(objects).alloc_before(old) else { return };
-        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours
-        // alone, and no `Header` or `FixedHeader` borrows the old, since `locked` is borrowed
-        // mutably.
-        unsafe { new.copy_from_nonoverlapping(old, Header::bytes(objects)) };
-        extent.data.attach(class.position, new);
-        self.free_header(class, old);
-    }
-
     /// Writes an object into a slot that its caller has taken and no entry names yet, or whose
     /// entry the caller holds exclusively (zs-M2).
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
@@ -251,12 +220,14 @@ impl Memory {
         unsafe { self.space.write(offset, bytes) }
     }
 
-    /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an
-    /// object is written again only under its class's lock (`EntryWriteGuard`), and no entry names
-    /// the new place yet.
-    pub(crate) fn copy(&self, _locked: &ClassGuard<'_>, from: u64, to: u64, len: usize) {
-        // SAFETY: by zs-M1 both slots are committed and stay so; `from` is whole, since an entry
-        // names it (zs-M2), and not written meanwhile, as said above; `to` is read by no one.
+    /// Copies an object to a slot that was taken for it.
+    ///
+    /// # Safety
+    /// An object of `len` bytes lies at `from`, and its class is locked: it is written again, or
+    /// freed, only under that. The caller took `to`, which has room for it and no entry names.
+    pub(crate) unsafe fn copy(&self, from: u64, to: u64, len: usize) {
+        // SAFETY: by zs-M1 both slots are committed and stay so; the object is not written
+        // meanwhile, and the other place is read by no one, as the caller vouches.
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
@@ -301,8 +272,9 @@ mod tests {
     fn every_header_has_a_cache() {
         let arena = Arena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
-        let has_room =
-            |objects| memory.header_cache(objects).geometry().stride >= Header::bytes(objects);
+        let has_room = |objects| {
+            memory.header_cache(objects as u32).geometry().stride >= Header::bytes(objects)
+        };
         assert!((1..=OBJECTS_MAX).all(has_room));
         for (page, table) in tables() {
             for class in table.classes() {

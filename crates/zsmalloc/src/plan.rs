@@ -17,7 +17,7 @@
 //! of sizes.
 
 use crate::Error;
-use crate::inner::boxed;
+use crate::heap::boxed;
 use crate::policy::{self, CHANGE_MIN};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use page::fork::Mutex;

@@ -6,7 +6,6 @@
 
 use crate::Error;
 use crate::class::Class;
-use crate::class_guard::ClassGuard;
 use crate::entry::{Location, PAYLOAD_BITS, Value};
 use crate::entry_pool::{Content, Old};
 use crate::fork_stamp::ForkStamp;
@@ -176,7 +175,7 @@ impl<'p, E: Beside> EntryWriteGuard<'p, E> {
         self.inner.changed_len(Some(place.len), Some(bytes.len()));
         // A mover copies under the class's lock what it found whole. A fork takes it too: in the
         // child the entry says how long the bytes are that are there.
-        let locked = ClassGuard::new(self.inner, class);
+        let locked = self.inner.lock(class);
         self.inner.memory.write(place.offset, bytes);
         let new = Location { offset: place.offset, len: bytes.len(), flags };
         self.lock.unlock(Value::object(new));
@@ -191,7 +190,7 @@ impl<'p, E: Beside> EntryWriteGuard<'p, E> {
         let object = value.map_or(0, |place| place.len);
         match value {
             Ok(place) if bytes.len() <= object => {
-                let locked = ClassGuard::new(self.inner, self.inner.class_at(place.offset));
+                let locked = self.inner.lock(self.inner.class_at(place.offset));
                 self.inner.memory.write(place.offset, bytes);
                 drop(locked);
                 Ok(())

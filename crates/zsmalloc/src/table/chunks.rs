@@ -6,7 +6,7 @@
 //! As many entries as a power of two says fill their chunks.
 
 use crate::Error;
-use crate::inner::boxed;
+use crate::heap::boxed;
 use page::Supply;
 use std::sync::OnceLock;
 

@@ -7,11 +7,11 @@ use crate::hook::hook;
 use crate::layout::Item;
 use crate::slot::{self, IDLE, INCOMPRESSIBLE, PRIORITY};
 use crate::stats::{Counters, Held, MmStat};
-use crate::table::{AnyTable, Table};
+use crate::table::Table;
 use crate::{Error, blocks, clock, fill};
 use std::fmt;
 use std::vec;
-use zsmalloc::{BesideSlot, Content, Old};
+use zsmalloc::{Content, Old, Row};
 
 /// Slots that are looked at together: a block has 16 at most.
 const STATES: usize = 64;
@@ -78,7 +78,7 @@ impl fmt::Display for SlotState {
 /// [`Device::block_state`](crate::Device::block_state).
 #[derive(Debug)]
 pub struct BlockState<'d> {
-    table: &'d dyn AnyTable,
+    table: &'d Table,
     /// Those looked at together.
     some: vec::IntoIter<SlotState>,
     /// From where to go on.
@@ -86,7 +86,7 @@ pub struct BlockState<'d> {
 }
 
 impl<'d> BlockState<'d> {
-    pub(crate) fn new(table: &'d dyn AnyTable, from: u64) -> Self {
+    pub(crate) fn new(table: &'d Table, from: u64) -> Self {
         BlockState { table, some: vec::IntoIter::default(), next: Some(from) }
     }
 }
@@ -106,7 +106,7 @@ impl Iterator for BlockState<'_> {
     }
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// The states of some slots from `from` on, those of some blocks; from where to go on, if there
     /// may be more.
     pub(crate) fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
@@ -130,17 +130,17 @@ impl<E: BesideSlot> Table<E> {
         // What there is to say of a slot in a block is its block's.
         let of_block = match &pin {
             Some(pin) => {
-                let (content, beside) = (pin.content(), pin.beside());
+                let (content, row) = (pin.content(), pin.row());
                 let held = blocks::held(content, layout.slots());
-                Some((held, slot::flags_of(content), beside.and_then(BesideSlot::stamped)))
+                Some((held, slot::flags_of(content), row.and_then(Row::access_time)))
             }
             None => entry.and_then(|entry| self.block_left_behind(entry)),
         };
         let of_block = of_block.filter(|(held, ..)| *held != Held::Nothing);
-        let is_unpinned = pin.as_ref().is_some_and(|pin| pin.beside().is_none());
+        let is_unpinned = pin.as_ref().is_some_and(|pin| pin.row().is_none());
         hook("states");
         for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
-            let own = self.pool.look_at(slot, |held, beside| (held, beside.stamped()));
+            let own = self.pool.look_at(slot, |held, row| (held, row.access_time()));
             match own.filter(|(held, _)| *held != Old::Inline(0)) {
                 None if is_unpinned && !self.is_unstored(slot) => return false,
                 None => {
@@ -160,7 +160,7 @@ impl<E: BesideSlot> Table<E> {
 
     /// What a block's entry says of it in a child that has not got its object.
     fn block_left_behind(&self, entry: u32) -> Option<(Held, u8, Option<u32>)> {
-        let look = |held, beside: &E| (held, beside.stamped());
+        let look = |held, row: Row<'_>| (held, row.access_time());
         let (held, accessed) = self.pool.look_at(entry, look)?;
         let kind = match held {
             Old::Object { len, .. } => Held::Block {
@@ -175,12 +175,12 @@ impl<E: BesideSlot> Table<E> {
 
     /// Marks slots idle, and blocks, those of at least that age or all.
     pub(crate) fn mark_slots_idle(&self, age: Option<u64>) -> Result<(), Error> {
-        if age.is_some() && !E::STAMPED {
+        if age.is_some() && !self.columns.access_time {
             return Err(Error::Untracked);
         }
         // Nothing is older than the machine's start.
         let before = age.map(|age| u64::from(clock::seconds()).saturating_sub(age));
-        let is_idle = |beside: &E| match (before, beside.stamped()) {
+        let is_idle = |row: Row<'_>| match (before, row.access_time()) {
             (Some(before), Some(accessed)) => u64::from(accessed) < before,
             _ => true,
         };
@@ -193,12 +193,10 @@ impl<E: BesideSlot> Table<E> {
             });
             for entry in entries.drain(..) {
                 let is_slot = matches!(self.shared.layout.item_of(entry), Item::Slot(_));
-                self.pool.set_flags_if_unlocked(entry, |len, flags, beside: &E| {
-                    match slot::held(len) {
-                        Held::Same if is_slot => flags,
-                        _ if is_idle(beside) => flags | IDLE,
-                        _ => flags & !IDLE,
-                    }
+                self.pool.set_flags_if_unlocked(entry, |len, flags, row| match slot::held(len) {
+                    Held::Same if is_slot => flags,
+                    _ if is_idle(row) => flags | IDLE,
+                    _ => flags & !IDLE,
                 });
             }
         }
@@ -260,7 +258,7 @@ impl<E: BesideSlot> Table<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::make;
+    use crate::build::build_table;
     use crate::hook::with_hook;
     use crate::save::{Damage, SaveOptions};
     use crate::{Compaction, Config, Device, SLOT_BYTES};
@@ -270,10 +268,10 @@ mod tests {
     /// Of four blocks that lie far apart: a leaf and a stem of entries from each other.
     const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
-    fn table() -> Arc<Table<()>> {
+    fn table() -> Arc<Table> {
         let disksize = SLOTS * SLOT_BYTES as u64;
         let compaction = Compaction::Manual;
-        make::<()>(Config { block: 4 * SLOT_BYTES, compaction, ..Config::new(disksize).unwrap() })
+        build_table(Config { block: 4 * SLOT_BYTES, compaction, ..Config::new(disksize).unwrap() })
             .unwrap()
     }
 
@@ -282,7 +280,7 @@ mod tests {
     }
 
     /// All are stored by slots.
-    fn by_slots(table: &Table<()>) {
+    fn by_slots(table: &Table) {
         for first in FIRST {
             for (nth, slot) in bytes().chunks(SLOT_BYTES).enumerate() {
                 table.write((first + nth as u64) * SLOT_BYTES as u64, slot).unwrap();
@@ -291,13 +289,13 @@ mod tests {
     }
 
     /// All are stored by blocks, and there are no entries of slots any more.
-    fn by_blocks(table: &Table<()>) {
+    fn by_blocks(table: &Table) {
         FIRST.iter().for_each(|first| table.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
         table.compact();
         table.check();
     }
 
-    fn stored(table: &Table<()>) -> Vec<u64> {
+    fn stored(table: &Table) -> Vec<u64> {
         BlockState::new(table, 0).map(|state| state.index).collect()
     }
 

@@ -37,9 +37,9 @@ use crate::streams::BlockStream;
 use crate::table::Table;
 use cache::CachedBlock;
 use std::sync::atomic::{Ordering::SeqCst, fence};
-use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old, Reservation};
+use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// Whether a slot's entry is empty at this moment, or not there.
     pub(crate) fn is_slot_empty(&self, slot: u32) -> bool {
         self.pool.look_at(slot, |held, _| held).is_none_or(|held| held == Old::Inline(0))
@@ -80,11 +80,7 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// The slots that are in a block whose entry is locked.
-    pub(crate) fn live_members_locked(
-        &self,
-        block: u32,
-        entry: &EntryWriteGuard<'_, E>,
-    ) -> Members {
+    pub(crate) fn live_members_locked(&self, block: u32, entry: &EntryWriteGuard<'_>) -> Members {
         match entry.content() {
             Content::Inline(0) => Members::default(),
             _ => self.live_members(block),
@@ -96,7 +92,7 @@ impl<E: BesideSlot> Table<E> {
         &self,
         block: u32,
         some: Members,
-    ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_, E>)> {
+    ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
         // After the block's entry was locked: who has a slot's locked by now, and found the block's
         // vacant, is waited for; who locks one later finds the block's locked.
         fence(SeqCst);
@@ -109,7 +105,7 @@ impl<E: BesideSlot> Table<E> {
         &self,
         block: u32,
         seconds: u32,
-    ) -> Result<EntryWriteGuard<'_, E>, Error> {
+    ) -> Result<EntryWriteGuard<'_>, Error> {
         self.lock_entry(self.shared.layout.block_entry(block), seconds)
     }
 
@@ -136,8 +132,8 @@ impl<E: BesideSlot> Table<E> {
 
 /// A block's slots decompressed, and what to make an object of them with. Its entry is pinned or
 /// locked.
-fn decoded<'b, E: BesideSlot>(
-    table: &Table<E>,
+fn decoded<'b>(
+    table: &Table,
     blocks: &'b mut BlockStream,
     block: u32,
     stored: &BlockObject<'_>,
@@ -152,8 +148,8 @@ fn decoded<'b, E: BesideSlot>(
 }
 
 /// What is to be changed of a block whose entry is locked.
-pub(crate) struct BlockUpdate<'t, 'b, E: BesideSlot, W> {
-    pub(crate) block: (u32, EntryWriteGuard<'t, E>),
+pub(crate) struct BlockUpdate<'t, 'b, W> {
+    pub(crate) block: (u32, EntryWriteGuard<'t>),
     /// Entries of its slots, and what they are to hold.
     pub(crate) slots: W,
     /// The object, and its flags; none, where nothing is to be in it.
@@ -162,11 +158,9 @@ pub(crate) struct BlockUpdate<'t, 'b, E: BesideSlot, W> {
     pub(crate) live: [u32; 2],
 }
 
-impl<'t, E: BesideSlot, W: IntoIterator<Item = (EntryWriteGuard<'t, E>, u64)>>
-    BlockUpdate<'t, '_, E, W>
-{
+impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, u64)>> BlockUpdate<'t, '_, W> {
     /// Changes it, and counts that; what the block's entry held.
-    pub(crate) fn apply(self, table: &'t Table<E>, shard: &Shard) -> Old {
+    pub(crate) fn apply(self, table: &'t Table, shard: &Shard) -> Old {
         let (slots, (block, entry)) = (table.shared.layout.slots(), self.block);
         table.shared.versions.raise(block);
         for (entry, payload) in self.slots {

@@ -4,26 +4,16 @@ use crate::blocks::BlockVersions;
 use crate::cold::{Jobs, Store};
 use crate::stats::Counters;
 use crate::streams::Streams;
-use crate::table::{AnyTable, Shared, Table};
+use crate::table::{Shared, Table};
 use crate::total_limit::TotalLimit;
 use crate::{Compaction, Config, Error, Fork, SLOT_BYTES};
 use page::page_size;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
-use zsmalloc::{BesideSlot, Both, EntryPool, Stamp, Sum};
+use zsmalloc::{Columns, EntryPool};
 
 /// The device's table of slots, with what it notes of each.
-pub(crate) fn build_table(config: Config) -> Result<Arc<dyn AnyTable>, Error> {
-    Ok(match (config.track_access, config.checksums) {
-        (false, false) => make::<()>(config)?,
-        (true, false) => make::<Stamp>(config)?,
-        (false, true) => make::<Sum>(config)?,
-        (true, true) => make::<Both>(config)?,
-    })
-}
-
-/// The same, with an `E` beside each.
-pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<E>>, Error> {
+pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
@@ -37,7 +27,8 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
         ..page::Config::default()
     };
     let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
-    let pool = Arc::new(EntryPool::with_slots_and(pool, layout.entries())?);
+    let columns = Columns { access_time: config.track_access, checksum: config.checksums };
+    let pool = Arc::new(EntryPool::with_columns(pool, layout.entries(), columns)?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }
@@ -56,8 +47,8 @@ pub(crate) fn make<E: BesideSlot + 'static>(config: Config) -> Result<Arc<Table<
         writeback,
         is_left_behind: AtomicBool::new(false),
     };
-    let table = Arc::new(Table { shared, pool });
-    let weak: Weak<Table<E>> = Arc::downgrade(&table);
+    let table = Arc::new(Table { shared, pool, columns });
+    let weak: Weak<Table> = Arc::downgrade(&table);
     page::fork::register(weak.clone());
     total.count_with(weak);
     Ok(table)
@@ -76,7 +67,7 @@ mod tests {
     use std::sync::Mutex;
 
     /// Damages the object of entry `entry`, as a fault of the memory would.
-    fn damage(table: &Table<Sum>, entry: u32) {
+    fn damage(table: &Table, entry: u32) {
         let locked = table.pool.lock(entry).unwrap();
         let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
         let first = bytes[0] ^ 0x10;
@@ -123,7 +114,7 @@ mod tests {
                 backing: Some(Arc::new(InMemory(Mutex::new(vec![0; 2 << 20])))),
                 ..Config::new(1 << 20).unwrap()
             };
-            let table = make::<Sum>(config).unwrap();
+            let table = build_table(config).unwrap();
             let mut rng = fastrand::Rng::with_seed(1);
             let bytes: Vec<u8> = (0..1 << 20).map(|_| b"acgt"[rng.usize(..4)]).collect();
             table.write(0, &bytes).unwrap();
@@ -150,7 +141,7 @@ mod tests {
     fn what_was_damaged_in_memory_is_not_given_out() {
         for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
             let config = Config { block, checksums: true, ..Config::new(1 << 20).unwrap() };
-            let table = make::<Sum>(config).unwrap();
+            let table = build_table(config).unwrap();
             let bytes = b"words that compress, and some more ".repeat(1000);
             table.write(0, &bytes[..8 * SLOT_BYTES]).unwrap();
             table.write(9, b"in part").unwrap();

@@ -5,7 +5,7 @@ use crate::build::{build_table, pages_for};
 use crate::cold::{BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
 use crate::save::{Damage, Restored, SaveOptions, Saved};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
-use crate::table::{AnyTable, Shared};
+use crate::table::{Shared, Table};
 use crate::total_limit::{self, MARGIN};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file};
 use page::page_size;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// ```
 #[derive(Debug)]
 pub struct Device {
-    table: Arc<dyn AnyTable>,
+    table: Arc<Table>,
     compaction: Compaction,
 }
 
@@ -55,19 +55,19 @@ impl Device {
             _ => {}
         }
         if limit_tables {
-            device.table.shared().total.limit_with_pages(needed);
+            device.table.shared.total.limit_with_pages(needed);
         }
         Ok(device)
     }
 
     /// Bytes of the device.
     pub fn disksize(&self) -> u64 {
-        self.table.shared().disksize
+        self.table.shared.disksize
     }
 
     /// Bytes that are compressed as one where they are written as one.
     pub fn block(&self) -> usize {
-        self.table.shared().layout.block_bytes()
+        self.table.shared.layout.block_bytes()
     }
 
     /// Writes `bytes` at `offset`.
@@ -101,7 +101,7 @@ impl Device {
     /// # Errors
     /// [`Error::LeftBehind`]
     pub fn flush(&self) -> Result<(), Error> {
-        self.table.shared().check_not_left_behind()
+        self.table.shared.check_not_left_behind()
     }
 
     /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that
@@ -146,7 +146,7 @@ impl Device {
     /// # Errors
     /// [`Error::NoBuffer`]
     pub fn prepare_save(&self) -> Result<(), Error> {
-        self.table.shared().save_buffers.make()
+        self.table.shared.save_buffers.make()
     }
 
     /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of
@@ -222,14 +222,14 @@ impl Device {
 
     /// The job that is under way: that recompresses, writes back, saves or restores.
     pub fn job(&self) -> Option<JobStat> {
-        self.table.shared().jobs.stat()
+        self.table.shared.jobs.stat()
     }
 
     /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
     /// recompressed or wrote back by then stays so; of a save nothing is left, and of a restore an
     /// empty device. Whether there is one.
     pub fn cancel_job(&self) -> bool {
-        self.table.shared().jobs.cancel()
+        self.table.shared.jobs.cancel()
     }
 
     /// Cancels the job that is under way and waits for its end, so long at most; whether it has
@@ -241,7 +241,7 @@ impl Device {
         while self.job().is_some() {
             self.cancel_job();
             if Instant::now() >= until {
-                return self.table.shared().jobs.give_up();
+                return self.table.shared.jobs.give_up();
             }
             std::thread::sleep(PAUSE);
         }
@@ -262,35 +262,35 @@ impl Device {
 
     /// The same, from slot `slot` on.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
-        BlockState::new(&*self.table, slot)
+        BlockState::new(&self.table, slot)
     }
 
     /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs
     /// more.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
-        self.table.pages().set_limit(bytes.map(pages_for));
+        self.table.pool.pages().set_limit(bytes.map(pages_for));
     }
 
     /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs
     /// more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
-        self.table.shared().total.set_limit(bytes);
+        self.table.shared.total.set_limit(bytes);
     }
 
     /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited
     /// for.
     pub fn set_soft_limit(&self, bytes: Option<u64>) {
-        self.table.pages().set_soft_limit(bytes.map(pages_for));
+        self.table.pool.pages().set_soft_limit(bytes.map(pages_for));
     }
 
     /// Waits until the soft limit is reached, `timeout` at most; whether it is.
     pub fn wait_near_limit(&self, timeout: Duration) -> bool {
-        self.table.pages().wait_near(timeout)
+        self.table.pool.pages().wait_near(timeout)
     }
 
     /// Makes `mem_used_max` what is used now.
     pub fn reset_mem_used_max(&self) {
-        self.table.pages().reset_peak();
+        self.table.pool.pages().reset_peak();
     }
 
     /// Moves objects together so that pages become free; how many did. Readers never wait for it.
@@ -305,46 +305,46 @@ impl Device {
     }
 
     fn is_compacted(&self) -> bool {
-        self.compaction != Compaction::Off && self.table.shared().check_not_left_behind().is_ok()
+        self.compaction != Compaction::Off && self.table.shared.check_not_left_behind().is_ok()
     }
 
     /// Bytes of pages that compaction could free.
     pub fn freeable(&self) -> usize {
-        self.table.freeable()
+        self.table.pool.freeable()
     }
 
     /// What compaction has done so far, and what it took.
     pub fn compaction_stat(&self) -> CompactionStat {
-        self.table.compaction_stat()
+        self.table.pool.compaction_stat()
     }
 
     /// The kernel's `mm_stat`.
     pub fn mm_stat(&self) -> MmStat {
-        let pages = self.table.pages();
+        let pages = self.table.pool.pages();
         let bytes = |pages: usize| (pages as u64).saturating_mul(page_size() as u64);
         MmStat {
             mem_used_total: bytes(pages.used()),
             mem_limit: pages.limit().map_or(0, bytes),
             mem_used_max: bytes(pages.peak()),
-            pages_compacted: self.table.compaction_stat().freed_pages,
-            ..self.table.shared().counters.mm_stat()
+            pages_compacted: self.table.pool.compaction_stat().freed_pages,
+            ..self.table.shared.counters.mm_stat()
         }
     }
 
     /// The kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
-        let stat = self.table.shared().counters.io_stat();
+        let stat = self.table.shared.counters.io_stat();
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
     /// The kernel's `bd_stat`: what lies in the backing store, and what was read and written there.
     pub fn bd_stat(&self) -> BdStat {
-        self.table.shared().store.as_ref().map_or(BdStat::default(), |store| store.stat())
+        self.table.shared.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
     /// What was done with single slots, and, if blocks are more than that, with blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
-        let Shared { counters, layout, .. } = self.table.shared();
+        let Shared { counters, layout, .. } = &self.table.shared;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
         if layout.has_blocks() {
             let (_, dead_slots) = counters.in_objects();
@@ -361,29 +361,29 @@ impl Device {
 
     /// Reads that had to wait since their slot was being changed.
     pub fn read_waits(&self) -> u64 {
-        self.table.read_waits()
+        self.table.pool.read_waits()
     }
 
     /// All memory of the device in bytes: pool, slot table, streams and counters.
     pub fn mem_total(&self) -> u64 {
-        size_of::<Self>() as u64 + total_limit::of(&*self.table)
+        size_of::<Self>() as u64 + total_limit::of(&self.table)
     }
 
     /// The limit of all memory in bytes, if there is one.
     pub fn total_limit(&self) -> Option<u64> {
-        self.table.shared().total.limit()
+        self.table.shared.total.limit()
     }
 
     /// Statistics per size class; they print as the kernel's `classes` file.
     pub fn classes(&self) -> Classes {
-        self.table.classes()
+        self.table.pool.classes()
     }
 
     /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4).
     /// Nothing else may use the device meanwhile. In a child that the pool's pages did not come to
     /// there is nothing to assert.
     pub fn check(&self) {
-        if self.table.shared().check_not_left_behind().is_ok() {
+        if self.table.shared.check_not_left_behind().is_ok() {
             self.table.check();
         }
     }
@@ -392,6 +392,6 @@ impl Device {
 /// No thread is left behind.
 impl Drop for Device {
     fn drop(&mut self) {
-        self.table.stop_background();
+        self.table.pool.stop_background();
     }
 }

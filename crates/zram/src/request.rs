@@ -15,7 +15,7 @@ use crate::table::Table;
 use crate::{Error, SLOT_BYTES, clock};
 use rustix_futex_sync::MutexGuard;
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content, EntryReadGuard, EntryWriteGuard, Old};
+use zsmalloc::{Content, EntryReadGuard, EntryWriteGuard, Old};
 
 /// Runs of slots that a discard frees before it gives its stream back.
 const DISCARD_RUNS: usize = 128;
@@ -23,8 +23,8 @@ const DISCARD_RUNS: usize = 128;
 const DISCARD_RUN_SLOTS: u64 = 512;
 
 /// A request at work. While it has its stream, no fork comes in between.
-pub(crate) struct Request<'t, E: BesideSlot> {
-    pub(crate) table: &'t Table<E>,
+pub(crate) struct Request<'t> {
+    pub(crate) table: &'t Table,
     pub(crate) workspace: MutexGuard<'t, Workspace>,
     pub(crate) shard: &'t Shard,
     /// When it began, if slots keep that.
@@ -37,7 +37,7 @@ pub(crate) struct Request<'t, E: BesideSlot> {
 
 /// Frees the slots that `len` bytes at `offset` cover whole. An error says that some were not, of
 /// blocks that are covered in part: each of those needs an entry.
-pub(crate) fn discard<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) -> Result<(), Error> {
+pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
@@ -52,11 +52,7 @@ pub(crate) fn discard<E: BesideSlot>(table: &Table<E>, offset: u64, len: u64) ->
 }
 
 /// Makes `len` bytes at `offset` zeros. Whole slots are freed first; those at the ends are written.
-pub(crate) fn write_zeroes<E: BesideSlot>(
-    table: &Table<E>,
-    offset: u64,
-    len: u64,
-) -> Result<(), Error> {
+pub(crate) fn write_zeroes(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let freed = discard(table, offset, len);
     freed.inspect_err(|_| Request::begin(table).shard.failed_writes.add(1))?;
     let (whole, end) = (slots_covered(offset, len), offset + len);
@@ -65,20 +61,20 @@ pub(crate) fn write_zeroes<E: BesideSlot>(
     stop::until_done(table, |request| request.zero_range(last, end))
 }
 
-impl<'t, E: BesideSlot> Request<'t, E> {
+impl<'t> Request<'t> {
     /// Begins when there is a stream for it.
-    pub(crate) fn begin(table: &'t Table<E>) -> Self {
+    pub(crate) fn begin(table: &'t Table) -> Self {
         Self::with(table, table.shared.streams.get())
     }
 
     /// The same for a job, which has a stream of its own.
-    pub(crate) fn for_job(table: &'t Table<E>) -> Self {
+    pub(crate) fn for_job(table: &'t Table) -> Self {
         Self::with(table, table.shared.streams.for_job())
     }
 
-    fn with(table: &'t Table<E>, workspace: MutexGuard<'t, Workspace>) -> Self {
+    fn with(table: &'t Table, workspace: MutexGuard<'t, Workspace>) -> Self {
         let shard = table.shared.counters.shard(workspace.index);
-        let now_seconds = if E::STAMPED { clock::seconds() } else { 0 };
+        let now_seconds = if table.columns.access_time { clock::seconds() } else { 0 };
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
@@ -136,7 +132,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             // One that holds nothing is left alone.
             None => match self.table.pool.lock_existing(range.slot) {
                 Some(entry) if slot::held_now(entry.content()) != Held::Nothing => {
-                    entry.beside().stamp(self.now_seconds);
+                    entry.row().set_access_time(self.now_seconds);
                     self.rewrite_slot(entry, range, None)
                 }
                 _ => Ok(true),
@@ -151,9 +147,9 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             let (at, buf) = (range.within.start, &mut buf[range.request.clone()]);
             let content = match pin.content() {
                 // What is here and has no sum, as most have not, is spared the way of an error.
-                object @ Content::Object { .. } if !E::SUMMED => object,
+                object @ Content::Object { .. } if !self.table.columns.checksum => object,
                 other => {
-                    let here = self.resolve(range.slot, other, pin.beside());
+                    let here = self.resolve(range.slot, other, pin.row());
                     here.inspect_err(|stop| stop.count_failure(&self.shard.failed_reads))?
                 }
             };
@@ -167,9 +163,9 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     }
 
     /// Takes note that what is pinned was read.
-    pub(crate) fn touch(&self, pin: &EntryReadGuard<'_, E>) {
-        if let Some(beside) = pin.beside() {
-            beside.stamp(self.now_seconds);
+    pub(crate) fn touch(&self, pin: &EntryReadGuard<'_>) {
+        if let Some(row) = pin.row() {
+            row.set_access_time(self.now_seconds);
         }
         if slot::flags_of(pin.content()) & IDLE != 0 {
             pin.clear_flags(IDLE);
@@ -228,7 +224,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
     /// throughout.
     fn rewrite_slot(
         &mut self,
-        entry: EntryWriteGuard<'_, E>,
+        entry: EntryWriteGuard<'_>,
         range: &SlotRange,
         data: Option<&[u8]>,
     ) -> Result<bool, Blocked> {
@@ -236,7 +232,7 @@ impl<'t, E: BesideSlot> Request<'t, E> {
             return Ok(false);
         }
         let mut slot = [0; SLOT_BYTES];
-        let content = self.resolve(range.slot, entry.content(), Some(entry.beside()))?;
+        let content = self.resolve(range.slot, entry.content(), Some(entry.row()))?;
         slot::decode(content, 0, &mut slot, &mut self.workspace, range.slot)?;
         range.change(&mut slot, data);
         let Workspace { codecs, scratch, .. } = &mut *self.workspace;
@@ -249,10 +245,10 @@ impl<'t, E: BesideSlot> Request<'t, E> {
 }
 
 /// Gives a slot what it is to hold, and counts it; what it held.
-pub(crate) fn store_slot<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn store_slot(
+    table: &Table,
     shard: &Shard,
-    (slot, entry): (u32, EntryWriteGuard<'_, E>),
+    (slot, entry): (u32, EntryWriteGuard<'_>),
     encoded: Encoded<'_>,
     flags: u8,
 ) -> Result<Old, Error> {

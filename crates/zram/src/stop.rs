@@ -7,7 +7,7 @@ use crate::cold::{BackingPlace, PlaceGuard, ReadBack};
 use crate::request::Request;
 use crate::stats::Counter;
 use crate::table::Table;
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::{Content, Row};
 
 /// Why a request stops.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ impl Blocked {
 }
 
 /// Does `work`, which goes on from `done` bytes, as often as it takes.
-pub(crate) fn until_done<E: BesideSlot>(
-    table: &Table<E>,
-    mut work: impl FnMut(&mut Request<'_, E>) -> Result<(), Blocked>,
+pub(crate) fn until_done(
+    table: &Table,
+    mut work: impl FnMut(&mut Request<'_>) -> Result<(), Blocked>,
 ) -> Result<(), Error> {
     let (mut done, mut read_back) = (0, Vec::new());
     loop {
@@ -58,7 +58,7 @@ pub(crate) fn until_done<E: BesideSlot>(
     }
 }
 
-impl<'t, E: BesideSlot> Request<'t, E> {
+impl<'t> Request<'t> {
     /// What an entry holds that is locked, if its sum is right: where that is away, what was read
     /// back of it, or the request stops.
     #[inline]
@@ -66,16 +66,16 @@ impl<'t, E: BesideSlot> Request<'t, E> {
         &self,
         entry: u32,
         content: Content<'c>,
-        beside: Option<&E>,
+        row: Option<Row<'_>>,
     ) -> Result<Content<'c>, Blocked>
     where
         't: 'c,
     {
-        self.table.resolve(entry, content, beside, self.read_back)
+        self.table.resolve(entry, content, row, self.read_back)
     }
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// What an entry holds that is locked, if its sum is right: where that is away, what of it is
     /// among `read_back`.
     #[inline]
@@ -83,7 +83,7 @@ impl<E: BesideSlot> Table<E> {
         &self,
         entry: u32,
         content: Content<'c>,
-        beside: Option<&E>,
+        row: Option<Row<'_>>,
         read_back: &'c [ReadBack],
     ) -> Result<Content<'c>, Blocked> {
         match content {
@@ -92,7 +92,7 @@ impl<E: BesideSlot> Table<E> {
                 None => Ok(content),
             },
             Content::Object { .. } => {
-                self.verify(entry, content, beside)?;
+                self.verify(entry, content, row)?;
                 Ok(content)
             }
         }

@@ -3,7 +3,6 @@
 //! Lock order: stream, slot (the pool's entry), then the pool's own.
 
 use crate::algorithms::AlgorithmList;
-use crate::block_state::SlotState;
 use crate::blocks::BlockVersions;
 use crate::cold::{
     BackingPlace, Jobs, Recompress, Recompressed, Selection, Store, WritebackLimit, WrittenBack,
@@ -16,17 +15,12 @@ use crate::stop;
 use crate::streams::Streams;
 use crate::total_limit::TotalLimit;
 use crate::{Error, SLOT_BYTES, blocks, slot};
-use page::Budget;
 use page::fork::AtFork;
-use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use zsmalloc::{
-    BesideSlot, Classes, CompactionStat, Content, EntryPool, EntryWriteGuard, Old, Reservation,
-    Slots,
-};
+use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row, Slots};
 
 /// What a device has beside the pool.
 #[derive(Debug)]
@@ -73,14 +67,16 @@ impl Shared {
     }
 }
 
-/// The slots, with an `E` beside each.
+/// The slots.
 #[derive(Debug)]
-pub(crate) struct Table<E: BesideSlot> {
+pub(crate) struct Table {
     pub(crate) shared: Shared,
-    pub(crate) pool: Arc<EntryPool<Slots<E>>>,
+    pub(crate) pool: Arc<EntryPool<Slots>>,
+    /// What the pool notes of each.
+    pub(crate) columns: Columns,
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// Whether nothing is stored.
     pub(crate) fn is_empty(&self) -> bool {
         let (mut next, mut is_empty) = (Some(0), true);
@@ -94,13 +90,13 @@ impl<E: BesideSlot> Table<E> {
     /// held.
     pub(crate) fn commit<'t>(
         &self,
-        entry: EntryWriteGuard<'t, E>,
+        entry: EntryWriteGuard<'t>,
         room: Reservation<'t>,
         bytes: &[u8],
         flags: u8,
     ) -> Old {
-        if E::SUMMED {
-            entry.beside().note_sum(crc32fast::hash(bytes));
+        if self.columns.checksum {
+            entry.row().set_checksum(crc32fast::hash(bytes));
         }
         entry.store_in(room, bytes, flags)
     }
@@ -111,11 +107,11 @@ impl<E: BesideSlot> Table<E> {
         &self,
         entry: u32,
         content: Content<'_>,
-        beside: Option<&E>,
+        row: Option<Row<'_>>,
     ) -> Result<(), Error> {
-        if E::SUMMED
-            && let (Content::Object { bytes, .. }, Some(beside)) = (content, beside)
-            && beside.sum() != Some(crc32fast::hash(bytes))
+        if self.columns.checksum
+            && let (Content::Object { bytes, .. }, Some(row)) = (content, row)
+            && row.checksum() != Some(crc32fast::hash(bytes))
         {
             return Err(Error::Checksum { slot: self.shared.layout.slot_of(entry).into() });
         }
@@ -140,14 +136,14 @@ impl<E: BesideSlot> Table<E> {
     }
 
     /// Gives a slot's entry a payload instead of what it holds, and counts that.
-    pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_, E>, payload: u64) {
+    pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_>, payload: u64) {
         let old = slot.set_payload(payload);
         shard.changed(slot::held_before(old), slot::held_inline(payload));
         self.release_backing(old);
     }
 
     /// Locks a slot that is written to.
-    pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<EntryWriteGuard<'_, E>, Error> {
+    pub(crate) fn lock(&self, slot: u32, seconds: u32) -> Result<EntryWriteGuard<'_>, Error> {
         self.lock_entry(slot, seconds)
     }
 
@@ -157,16 +153,16 @@ impl<E: BesideSlot> Table<E> {
         &self,
         index: u32,
         seconds: u32,
-    ) -> Result<EntryWriteGuard<'_, E>, Error> {
+    ) -> Result<EntryWriteGuard<'_>, Error> {
         let full = |error| self.shared.out_of_memory(self.shared.layout.slot_of(index), error);
         let entry = self.pool.lock(index).map_err(full)?;
-        entry.beside().stamp(seconds);
+        entry.row().set_access_time(seconds);
         Ok(entry)
     }
 }
 
 /// While no thread has a stream, no request is under way.
-impl<E: BesideSlot> AtFork for Table<E> {
+impl AtFork for Table {
     fn prepare(&self) {
         self.shared.jobs.lock_for_fork();
         self.shared.streams.lock_for_fork();
@@ -190,85 +186,44 @@ impl<E: BesideSlot> AtFork for Table<E> {
     }
 }
 
-/// A table of slots whatever lies beside them, so that only what works on slots need know: a
-/// request is one call, and so is each of the others.
-pub(crate) trait AnyTable: Debug + Send + Sync {
-    fn shared(&self) -> &Shared;
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error>;
-    fn discard(&self, offset: u64, len: u64) -> Result<(), Error>;
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error>;
-    fn mark_idle(&self, age: Option<u64>) -> Result<(), Error>;
-    fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error>;
-    fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error>;
-    fn may_wait(&self, offset: u64, len: u64) -> bool;
-    fn save(
-        &self,
-        path: &Path,
-        options: &SaveOptions,
-        is_free: &dyn Fn() -> bool,
-    ) -> Result<Saved, Error>;
-    fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error>;
-    fn restore(
-        &self,
-        from: &mut (dyn Read + Send),
-        path: &Path,
-        damage: Damage,
-    ) -> Result<Restored, Error>;
-    fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64>;
-    fn pages(&self) -> &Budget;
-    fn pool_bytes(&self) -> usize;
-    fn compact(&self) -> usize;
-    fn shrink(&self, bytes: usize) -> usize;
-    fn compaction_stat(&self) -> CompactionStat;
-    fn freeable(&self) -> usize;
-    fn read_waits(&self) -> u64;
-    fn classes(&self) -> Classes;
-    fn check(&self);
-    fn stop_background(&self);
-}
-
-impl<E: BesideSlot> AnyTable for Table<E> {
-    fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+/// What the device's users ask for: a request is one call, and so is each of the others.
+impl Table {
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.shared.check_range(offset, bytes.len() as u64)?;
         stop::until_done(self, |request| request.write(offset, bytes))
     }
 
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.shared.check_range(offset, buf.len() as u64)?;
         stop::until_done(self, |request| request.read(offset, buf))
     }
 
-    fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
+    pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.shared.check_range(offset, len)?;
         request::discard(self, offset, len)
     }
 
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
+    pub(crate) fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.shared.check_range(offset, len)?;
         request::write_zeroes(self, offset, len)
     }
 
-    fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
+    pub(crate) fn mark_idle(&self, age: Option<u64>) -> Result<(), Error> {
         self.shared.check_not_left_behind()?;
         self.mark_slots_idle(age)
     }
 
-    fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
+    pub(crate) fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
         self.shared.check_not_left_behind()?;
         self.recompress_all(how)
     }
 
-    fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
+    pub(crate) fn write_back(&self, selection: &Selection) -> Result<WrittenBack, Error> {
         self.shared.check_not_left_behind()?;
         self.write_back_all(selection, &self.shared.writeback)
     }
 
-    fn may_wait(&self, offset: u64, len: u64) -> bool {
+    pub(crate) fn may_wait(&self, offset: u64, len: u64) -> bool {
         if self.shared.store.is_none() || len == 0 || self.shared.check_range(offset, len).is_err()
         {
             return false;
@@ -282,7 +237,7 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         entries.any(|entry| is_away(entry) == Some(true))
     }
 
-    fn save(
+    pub(crate) fn save(
         &self,
         path: &Path,
         options: &SaveOptions,
@@ -292,12 +247,16 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         save::save_file(self, path, options, is_free)
     }
 
-    fn save_to(&self, out: &mut dyn Write, options: &SaveOptions) -> Result<Saved, Error> {
+    pub(crate) fn save_to(
+        &self,
+        out: &mut dyn Write,
+        options: &SaveOptions,
+    ) -> Result<Saved, Error> {
         self.shared.check_not_left_behind()?;
         save::save_to(self, out, options)
     }
 
-    fn restore(
+    pub(crate) fn restore(
         &self,
         from: &mut (dyn Read + Send),
         path: &Path,
@@ -307,52 +266,20 @@ impl<E: BesideSlot> AnyTable for Table<E> {
         save::restore(self, from, path, damage)
     }
 
-    fn slot_states(&self, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
-        self.slot_states(from, some)
-    }
-
-    fn pages(&self) -> &Budget {
-        self.pool.pages()
-    }
-
-    fn pool_bytes(&self) -> usize {
-        self.pool.bytes()
-    }
-
-    fn compact(&self) -> usize {
+    pub(crate) fn compact(&self) -> usize {
         if self.shared.check_not_left_behind().is_ok() {
             self.rewrite_all();
         }
         self.pool.compact()
     }
 
-    fn shrink(&self, bytes: usize) -> usize {
+    pub(crate) fn shrink(&self, bytes: usize) -> usize {
         self.rewrite_all();
         self.pool.shrink(bytes)
     }
 
-    fn compaction_stat(&self) -> CompactionStat {
-        self.pool.compaction_stat()
-    }
-
-    fn freeable(&self) -> usize {
-        self.pool.freeable()
-    }
-
-    fn read_waits(&self) -> u64 {
-        self.pool.read_waits()
-    }
-
-    fn classes(&self) -> Classes {
-        self.pool.classes()
-    }
-
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         self.pool.check();
         self.check_entries();
-    }
-
-    fn stop_background(&self) {
-        self.pool.stop_background();
     }
 }

@@ -5,7 +5,7 @@
 //! descriptors that come with an extent are not asked for one by one; there is always room left for
 //! some.
 
-use crate::table::AnyTable;
+use crate::table::Table;
 use page::{Request, Supply, page_size};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub(crate) struct TotalLimit {
     /// What the device took when it was empty, if all else is limited with the pool's pages.
     empty: OnceLock<u64>,
     beside: Option<Arc<dyn Supply>>,
-    table: OnceLock<Weak<dyn AnyTable>>,
+    table: OnceLock<Weak<Table>>,
 }
 
 impl TotalLimit {
@@ -37,7 +37,7 @@ impl TotalLimit {
     }
 
     /// Has the limit held from now on, against what is counted of `table`.
-    pub(crate) fn count_with(&self, table: Weak<dyn AnyTable>) {
+    pub(crate) fn count_with(&self, table: Weak<Table>) {
         // There is one device to a total.
         let _ = self.table.set(table);
     }
@@ -54,7 +54,7 @@ impl TotalLimit {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {
             let empty = *self.empty.get()?;
-            let pages = self.table()?.pages().limit()?;
+            let pages = self.table()?.pool.pages().limit()?;
             let bytes = (pages as u64).saturating_mul(page_size() as u64);
             Some(empty.saturating_add(bytes).saturating_add(bytes / TABLES_SHARE))
         })
@@ -64,7 +64,7 @@ impl TotalLimit {
         self.asked.store(limit.unwrap_or(u64::MAX), Relaxed);
     }
 
-    fn table(&self) -> Option<Arc<dyn AnyTable>> {
+    fn table(&self) -> Option<Arc<Table>> {
         self.table.get()?.upgrade()
     }
 
@@ -75,7 +75,7 @@ impl TotalLimit {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,
         };
-        self.table().is_none_or(|table| of(&*table) + more + MARGIN <= limit)
+        self.table().is_none_or(|table| of(&table) + more + MARGIN <= limit)
     }
 }
 
@@ -92,9 +92,9 @@ impl fmt::Debug for TotalLimit {
 }
 
 /// Bytes of a table and all it has.
-pub(crate) fn of(table: &dyn AnyTable) -> u64 {
-    let shared = table.shared();
+pub(crate) fn of(table: &Table) -> u64 {
+    let shared = &table.shared;
     let own = size_of_val(table) + shared.streams.bytes() + shared.counters.bytes();
     let own = own + shared.versions.bytes() + shared.store.as_ref().map_or(0, |of| of.bytes());
-    (table.pool_bytes() + own) as u64
+    (table.pool.bytes() + own) as u64
 }

@@ -21,7 +21,7 @@ use std::fmt;
 pub struct EntryIter<'p, O: Owner, W> {
     pool: &'p EntryPool<O>,
     /// The next ones, the first of them first.
-    ahead: [Option<EntryReadGuard<'p, O::Beside>>; ENTRIES_AHEAD],
+    ahead: [Option<EntryReadGuard<'p>>; ENTRIES_AHEAD],
     /// Entries that are not pinned yet.
     rest: W,
 }
@@ -38,7 +38,7 @@ impl<O: Owner> EntryPool<O> {
 }
 
 impl<'p, O: Owner, W: Iterator<Item = u32>> Iterator for EntryIter<'p, O, W> {
-    type Item = EntryReadGuard<'p, O::Beside>;
+    type Item = EntryReadGuard<'p>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -8,7 +8,7 @@ use crate::inner::PoolInner;
 use crate::memory::Pinned;
 use crate::stats::{ClassStat, Classes};
 use crate::sync::JobGuard;
-use crate::table::{ReadLock, WriteLock};
+use crate::table::{ReadLock, Row, WriteLock};
 use crate::write_guard::{EntryWriteGuard, StagedObject};
 use crate::{ClassTable, Config, Error, purge};
 use page::{Budget, page_size};
@@ -22,15 +22,12 @@ pub trait Owner: sealed::Owner {}
 
 pub(crate) mod sealed {
     use crate::Error;
-    use crate::table::{Beside, Table};
+    use crate::table::Table;
 
     pub trait Owner: Sync {
-        /// What lies beside each entry.
-        type Beside: Beside;
-
         /// The entries.
         #[allow(private_interfaces)]
-        fn table(&self) -> &Table<Self::Beside>;
+        fn table(&self) -> &Table;
 
         /// Whether the owner may have an entry `index`.
         fn check_index(&self, index: u32) -> Result<(), Error>;
@@ -127,27 +124,23 @@ impl<O: Owner> EntryPool<O> {
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
-    pub fn read(&self, index: u32) -> EntryReadGuard<'_, O::Beside> {
+    pub fn read(&self, index: u32) -> EntryReadGuard<'_> {
         self.expect_here();
         self.read_admitted(index, |_| true)
     }
 
-    /// As [`read`](Self::read), but an entry that holds nothing where `admits` says no of what lies
-    /// beside it: asked before the entry is waited for, and again with the entry locked.
+    /// As [`read`](Self::read), but an entry that holds nothing where `admits` says no of its row:
+    /// asked before the entry is waited for, and again with the entry locked.
     pub(crate) fn read_if(
         &self,
         index: u32,
-        admits: impl Fn(&O::Beside) -> bool,
-    ) -> Result<EntryReadGuard<'_, O::Beside>, Error> {
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Result<EntryReadGuard<'_>, Error> {
         self.ensure_here()?;
         Ok(self.read_admitted(index, admits))
     }
 
-    fn read_admitted(
-        &self,
-        index: u32,
-        admits: impl Fn(&O::Beside) -> bool,
-    ) -> EntryReadGuard<'_, O::Beside> {
+    fn read_admitted(&self, index: u32, admits: impl Fn(Row<'_>) -> bool) -> EntryReadGuard<'_> {
         let entry = self.owner.table().lock_shared(index, admits);
         let value = entry.as_ref().map_or(Value::EMPTY, ReadLock::value);
         let memory = &self.inner.memory;
@@ -172,7 +165,7 @@ impl<O: Owner> EntryPool<O> {
     ///
     /// # Errors
     /// There is no such entry, no memory for it, or [`Error::LeftBehind`].
-    pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_, O::Beside>, Error> {
+    pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
         self.ensure_here()?;
         self.owner.check_index(index)?;
         Ok(self.write_guard(index, self.owner.table().lock(index)?))
@@ -182,7 +175,7 @@ impl<O: Owner> EntryPool<O> {
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
-    pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_, O::Beside>> {
+    pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
         self.expect_here();
         Some(self.write_guard(index, self.owner.table().lock_existing(index, |_| true)?))
     }
@@ -191,8 +184,8 @@ impl<O: Owner> EntryPool<O> {
     pub(crate) fn lock_if(
         &self,
         index: u32,
-        admits: impl Fn(&O::Beside) -> bool,
-    ) -> Result<Option<EntryWriteGuard<'_, O::Beside>>, Error> {
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Result<Option<EntryWriteGuard<'_>>, Error> {
         self.ensure_here()?;
         let entry = self.owner.table().lock_existing(index, admits);
         Ok(entry.map(|entry| self.write_guard(index, entry)))
@@ -201,8 +194,8 @@ impl<O: Owner> EntryPool<O> {
     pub(crate) fn write_guard<'p>(
         &'p self,
         index: u32,
-        entry: WriteLock<'p, O::Beside>,
-    ) -> EntryWriteGuard<'p, O::Beside> {
+        entry: WriteLock<'p>,
+    ) -> EntryWriteGuard<'p> {
         EntryWriteGuard::new(&self.inner, index, entry)
     }
 
@@ -311,17 +304,17 @@ impl<O: Owner> EntryPool<O> {
 
 /// An entry locked for reading.
 #[derive(Debug)]
-pub struct EntryReadGuard<'p, E = ()> {
+pub struct EntryReadGuard<'p> {
     /// The object and its flags, or the payload.
     held: Result<(Pinned, u8), u64>,
-    lock: Option<ReadLock<'p, E>>,
+    lock: Option<ReadLock<'p>>,
 }
 
-impl<E> EntryReadGuard<'_, E> {
+impl EntryReadGuard<'_> {
     /// What the entry holds.
     ///
     /// # Panics
-    /// In a child of the process that pinned it, as [`beside`](Self::beside). There a pin can only
+    /// In a child of the process that pinned it, as [`row`](Self::row). There a pin can only
     /// be dropped, which does nothing.
     #[inline]
     pub fn content(&self) -> Content<'_> {
@@ -333,8 +326,8 @@ impl<E> EntryReadGuard<'_, E> {
     }
 
     /// What lies beside the entry, if it is there and so is locked.
-    pub fn beside(&self) -> Option<&E> {
-        self.lock.as_ref().map(ReadLock::beside)
+    pub fn row(&self) -> Option<Row<'_>> {
+        self.lock.as_ref().map(ReadLock::row)
     }
 
     /// Clears bits of the flags of the object that is pinned, while others read it too; nothing

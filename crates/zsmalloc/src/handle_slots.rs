@@ -9,8 +9,7 @@
 //! A slot is free if its entry is empty and unlocked, and it is taken by locking that entry: shards
 //! and counts only say where to look. A slot's generation grows when its entry becomes empty,
 //! before that is unlocked; at the last generation the slot is worn out. A free slot may go from
-//! the table: its leaf's floor is the generation that all slots begin with that come anew, above
-//! all that were given out before. So a stale handle is never taken for a live one.
+//! the table, which keeps its leaf's floor.
 //!
 //! Lock order: shard, the table's.
 
@@ -18,15 +17,10 @@ use crate::Error;
 use crate::entry::Value;
 use crate::entry_pool::sealed;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
-use crate::table::{Beside, LEAF, Table, WriteLock};
+use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
 use slab::packed::Arena;
 use std::sync::Arc;
 
-/// Generations are 1 to this: 20 bits of a handle.
-pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
-/// How far a handle slot that goes may lift its leaf's floor: for one that is used much, the others
-/// would age too.
-const LIFT: u32 = 256;
 /// Handle slots are taken from a leaf that has room for so many, or from a new one: that pays for
 /// looking at all.
 const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
@@ -36,63 +30,6 @@ const RECENT: usize = 24;
 /// Leaves there can be: the last slot of the one after has a number that no entry has.
 const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
 const NO_LEAF: u32 = u32::MAX;
-
-/// The generation that the slot's next handle has.
-#[derive(Debug)]
-pub struct Generation(AtomicU32);
-
-/// What is kept of a leaf of slots.
-#[derive(Debug)]
-pub struct HandleLeaf {
-    /// The generation of slots that come anew.
-    floor: AtomicU32,
-    /// Handle slots that are given out, or worn out.
-    used: AtomicU32,
-}
-
-impl Generation {
-    pub(crate) fn now(&self) -> u32 {
-        self.0.load(Relaxed)
-    }
-
-    fn is_worn_out(&self) -> bool {
-        self.now() > GENERATION_MAX
-    }
-}
-
-impl Beside for Generation {
-    type Leaf = HandleLeaf;
-    type Seed = u32;
-
-    fn leaf(first: u32) -> HandleLeaf {
-        HandleLeaf { floor: AtomicU32::new(first), used: AtomicU32::new(0) }
-    }
-
-    fn fresh(leaf: &HandleLeaf) -> Self {
-        Generation(AtomicU32::new(leaf.floor.load(Relaxed)))
-    }
-
-    fn moved(&self) -> Self {
-        Generation(AtomicU32::new(self.now()))
-    }
-
-    fn stays(&self, leaf: &HandleLeaf) -> bool {
-        self.is_worn_out() || self.now() > leaf.floor.load(Relaxed) + LIFT
-    }
-
-    fn take(&self, from: &Self) {
-        self.0.store(from.now(), Relaxed);
-    }
-
-    fn dropped(leaf: &HandleLeaf, gone: &Self) {
-        leaf.floor.fetch_max(gone.now(), Relaxed);
-    }
-
-    fn emptied(&self) {
-        // Only the holder of the entry's lock changes it.
-        self.0.store(self.now() + 1, Relaxed);
-    }
-}
 
 /// Where threads look for free slots.
 #[derive(Debug, Default)]
@@ -137,7 +74,7 @@ impl Free {
 /// A table of slots.
 #[derive(Debug)]
 pub struct HandleSlots {
-    table: Table<Generation>,
+    table: Table,
     shards: Box<[Shard]>,
     /// Leaves that were ever taken.
     opened: AtomicU32,
@@ -152,7 +89,7 @@ impl HandleSlots {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
         Ok(HandleSlots {
-            table: Table::new(arena, first)?,
+            table: Table::of_handles(arena, first)?,
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
             opened: AtomicU32::new(0),
             lowest: AtomicU32::new(0),
@@ -162,7 +99,7 @@ impl HandleSlots {
 
     /// Takes a free slot: its number and its entry, which is empty. [`mark_used`](Self::mark_used)
     /// is to be told before it holds something.
-    pub(crate) fn claim(&self) -> Result<(u32, WriteLock<'_, Generation>), Error> {
+    pub(crate) fn claim(&self) -> Result<(u32, WriteLock<'_>), Error> {
         let shard = self.shard();
         let mut free = shard.free.lock();
         loop {
@@ -174,7 +111,7 @@ impl HandleSlots {
                 continue;
             };
             let entry = self.table.claim(index)?;
-            if let Some(entry) = entry.filter(|entry| !entry.beside().is_worn_out()) {
+            if let Some(entry) = entry.filter(|entry| !is_worn_out(entry.row().generation())) {
                 return Ok((index, entry));
             }
         }
@@ -214,7 +151,7 @@ impl HandleSlots {
 
     /// Handle slots of a leaf that are not used.
     fn room(&self, leaf: u32) -> u32 {
-        let used = self.table.leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
+        let used = self.table.handle_leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
         (LEAF as u32).saturating_sub(used)
     }
 
@@ -222,8 +159,8 @@ impl HandleSlots {
     fn free_slots(&self, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
         let mut free = [u64::MAX; LEAF.div_ceil(64)];
         free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
-        self.table.for_each_of(leaf as u64, |index, entry, generation| {
-            if entry.unlocked() != Some(Value::EMPTY) || generation.is_worn_out() {
+        self.table.for_each_of(leaf as u64, |index, entry, row| {
+            if entry.unlocked() != Some(Value::EMPTY) || is_worn_out(row.generation()) {
                 let key = index as usize % LEAF;
                 free[key / 64] &= !(1 << (key % 64));
             }
@@ -233,7 +170,7 @@ impl HandleSlots {
 
     /// Notes that a handle slot that was taken is about to hold an object.
     pub(crate) fn mark_used(&self, index: u32) {
-        if let Some(leaf) = self.table.leaf(index as u64 / LEAF as u64) {
+        if let Some(leaf) = self.table.handle_leaf(index as u64 / LEAF as u64) {
             leaf.used.fetch_add(1, Relaxed);
         }
     }
@@ -245,7 +182,7 @@ impl HandleSlots {
             return;
         }
         let nth = index / LEAF as u32;
-        if let Some(leaf) = self.table.leaf(nth as u64) {
+        if let Some(leaf) = self.table.handle_leaf(nth as u64) {
             let used = leaf.used.fetch_sub(1, Relaxed) - 1;
             let lowest = self.lowest.load(Relaxed);
             if nth < lowest && used + ROOM_MIN <= LEAF as u32 {
@@ -261,9 +198,9 @@ impl HandleSlots {
     /// Number and generation of the first slots whose entries name objects.
     pub(crate) fn live_slots(&self, most: usize) -> Vec<(u32, u32)> {
         let mut live = Vec::new();
-        self.table.for_each(|index, entry, generation| {
+        self.table.for_each(|index, entry, row| {
             if live.len() < most && entry.peek().decode().is_ok() {
-                live.push((index, generation.now()));
+                live.push((index, row.generation()));
             }
         });
         live
@@ -271,7 +208,7 @@ impl HandleSlots {
 
     /// Handle slots that hold an object.
     pub(crate) fn live(&self) -> u64 {
-        let used = self.table.leaves().map(|(_, leaf)| leaf.used.load(Relaxed) as u64);
+        let used = self.table.handle_leaves().map(|(_, leaf)| leaf.used.load(Relaxed) as u64);
         used.sum::<u64>().saturating_sub(self.worn_out.load(Relaxed))
     }
 
@@ -279,12 +216,12 @@ impl HandleSlots {
     /// generation of those that hold nothing ends, if `end` says so.
     fn count(&self, leaf: u64, end: bool) -> (u32, u32) {
         let (mut used, mut worn_out) = (0, 0);
-        self.table.for_each_of(leaf, |_, entry, generation| {
+        self.table.for_each_of(leaf, |_, entry, row| {
             let is_live = entry.peek().decode().is_ok();
-            if end && !is_live && !generation.is_worn_out() {
-                generation.emptied();
+            if end && !is_live && !is_worn_out(row.generation()) {
+                row.emptied();
             }
-            let is_worn_out = !is_live && generation.is_worn_out();
+            let is_worn_out = !is_live && is_worn_out(row.generation());
             worn_out += u32::from(is_worn_out);
             used += u32::from(is_live || is_worn_out);
         });
@@ -296,9 +233,7 @@ impl crate::Owner for HandleSlots {}
 
 #[allow(private_interfaces)]
 impl sealed::Owner for HandleSlots {
-    type Beside = Generation;
-
-    fn table(&self) -> &Table<Generation> {
+    fn table(&self) -> &Table {
         &self.table
     }
 
@@ -322,7 +257,7 @@ impl sealed::Owner for HandleSlots {
         // Handle slots without an object are free, whatever a lost thread had them for; it may not
         // have come to ending their generation, or to counting them.
         let mut all_worn_out = 0;
-        for (nth, leaf) in self.table.leaves() {
+        for (nth, leaf) in self.table.handle_leaves() {
             let (used, worn_out) = self.count(nth, true);
             leaf.used.store(used, Relaxed);
             all_worn_out += worn_out as u64;
@@ -338,10 +273,10 @@ impl sealed::Owner for HandleSlots {
     fn check(&self) {
         self.table.check();
         let mut all_worn_out = 0;
-        for (nth, leaf) in self.table.leaves() {
+        for (nth, leaf) in self.table.handle_leaves() {
             let (used, worn_out) = self.count(nth, false);
             assert_eq!(leaf.used.load(Relaxed), used, "slots used of leaf {nth}");
-            let floor = leaf.floor.load(Relaxed);
+            let floor = leaf.floor();
             assert!(floor <= GENERATION_MAX, "leaf {nth} begins with generation {floor}");
             all_worn_out += worn_out as u64;
         }

@@ -57,8 +57,9 @@ pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
 pub use pool::{Handle, Pool, ReadGuard};
-pub use slots::{BesideSlot, Both, Slots, Stamp, Sum};
+pub use slots::Slots;
 pub use stats::{ClassStat, Classes};
+pub use table::{Columns, Row};
 pub use write_guard::{EntryWriteGuard, Reservation, StagedObject};
 
 /// How a pool is made.

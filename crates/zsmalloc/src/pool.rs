@@ -1,7 +1,8 @@
 //! The pool for everyone: opaque handles to stored bytes.
 
-use crate::handle_slots::{GENERATION_MAX, Generation, HandleSlots};
+use crate::handle_slots::HandleSlots;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::table::{GENERATION_MAX, Row};
 use crate::{
     Classes, CompactionStat, Config, Content, EntryPool, EntryReadGuard, EntryWriteGuard, Error,
 };
@@ -103,7 +104,7 @@ impl Pool {
         let (index, entry) = slots.claim()?;
         let entry = self.core.write_guard(index, entry);
         let staged = entry.stage(bytes)?;
-        let handle = Handle::new(self.id, index, entry.beside().now());
+        let handle = Handle::new(self.id, index, entry.row().generation());
         slots.mark_used(index);
         entry.replace(staged, 0);
         Ok(handle)
@@ -130,7 +131,7 @@ impl Pool {
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for
     /// ever). Six guards at most are there of an object at a time: whoever wants another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
-        let pin = self.core.read_if(handle.index(), |generation| self.names(handle, generation))?;
+        let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
             Content::Object { .. } => Ok(ReadGuard(pin)),
             Content::Inline(_) => Err(Error::Handle { raw: handle.0.get() }),
@@ -141,24 +142,23 @@ impl Pool {
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
         let entry = self.lock(&handle)?;
-        let generation = entry.beside().now();
+        let generation = entry.row().generation();
         entry.set_payload(0);
         self.core.owner().mark_free(handle.index(), generation);
         Ok(())
     }
 
     /// Locks the entry of the object behind `handle`.
-    fn lock(&self, handle: &Handle) -> Result<EntryWriteGuard<'_, Generation>, Error> {
-        let entry =
-            self.core.lock_if(handle.index(), |generation| self.names(handle, generation))?;
+    fn lock(&self, handle: &Handle) -> Result<EntryWriteGuard<'_>, Error> {
+        let entry = self.core.lock_if(handle.index(), |row| self.names(handle, row))?;
         let is_live =
-            |entry: &EntryWriteGuard<'_, _>| matches!(entry.content(), Content::Object { .. });
+            |entry: &EntryWriteGuard<'_>| matches!(entry.content(), Content::Object { .. });
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
 
     /// Whether `handle` is of this pool and its slot's generation.
-    fn names(&self, handle: &Handle, generation: &Generation) -> bool {
-        handle.pool() == self.id && handle.generation() == generation.now()
+    fn names(&self, handle: &Handle, row: Row<'_>) -> bool {
+        handle.pool() == self.id && handle.generation() == row.generation()
     }
 
     /// Objects stored.
@@ -279,7 +279,7 @@ impl Drop for Pool {
 /// In a child of the process that pinned them it can only be dropped, and looking at the bytes
 /// panics; nor are they to be looked at there through a slice from before the fork.
 #[derive(Debug)]
-pub struct ReadGuard<'p>(EntryReadGuard<'p, Generation>);
+pub struct ReadGuard<'p>(EntryReadGuard<'p>);
 
 impl Deref for ReadGuard<'_> {
     type Target = [u8];

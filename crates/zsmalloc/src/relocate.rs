@@ -15,7 +15,7 @@ use crate::class_guard::{ClassGuard, NewSlot, Search};
 use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::policy::SCAN_MAX;
-use crate::table::{Beside, Table};
+use crate::table::Table;
 use page::ExtentId;
 
 /// What was moved in a step.
@@ -47,12 +47,7 @@ struct Movable {
 }
 
 /// The object in a slot of a zspage, if its entry names it and no one has that locked.
-fn movable<E: Beside>(
-    table: &Table<E>,
-    source: &ClassGuard<'_>,
-    id: ExtentId,
-    slot: u32,
-) -> Option<Movable> {
+fn movable(table: &Table, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
     let index = source.header(id).entry(slot)?;
     let location = table.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
     (location.offset == source.offset(id, slot)).then_some(Movable { index, location })
@@ -60,12 +55,7 @@ fn movable<E: Beside>(
 
 /// Copies an object to a slot taken for it, and has its entry name that, if it still names the
 /// other and no one has it locked; whether it did.
-fn move_object<E: Beside>(
-    table: &Table<E>,
-    source: &ClassGuard<'_>,
-    from: &Movable,
-    to: &NewSlot,
-) -> bool {
+fn move_object(table: &Table, source: &ClassGuard<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
     // SAFETY: the entry named the object in a slot of this class, whose lock is held since before;
     // `to` was taken for an object of this length, by us.
@@ -82,8 +72,8 @@ fn move_object<E: Beside>(
 
 /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
 /// `target`. Objects whose entries are locked, or do not name them yet, stay.
-pub(crate) fn migrate<E: Beside>(
-    table: &Table<E>,
+pub(crate) fn migrate(
+    table: &Table,
     locked: &mut ClassGuard<'_>,
     (source, target): (ExtentId, ExtentId),
     most: usize,
@@ -124,9 +114,9 @@ fn alloc_slot_in(
 
 /// Moves at most `most` objects of `source` to the classes that the plan has for them, where that
 /// is another.
-pub(crate) fn reclassify<E: Beside>(
+pub(crate) fn reclassify(
     inner: &PoolInner,
-    table: &Table<E>,
+    table: &Table,
     locked: &mut ClassGuard<'_>,
     source: ExtentId,
     most: usize,

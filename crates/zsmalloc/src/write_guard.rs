@@ -10,7 +10,7 @@ use crate::entry::{Location, PAYLOAD_BITS, Value};
 use crate::entry_pool::{Content, Old};
 use crate::fork_stamp::ForkStamp;
 use crate::inner::PoolInner;
-use crate::table::{Beside, WriteLock};
+use crate::table::{Row, WriteLock};
 
 /// An object that is stored though no entry names it yet; freed on drop.
 #[derive(Debug)]
@@ -52,20 +52,20 @@ enum Room<'p> {
 
 /// An entry locked for a change; unchanged if dropped.
 #[derive(Debug)]
-pub struct EntryWriteGuard<'p, E: Beside = ()> {
+pub struct EntryWriteGuard<'p> {
     inner: &'p PoolInner,
     index: u32,
-    lock: WriteLock<'p, E>,
+    lock: WriteLock<'p>,
 }
 
-impl<'p, E: Beside> EntryWriteGuard<'p, E> {
-    pub(crate) fn new(inner: &'p PoolInner, index: u32, lock: WriteLock<'p, E>) -> Self {
+impl<'p> EntryWriteGuard<'p> {
+    pub(crate) fn new(inner: &'p PoolInner, index: u32, lock: WriteLock<'p>) -> Self {
         EntryWriteGuard { inner, index, lock }
     }
 
     /// What lies beside the entry.
-    pub fn beside(&self) -> &E {
-        self.lock.beside()
+    pub fn row(&self) -> Row<'_> {
+        self.lock.row()
     }
 
     /// What the entry holds.

@@ -191,7 +191,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
             let is_refused = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
             let pin = pinned.as_ref().unwrap();
             assert!(is_refused(&|| assert!(pin.content() == Content::Inline(0))));
-            assert!(is_refused(&|| assert!(pin.beside().is_some())));
+            assert!(is_refused(&|| assert!(pin.row().is_some())));
             pin.clear_flags(15);
             let locked_before = locked.as_ref().unwrap();
             assert!(is_refused(&|| drop(locked_before.reserve(b"bytes"))));

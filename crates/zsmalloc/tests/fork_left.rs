@@ -135,7 +135,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
             assert!(panics(&|| drop(core.lock_existing(7))));
             assert!(panics(&|| drop(core.read_ahead(0..10))));
             core.prefetch(7);
-            assert!(!core.set_flags_if_unlocked(7, |_, _, ()| 1));
+            assert!(!core.set_flags_if_unlocked(7, |_, _, _| 1));
             assert!(core.look_at(7, |held, _| held).is_some() && !core.is_vacant(7));
             assert!(core.is_left_behind());
             assert_eq!((core.compact(), core.shrink(1), core.trim()), (0, 0, 0));

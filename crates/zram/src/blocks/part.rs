@@ -12,7 +12,7 @@ use crate::streams::Workspace;
 use crate::table::Table;
 use crate::{Error, SLOT_BYTES, fill};
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content, EntryWriteGuard, Old};
+use zsmalloc::{Content, EntryWriteGuard, Old};
 
 /// Blocks that a discard looks at before it gives its stream back.
 const BLOCKS: usize = 1 << 14;
@@ -30,7 +30,7 @@ pub(crate) enum Rewrite {
     IfDead,
 }
 
-impl<E: BesideSlot> Request<'_, E> {
+impl Request<'_> {
     /// Writes to a slot that is in its block, zeros without `data`; false if it no longer is.
     pub(crate) fn write_member(
         &mut self,
@@ -52,7 +52,7 @@ impl<E: BesideSlot> Request<'_, E> {
         let nth = range.slot - layout.first_slot(block);
         let mut slot = [0; SLOT_BYTES];
         if !range.is_whole() {
-            let content = self.resolve(block_entry, entry.content(), Some(entry.beside()))?;
+            let content = self.resolve(block_entry, entry.content(), Some(entry.row()))?;
             let Some(stored) = table.block_object(block, content)? else { return Ok(false) };
             let decoded = decoded(table, self.workspace.blocks(), block, &stored)?.0;
             slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
@@ -86,16 +86,12 @@ impl<E: BesideSlot> Request<'_, E> {
     fn rewrite_block(
         &mut self,
         block: u32,
-        entry: EntryWriteGuard<'_, E>,
+        entry: EntryWriteGuard<'_>,
         members: Members,
         patch: Option<(u32, &[u8])>,
     ) -> Result<(), Error> {
         let table = self.table;
-        table.verify(
-            table.shared.layout.block_entry(block),
-            entry.content(),
-            Some(entry.beside()),
-        )?;
+        table.verify(table.shared.layout.block_entry(block), entry.content(), Some(entry.row()))?;
         let Some(stored) = table.block_object(block, entry.content())? else { return Ok(()) };
         if members.iter().any(|nth| !stored.members.has(nth)) {
             return Err(table.damaged(block));
@@ -114,7 +110,7 @@ impl<E: BesideSlot> Request<'_, E> {
             entry.reserve(object).map_err(|error| table.shared.out_of_memory(first, error))?;
         let access = match patch {
             Some(_) => {
-                entry.beside().stamp(self.now_seconds);
+                entry.row().set_access_time(self.now_seconds);
                 ACCESSED
             }
             None => slot::flags_of(entry.content()) & IDLE,
@@ -128,7 +124,7 @@ impl<E: BesideSlot> Request<'_, E> {
 
     /// Frees the object of a block that is locked, if none of its slots is in it any more, or
     /// stores it anew without the dead ones. Where there is no room for that they stay.
-    fn drop_dead_members(&mut self, block: u32, entry: EntryWriteGuard<'_, E>, when: Rewrite) {
+    fn drop_dead_members(&mut self, block: u32, entry: EntryWriteGuard<'_>, when: Rewrite) {
         let table = self.table;
         let live = table.live_members_locked(block, &entry);
         let is_away = BackingPlace::of_content(entry.content()).is_some();
@@ -153,7 +149,7 @@ impl<E: BesideSlot> Request<'_, E> {
     /// `live`. There are no holes then.
     fn free_block(
         &self,
-        (block, entry): (u32, EntryWriteGuard<'_, E>),
+        (block, entry): (u32, EntryWriteGuard<'_>),
         live: Members,
         slots: Members,
     ) {
@@ -233,7 +229,7 @@ impl<E: BesideSlot> Request<'_, E> {
     }
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// Stores all blocks anew that have dead slots.
     pub(crate) fn rewrite_all(&self) {
         let layout = self.shared.layout;

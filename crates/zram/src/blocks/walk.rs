@@ -2,12 +2,11 @@
 
 use crate::hook::hook;
 use crate::table::Table;
-use zsmalloc::BesideSlot;
 
 /// Blocks that may hold something; those that are left out held nothing when they were passed. A
 /// block is a slot where blocks are no more than that.
-pub(crate) struct BlockWalk<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+pub(crate) struct BlockWalk<'t> {
+    table: &'t Table,
     /// The first that was not passed.
     from: u64,
     /// Where a block was found that has an entry of its own, and one that has a slot with an entry.
@@ -16,9 +15,9 @@ pub(crate) struct BlockWalk<'t, E: BesideSlot> {
     of_slot: Option<u32>,
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// Blocks from `block` on.
-    pub(crate) fn blocks_from(&self, block: u64) -> BlockWalk<'_, E> {
+    pub(crate) fn blocks_from(&self, block: u64) -> BlockWalk<'_> {
         BlockWalk { table: self, from: block, own: None, of_slot: None }
     }
 
@@ -37,7 +36,7 @@ impl<E: BesideSlot> Table<E> {
     }
 }
 
-impl<E: BesideSlot> BlockWalk<'_, E> {
+impl BlockWalk<'_> {
     /// The next block, found now. Slots that become a block, or are it no more, while they are
     /// passed have entries on one side and then on the other, and those on the first may be gone by
     /// then (`tidy`): in the order of `is_unstored` that is known by the versions, and then the
@@ -57,7 +56,7 @@ impl<E: BesideSlot> BlockWalk<'_, E> {
     }
 }
 
-impl<E: BesideSlot> Iterator for BlockWalk<'_, E> {
+impl Iterator for BlockWalk<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {

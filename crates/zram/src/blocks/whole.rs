@@ -7,7 +7,7 @@ use crate::request::Request;
 use crate::slot::{self, ACCESSED};
 use crate::stop::Blocked;
 use crate::{Error, SLOT_BYTES, fill};
-use zsmalloc::{BesideSlot, Content, EntryReadGuard, ORDER_MAX};
+use zsmalloc::{Content, EntryReadGuard, ORDER_MAX};
 
 /// Most slots of a block.
 const SLOTS_MAX: usize = 1 << ORDER_MAX;
@@ -32,7 +32,7 @@ impl NewBlock {
     }
 }
 
-impl<E: BesideSlot> Request<'_, E> {
+impl Request<'_> {
     pub(crate) fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
         for range in self.layout().split_blocks(offset, bytes.len()) {
             let at = offset + range.request.start as u64;
@@ -126,12 +126,12 @@ impl<E: BesideSlot> Request<'_, E> {
     /// Reads what lies in one block; false if it was made meanwhile, so what is pinned is not it.
     fn read_block_range(
         &mut self,
-        pin: &EntryReadGuard<'_, E>,
+        pin: &EntryReadGuard<'_>,
         range: &BlockRange,
         buf: &mut [u8],
     ) -> Result<bool, Blocked> {
         let layout = self.layout();
-        let content = self.resolve(layout.block_entry(range.block), pin.content(), pin.beside())?;
+        let content = self.resolve(layout.block_entry(range.block), pin.content(), pin.row())?;
         let stored = self.table.block_object(range.block, content)?;
         let is_whole = range.within.len() == layout.block_bytes();
         if is_whole
@@ -166,7 +166,7 @@ impl<E: BesideSlot> Request<'_, E> {
             }
             match &stored {
                 Some(stored) => self.read_member(range.block, stored, &part, buf)?,
-                None if pin.beside().is_none() && !self.table.is_unstored(slot) => {
+                None if pin.row().is_none() && !self.table.is_unstored(slot) => {
                     return Ok(false);
                 }
                 None => {
@@ -184,7 +184,7 @@ impl<E: BesideSlot> Request<'_, E> {
         if pin.content() == Content::Inline(0) {
             return Ok(false);
         }
-        let content = self.resolve(part.slot, pin.content(), pin.beside())?;
+        let content = self.resolve(part.slot, pin.content(), pin.row())?;
         slot::decode(content, part.within.start, buf, &mut self.workspace, part.slot)?;
         self.shard.slot_io.count_read(part.is_whole());
         self.touch(&pin);

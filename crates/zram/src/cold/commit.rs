@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::Content;
 
 /// Most blocks that are written at once.
 pub(super) const WRITE_RUN_BLOCKS_MAX: usize = 256;
@@ -78,8 +78,8 @@ pub(super) struct WriteRun {
 }
 
 /// Has objects leave memory, and keeps count of what became of the job.
-pub(super) struct Committer<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+pub(super) struct Committer<'t> {
+    table: &'t Table,
     job: &'t Job<'t>,
     store: &'t Arc<Store>,
     limit: &'t WritebackLimit,
@@ -91,9 +91,9 @@ pub(super) struct Committer<'t, E: BesideSlot> {
     spare_buffers: Mutex<Vec<WriteBuffer>>,
 }
 
-impl<'t, E: BesideSlot> Committer<'t, E> {
+impl<'t> Committer<'t> {
     pub(super) fn new(
-        table: &'t Table<E>,
+        table: &'t Table,
         job: &'t Job<'t>,
         store: &'t Arc<Store>,
         limit: &'t WritebackLimit,

@@ -12,7 +12,7 @@ use crate::streams::Workspace;
 use crate::table::Table;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
-use zsmalloc::{BesideSlot, ClassTable, Content, EntryWriteGuard, Geometry};
+use zsmalloc::{ClassTable, Content, EntryWriteGuard, Geometry};
 
 /// In the native geometry, whose classes are close, what must be saved: this share of the old
 /// length.
@@ -64,8 +64,8 @@ enum Outcome {
 }
 
 /// A job under way.
-struct RecompressJob<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+struct RecompressJob<'t> {
+    table: &'t Table,
     how: &'t Recompress,
     classes: ClassTable,
     /// Whether there is no algorithm to try after this one.
@@ -75,7 +75,7 @@ struct RecompressJob<'t, E: BesideSlot> {
     slots: Vec<u8>,
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// Compresses what is chosen once more.
     pub(crate) fn recompress_all(&self, how: &Recompress) -> Result<Recompressed, Error> {
         let job = self.shared.jobs.begin(JobKind::Recompress, 0)?;
@@ -128,8 +128,8 @@ fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: u8) ->
         && threshold.is_none_or(|threshold| len >= threshold)
 }
 
-impl<'t, E: BesideSlot> RecompressJob<'t, E> {
-    fn new(table: &'t Table<E>, how: &'t Recompress) -> Result<Self, Error> {
+impl<'t> RecompressJob<'t> {
+    fn new(table: &'t Table, how: &'t Recompress) -> Result<Self, Error> {
         let shared = &table.shared;
         let priority = how.priority;
         if !(1..=SECONDARY_MAX).contains(&priority) || shared.algorithms[priority].is_none() {
@@ -181,7 +181,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
         let is_one = how.selection.matches_object(layout, item, bytes, flags)
             && is_eligible(priority, how.threshold, len, flags);
         if is_one {
-            self.table.verify(entry, pin.content(), pin.beside())?;
+            self.table.verify(entry, pin.content(), pin.row())?;
             self.snapshot.take(bytes, flags);
         }
         Ok(is_one)
@@ -246,7 +246,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
     }
 
     /// The entry, if what it holds is what was seen.
-    fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t, E>> {
+    fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t>> {
         let locked = self.table.pool.lock_existing(entry)?;
         let Snapshot { bytes, flags } = &self.snapshot;
         let which = self.how.selection.which;
@@ -255,7 +255,7 @@ impl<'t, E: BesideSlot> RecompressJob<'t, E> {
 
     /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it
     /// smaller.
-    fn keep_old(&self, locked: EntryWriteGuard<'_, E>, is_larger: bool) -> Outcome {
+    fn keep_old(&self, locked: EntryWriteGuard<'_>, is_larger: bool) -> Outcome {
         let incompressible = if is_larger && self.is_last { INCOMPRESSIBLE } else { 0 };
         let flags = slot::flags_of(locked.content());
         locked.set_flags(flags & !IDLE | incompressible);

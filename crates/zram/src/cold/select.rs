@@ -12,7 +12,7 @@ use crate::table::Table;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use std::ops::{Range, RangeInclusive};
-use zsmalloc::{BesideSlot, ORDER_MAX, Old};
+use zsmalloc::{ORDER_MAX, Old};
 
 /// Bytes by which lengths differ that are told apart.
 const BUCKET: usize = 64;
@@ -112,8 +112,8 @@ impl Selection {
 }
 
 /// The entries of what is chosen.
-pub(crate) struct Candidates<'t, E: BesideSlot, F> {
-    table: &'t Table<E>,
+pub(crate) struct Candidates<'t, F> {
+    table: &'t Table,
     matches: F,
     /// Items there were by bucket, when it began.
     counts: Vec<u32>,
@@ -124,8 +124,8 @@ pub(crate) struct Candidates<'t, E: BesideSlot, F> {
     gathered: Vec<(u16, u32)>,
 }
 
-impl<'t, E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Candidates<'t, E, F> {
-    pub(crate) fn new(table: &'t Table<E>, takes: F) -> Result<Self, Error> {
+impl<'t, F: Fn(Item, usize, u8) -> bool> Candidates<'t, F> {
+    pub(crate) fn new(table: &'t Table, takes: F) -> Result<Self, Error> {
         let mut candidates = Candidates {
             table,
             matches: takes,
@@ -189,7 +189,7 @@ impl<'t, E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Candidates<'t, E, F> {
     }
 }
 
-impl<E: BesideSlot, F: Fn(Item, usize, u8) -> bool> Iterator for Candidates<'_, E, F> {
+impl<F: Fn(Item, usize, u8) -> bool> Iterator for Candidates<'_, F> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {

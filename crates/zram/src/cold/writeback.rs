@@ -25,7 +25,7 @@ use std::ops::{Add, Range};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::Content;
 
 /// Most groups of runs that are written, or leave memory, while one more is copied.
 const WRITE_GROUPS_IN_FLIGHT: usize = 4;
@@ -62,8 +62,8 @@ impl Add for WrittenBack {
     }
 }
 
-struct WritebackJob<'s, 't: 's, E: BesideSlot> {
-    table: &'t Table<E>,
+struct WritebackJob<'s, 't: 's> {
+    table: &'t Table,
     job: &'s Job<'t>,
     /// Objects that were looked at.
     looked_at: u64,
@@ -75,13 +75,13 @@ struct WritebackJob<'s, 't: 's, E: BesideSlot> {
     open: Option<WriteRun>,
     /// What was copied before, and is to be made durable with it.
     group: Vec<WriteRun>,
-    committer: &'s Committer<'t, E>,
+    committer: &'s Committer<'t>,
     scope: &'s Scope<'s, 't>,
     /// The threads of the groups before.
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
-impl<E: BesideSlot> Table<E> {
+impl Table {
     /// Writes back what is chosen.
     pub(crate) fn write_back_all(
         &self,
@@ -116,7 +116,7 @@ impl<E: BesideSlot> Table<E> {
     }
 }
 
-impl<E: BesideSlot> WritebackJob<'_, '_, E> {
+impl WritebackJob<'_, '_> {
     /// Writes all; what ended it early, and what is damaged.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let (table, layout, selection) = (self.table, self.table.shared.layout, self.selection);
@@ -151,7 +151,7 @@ impl<E: BesideSlot> WritebackJob<'_, '_, E> {
         if !self.selection.matches_object(layout, item, bytes, flags) {
             return Ok(());
         }
-        self.table.verify(entry, pin.content(), pin.beside())?;
+        self.table.verify(entry, pin.content(), pin.row())?;
         let slots = match item {
             Item::Slot(_) => 1,
             Item::Block(block) => {

@@ -8,14 +8,14 @@ use crate::algorithms::{Algorithm, AlgorithmList, Codecs, PreparedSet};
 use crate::blocks::{BlockObject, BlockUpdate, Members};
 use crate::request::{Request, store_slot};
 use crate::slot::{ACCESSED, Encoded};
-use crate::table::{AnyTable, Table};
+use crate::table::Table;
 use crate::{Error, SLOT_BYTES, fill};
 use std::ops::Range;
-use zsmalloc::{BesideSlot, Content};
+use zsmalloc::Content;
 
 /// Who puts chunks on a device, one at a time.
-pub(super) struct Loader<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+pub(super) struct Loader<'t> {
+    table: &'t Table,
     /// Of which priorities objects can be stored as they lie.
     is_verbatim: [bool; 4],
     /// Whether that is all there are.
@@ -29,10 +29,10 @@ pub(super) struct Loader<'t, E: BesideSlot> {
     block: Vec<u8>,
 }
 
-impl<'t, E: BesideSlot> Loader<'t, E> {
+impl<'t> Loader<'t> {
     /// For what was saved of blocks of `order`, made by `algorithms`.
     pub(super) fn new(
-        table: &'t Table<E>,
+        table: &'t Table,
         order: u32,
         algorithms: &AlgorithmList,
     ) -> Result<Self, Error> {
@@ -80,7 +80,7 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
         &mut self,
         record: Record,
         object: &[u8],
-        request: Option<&Request<'_, E>>,
+        request: Option<&Request<'_>>,
     ) -> Result<(), Error> {
         let Record { slot, kind, priority, live, value } = record;
         let live = if kind == RecordKind::Block { Members::of(live) } else { Members::default() };
@@ -118,7 +118,7 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
 
     fn load_slot(
         &self,
-        request: Option<&Request<'_, E>>,
+        request: Option<&Request<'_>>,
         slot: u32,
         encoded: Encoded<'_>,
         flags: u8,
@@ -138,7 +138,7 @@ impl<'t, E: BesideSlot> Loader<'t, E> {
 
     fn load_block(
         &self,
-        request: Option<&Request<'_, E>>,
+        request: Option<&Request<'_>>,
         first: u32,
         live: Members,
         object: &[u8],

@@ -6,7 +6,7 @@ use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::read::{Chunk, FormatError, SavedReader};
 use crate::cold::{Job, JobKind};
-use crate::table::{AnyTable, Table};
+use crate::table::Table;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
@@ -14,7 +14,6 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::thread;
-use zsmalloc::BesideSlot;
 
 /// Where dictionaries are in a file.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
@@ -47,8 +46,8 @@ pub struct Restored {
 }
 
 /// Restores from `from`, which is called `path` in errors.
-pub(crate) fn restore<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn restore(
+    table: &Table,
     from: &mut (dyn Read + Send),
     path: &Path,
     damage: Damage,
@@ -115,10 +114,10 @@ struct Restore<'r> {
 }
 
 /// Puts chunks there until there are no more.
-fn load_chunks<E: BesideSlot>(
+fn load_chunks(
     restore: &Mutex<Restore<'_>>,
     job: &Job<'_>,
-    (mut loader, mut bytes): (Loader<'_, E>, Vec<u8>),
+    (mut loader, mut bytes): (Loader<'_>, Vec<u8>),
 ) {
     loop {
         let mut turn = restore.lock();

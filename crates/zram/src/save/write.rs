@@ -21,14 +21,14 @@ use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
-use zsmalloc::{BesideSlot, Content, ORDER_MAX};
+use zsmalloc::{Content, ORDER_MAX, Row};
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
 /// Saves to a file, which takes its place when it is whole, if that `is_free` then.
-pub(crate) fn save_file<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn save_file(
+    table: &Table,
     path: &Path,
     options: &SaveOptions,
     is_free: &dyn Fn() -> bool,
@@ -54,8 +54,8 @@ pub(crate) fn save_file<E: BesideSlot>(
 }
 
 /// Saves to wherever.
-pub(crate) fn save_to<E: BesideSlot>(
-    table: &Table<E>,
+pub(crate) fn save_to(
+    table: &Table,
     out: &mut dyn Write,
     options: &SaveOptions,
 ) -> Result<Saved, Error> {
@@ -64,7 +64,7 @@ pub(crate) fn save_to<E: BesideSlot>(
     saved.map_err(|failure| failure.at(Path::new("-")))
 }
 
-fn begin<E: BesideSlot>(table: &Table<E>) -> Result<Job<'_>, Error> {
+fn begin(table: &Table) -> Result<Job<'_>, Error> {
     table.shared.jobs.begin(JobKind::Save, table.shared.disksize / SLOT_BYTES as u64)
 }
 
@@ -118,8 +118,8 @@ fn holds_members(bytes: &[u8], flags: u8, layout: Layout, live: Members) -> bool
 }
 
 /// A save under way.
-struct Saver<'t, E: BesideSlot> {
-    table: &'t Table<E>,
+struct Saver<'t> {
+    table: &'t Table,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
     options: &'t SaveOptions,
@@ -135,10 +135,10 @@ struct Saver<'t, E: BesideSlot> {
     are_kept: bool,
 }
 
-impl<'t, E: BesideSlot> Saver<'t, E> {
+impl<'t> Saver<'t> {
     /// All memory that it takes is made here.
     fn new(
-        table: &'t Table<E>,
+        table: &'t Table,
         job: &'t Job<'t>,
         out: &'t mut dyn Write,
         options: &'t SaveOptions,
@@ -253,10 +253,10 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         &self,
         entry: u32,
         content: Content<'c>,
-        beside: Option<&E>,
+        row: Option<Row<'_>>,
         reads: &'c BlockReads,
     ) -> Result<Option<Content<'c>>, Retry> {
-        match self.table.resolve(entry, content, beside, &reads.read_back) {
+        match self.table.resolve(entry, content, row, &reads.read_back) {
             Ok(content) => Ok(Some(content)),
             Err(Blocked::OnBacking(guard)) if reads.is_unread(&guard) => Ok(None),
             Err(Blocked::Failed(error)) if self.options.skips(&error) => Ok(None),
@@ -271,7 +271,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
         let block_pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
         if let Some(pin) = &block_pin {
             let entry = layout.block_entry(block);
-            match self.resolve(entry, pin.content(), pin.beside(), reads)? {
+            match self.resolve(entry, pin.content(), pin.row(), reads)? {
                 Some(Content::Object { bytes, flags }) => {
                     live = table.live_members(block);
                     if holds_members(bytes, flags, layout, live) {
@@ -286,7 +286,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 None => (live, lost) = (table.live_members(block), table.live_members(block)),
             }
         }
-        let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.beside().is_none());
+        let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.row().is_none());
         for slot in layout.slots_of(block) {
             if lost.has(slot - first) {
                 Record::lost(slot, 0).encode(&mut self.records);
@@ -302,7 +302,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
                 }
                 continue;
             };
-            match self.resolve(slot, pin.content(), pin.beside(), reads)? {
+            match self.resolve(slot, pin.content(), pin.row(), reads)? {
                 None => Record::lost(slot, 0).encode(&mut self.records),
                 Some(Content::Object { bytes, flags }) if slot::held(bytes.len()) != Held::Same => {
                     self.add(slot, RecordKind::Slot, flags, 0, bytes);
@@ -370,7 +370,7 @@ impl<'t, E: BesideSlot> Saver<'t, E> {
     }
 }
 
-impl<E: BesideSlot> Drop for Saver<'_, E> {
+impl Drop for Saver<'_> {
     fn drop(&mut self) {
         if self.are_kept {
             let [mut records, mut objects] =

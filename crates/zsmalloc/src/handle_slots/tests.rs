@@ -4,6 +4,7 @@
 use super::*;
 use crate::entry::Location;
 use crate::entry_pool::sealed::Owner;
+use crate::table::LIFT;
 use crate::table::helpers::seed;
 use fastrand::Rng;
 
@@ -16,7 +17,7 @@ fn slots(first: u32) -> (Arc<Arena>, HandleSlots) {
 /// Gives a handle slot out: its number and generation. It names an object that is not looked at.
 fn give_out(slots: &HandleSlots) -> (u32, u32) {
     let (index, entry) = slots.claim().unwrap();
-    let generation = entry.beside().now();
+    let generation = entry.row().generation();
     slots.mark_used(index);
     entry.unlock(Value::object(Location { offset: 8 * index as u64, len: 1, flags: 0 }));
     (index, generation)
@@ -24,7 +25,7 @@ fn give_out(slots: &HandleSlots) -> (u32, u32) {
 
 fn take_back(slots: &HandleSlots, index: u32) {
     let entry = slots.table.lock_existing(index, |_| true).unwrap();
-    let generation = entry.beside().now();
+    let generation = entry.row().generation();
     entry.unlock(Value::EMPTY);
     slots.mark_free(index, generation);
 }
@@ -98,7 +99,7 @@ fn slots_that_go_leave_those_that_stay() {
     slots.table.rebalance(&mut || true);
     for (index, generation) in [(0, LIFT - 56), (1, 2 * LIFT - 112)] {
         give_out_in_place(&slots, index);
-        let next = slots.table.peek(index, |_, beside| beside.now()).unwrap();
+        let next = slots.table.peek(index, |_, row| row.generation()).unwrap();
         assert!(next >= generation, "slot {index} had generation {generation}, now {next}");
     }
     slots.check();
@@ -129,7 +130,7 @@ fn a_much_used_slot_stays_and_the_others_go() {
     (0..LEAF as u32).filter(|&index| index != 5).for_each(|index| take_back(&slots, index));
     slots.table.rebalance(&mut || true);
     let mut left = Vec::new();
-    slots.table.for_each(|index, _, generation| left.push((index, generation.now())));
+    slots.table.for_each(|index, _, row| left.push((index, row.generation())));
     assert_eq!(left, [(5, 2 + 2 * LIFT)]);
     forget_recent(&slots);
     assert_eq!(give_out(&slots), (0, 2));

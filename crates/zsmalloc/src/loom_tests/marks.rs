@@ -10,7 +10,7 @@ const IDLE: u8 = 0b0100;
 
 impl Scene {
     fn mark(&self, index: u32) -> bool {
-        self.core.set_flags_if_unlocked(index, |_, flags, ()| flags | IDLE)
+        self.core.set_flags_if_unlocked(index, |_, flags, _| flags | IDLE)
     }
 
     /// Reads the entry and clears its mark; what the object began with.

@@ -27,8 +27,6 @@ impl<T> Chunks<T> {
     /// Chunk of an entry, and its place there.
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
-        // Where nothing is kept, one entry does for all.
-        let nth = if size_of::<T>() == 0 { 0 } else { nth };
         let order = (nth | (FIRST - 1)).ilog2();
         // Nothing here overflows: `order` is at least that of FIRST - 1, and `nth` begins with its
         // bit.
@@ -60,7 +58,7 @@ impl<T> Chunks<T> {
             None => {
                 let count = FIRST << nth.saturating_sub(1);
                 let entries = (0..count as usize).map(|_| Ok(make()));
-                let new = boxed(supply.filter(|_| size_of::<T>() > 0), entries)?;
+                let new = boxed(supply, entries)?;
                 self.chunks[nth].get_or_init(|| new)
             }
         };

@@ -3,13 +3,13 @@
 //! See the drawing of [`super`]. All of it but the waiting for readers is under the table's lock,
 //! so that no entry is made meanwhile.
 
-use super::entry_ref::EntryRef;
-use super::layout::{FEW, LEAF, Level, NodeKind, PACKED_MAX, REGION};
+use super::floors::Floors;
+use super::layout::{FEW, LEAF, Level, NodeKind, PACKED_MAX};
 use super::link::NodeLink;
-use super::node::Node;
-use super::nodes::Fresh;
+use super::locks::EntryRef;
+use super::node::{Fresh, Node};
 use super::retired::Behind;
-use super::{Beside, Making, Table};
+use super::{Making, Table, index_of};
 use crate::entry::Value;
 use crate::epoch::EpochGuard;
 
@@ -29,15 +29,15 @@ pub(super) enum Outcome {
 
 /// A chain that may be converted.
 #[derive(Clone, Copy)]
-struct Subject<'s, E: Beside> {
+struct Subject<'s> {
     region: u64,
     level: Level,
-    chain: &'s NodeLink<E>,
-    first: Node<'s, E>,
+    chain: &'s NodeLink,
+    first: Node<'s>,
     inside: &'s EpochGuard<'s>,
 }
 
-impl<E: Beside> Table<E> {
+impl Table {
     /// Gives a leaf or a region the node that suits its entries and `more`, or none if there are
     /// none but empty ones.
     pub(super) fn convert(
@@ -50,10 +50,10 @@ impl<E: Beside> Table<E> {
         let inside = &self.epoch.enter();
         let chain = self.regions.get(region).and_then(|chain| match level {
             Level::Region => Some(chain),
-            Level::Leaf(leaf) => Some(chain.load(inside)?.inner()?.leaf(leaf)),
+            Level::Leaf(leaf) => Some(self.nodes.load(chain, inside)?.inner()?.leaf(leaf)),
         });
         let Some(chain) = chain else { return Outcome::Left };
-        let Some(first) = chain.load(inside) else { return Outcome::Left };
+        let Some(first) = self.nodes.load(chain, inside) else { return Outcome::Left };
         let subject = Subject { region, level, chain, first, inside };
         let most = match level {
             Level::Leaf(_) => LEAF,
@@ -74,7 +74,7 @@ impl<E: Beside> Table<E> {
 
     /// Entries of a chain that are to stay, counted until there are more than `most`; and whether
     /// one is locked.
-    fn count(&self, subject: &Subject<'_, E>, most: usize) -> (usize, bool) {
+    fn count(&self, subject: &Subject<'_>, most: usize) -> (usize, bool) {
         let (mut kept, mut locked) = (0, false);
         subject.first.all_entries(subject.level, |key, entry_ref| {
             kept += usize::from(self.is_kept(subject.region, key, &entry_ref));
@@ -85,15 +85,17 @@ impl<E: Beside> Table<E> {
     }
 
     /// Whether an entry is to stay in the table.
-    fn is_kept(&self, region: u64, key: u16, entry_ref: &EntryRef<'_, E>) -> bool {
-        entry_ref.entry.peek() != Value::EMPTY || entry_ref.beside.stays(self.leaf_of(region, key))
+    fn is_kept(&self, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
+        let stays =
+            |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
+        entry_ref.entry.peek() != Value::EMPTY || self.floors.as_ref().is_some_and(stays)
     }
 
     /// Replaces a chain by a node of that kind, if it is worth it, or by one in a lower place.
     fn replace_chain(
         &self,
         making: &mut Making,
-        subject: &Subject<'_, E>,
+        subject: &Subject<'_>,
         kind: Option<NodeKind>,
         locked: bool,
     ) -> Outcome {
@@ -109,15 +111,15 @@ impl<E: Beside> Table<E> {
             Level::Leaf(leaf) => leaf * LEAF,
             Level::Region => first.first_made(0).unwrap_or(0),
         };
-        let leaf = || self.leaf_of(region, key as u16);
+        let values = || self.fresh_row(index_of(region, key as u16));
         let fresh = match kind {
             None => None,
-            Some(kind) if is_worth_it => match self.nodes.make(kind, leaf()) {
+            Some(kind) if is_worth_it => match self.nodes.make(kind, values()) {
                 Ok(fresh) => Some(fresh),
                 Err(_) => return Outcome::Busy,
             },
             Some(_) if first.kind().is_inner() => return Outcome::Left,
-            Some(_) => match self.nodes.make_below(first, leaf()) {
+            Some(_) => match self.nodes.make_below(first, values()) {
                 Some(fresh) => Some(fresh),
                 None => return Outcome::Left,
             },
@@ -137,14 +139,14 @@ impl<E: Beside> Table<E> {
     fn try_replace(
         &self,
         making: &mut Making,
-        subject: &Subject<'_, E>,
-        mut fresh: Option<Fresh<E>>,
-    ) -> Result<(), Option<Fresh<E>>> {
+        subject: &Subject<'_>,
+        mut fresh: Option<Fresh>,
+    ) -> Result<(), Option<Fresh>> {
         let Subject { level, chain, first, .. } = *subject;
         let (_, before) = self.footprint(first);
         let after = fresh.as_ref().map_or(0, |fresh| fresh.kind().capacity());
         chain.begin(&mut making.retired, first.node_ref());
-        let to = |fresh: &Option<Fresh<E>>| fresh.as_ref().map(Fresh::node_ref);
+        let to = |fresh: &Option<Fresh>| fresh.as_ref().map(Fresh::node_ref);
         let replaced = first.all_entries(level, |_, entry_ref| entry_ref.entry.freeze())
             && self.copy(subject, &mut fresh)
             && chain.install(&mut making.retired, first.node_ref(), to(&fresh), Behind::Goes);
@@ -162,23 +164,22 @@ impl<E: Beside> Table<E> {
 
     /// Copies the entries that are to stay; false if there are more than were counted. What an
     /// entry says that was thawed meanwhile does not matter: then nothing is committed.
-    fn copy(&self, subject: &Subject<'_, E>, fresh: &mut Option<Fresh<E>>) -> bool {
+    fn copy(&self, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
         let Subject { region, level, first, .. } = *subject;
         // A dense node has them all anyway.
         let all = fresh.as_ref().is_some_and(|fresh| fresh.kind().is_dense());
         let copied = first.all_entries(level, |key, entry_ref| {
-            let put = |fresh: &mut Fresh<E>| {
-                fresh.put(key, entry_ref.entry.peek(), entry_ref.beside.moved())
-            };
+            let put =
+                |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());
             let stays = all || self.is_kept(region, key, &entry_ref);
             !stays || fresh.as_mut().is_some_and(put)
         });
-        if copied && !all && keeps_leaves::<E>() {
+        if let Some(floors) = self.floors.as_ref().filter(|_| copied && !all) {
             // Not before all are copied: this may change which are to stay.
             let fresh = fresh.as_ref().map(Fresh::node);
             first.all_entries(level, |key, entry_ref| {
                 if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
-                    E::dropped(self.leaf_of(region, key), entry_ref.beside);
+                    floors.dropped(index_of(region, key), entry_ref.row.generation());
                 }
                 true
             });
@@ -188,7 +189,7 @@ impl<E: Beside> Table<E> {
 
     /// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
     /// is one.
-    fn absorb(&self, making: &mut Making, subject: &Subject<'_, E>) -> Outcome {
+    fn absorb(&self, making: &mut Making, subject: &Subject<'_>) -> Outcome {
         let Subject { region, chain, first, inside, .. } = *subject;
         let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
             return Outcome::Left;
@@ -198,7 +199,7 @@ impl<E: Beside> Table<E> {
         }
         let has_place = first.all_packed_entries(|key, entry_ref| {
             let leaf = key as usize / LEAF;
-            let index = (region * REGION as u64) as u32 + key as u32;
+            let index = index_of(region, key);
             let mut make =
                 || self.make_in(making, inside, inner.leaf(leaf), Level::Leaf(leaf), index);
             !self.is_kept(region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
@@ -223,7 +224,7 @@ impl<E: Beside> Table<E> {
         chain.give_up();
         first.all_packed_entries(|key, entry_ref| {
             if let Some(hidden) = inner.find(key) {
-                hidden.beside.take(&E::fresh(self.leaf_of(region, key)));
+                hidden.row.set_values(self.fresh_row(index_of(region, key)));
                 hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY);
             }
             entry_ref.entry.thaw();
@@ -234,19 +235,19 @@ impl<E: Beside> Table<E> {
 
     /// Gives the hidden entries what those say that hide them; false if one has to have a place,
     /// and none.
-    fn reveal(&self, subject: &Subject<'_, E>, inner: Node<'_, E>) -> bool {
+    fn reveal(&self, subject: &Subject<'_>, inner: Node<'_>) -> bool {
         let Subject { region, first, .. } = *subject;
         let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
             Some(hidden) => {
-                hidden.beside.take(entry_ref.beside);
+                hidden.row.set_values(entry_ref.row.values());
                 hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek())
             }
             None => !self.is_kept(region, key, &entry_ref),
         });
-        if moved && keeps_leaves::<E>() {
+        if let Some(floors) = self.floors.as_ref().filter(|_| moved) {
             first.all_packed_entries(|key, entry_ref| {
                 if inner.find(key).is_none() {
-                    E::dropped(self.leaf_of(region, key), entry_ref.beside);
+                    floors.dropped(index_of(region, key), entry_ref.row.generation());
                 }
                 true
             });
@@ -255,7 +256,7 @@ impl<E: Beside> Table<E> {
     }
 
     /// Bytes of all nodes from `node` on, and the entries they have room for.
-    fn footprint(&self, node: Node<'_, E>) -> (usize, usize) {
+    fn footprint(&self, node: Node<'_>) -> (usize, usize) {
         let (mut bytes, mut room) = (0, 0);
         node.each(|kind| {
             bytes += self.nodes.bytes(kind);
@@ -263,9 +264,4 @@ impl<E: Beside> Table<E> {
         });
         (bytes, room)
     }
-}
-
-/// Whether it matters which entries go.
-const fn keeps_leaves<E: Beside>() -> bool {
-    size_of::<E::Leaf>() > 0
 }

@@ -12,20 +12,18 @@ pub(crate) fn seed(own: u64) -> u64 {
     seed
 }
 
-pub(super) type PlainTable = Table<()>;
-
-pub(super) fn set(table: &PlainTable, index: u32, payload: u64) {
+pub(super) fn set(table: &Table, index: u32, payload: u64) {
     table.lock(index).unwrap().unlock(Value::inline(payload));
 }
 
 /// Empties an entry as a discard does.
-pub(super) fn clear(table: &PlainTable, index: u32) {
+pub(super) fn clear(table: &Table, index: u32) {
     if let Some(entry) = table.lock_existing(index, |_| true) {
         entry.unlock(Value::EMPTY);
     }
 }
 
-pub(super) fn get(table: &PlainTable, index: u32) -> u64 {
+pub(super) fn get(table: &Table, index: u32) -> u64 {
     let entry = table.lock_shared(index, |_| true);
     entry.map_or(0, |entry| entry.value().decode().unwrap_err())
 }

@@ -1,7 +1,9 @@
 //! What nodes there are, how many entries they have room for, and where these lie in them.
 
-use super::link::{NodeLink, PackedHeader};
+use super::row::RowKind;
 use crate::entry::Entry;
+use crate::sync::{AtomicLink, AtomicU32};
+use std::ptr::NonNull;
 
 /// Entries of a leaf.
 pub(crate) const LEAF: usize = if cfg!(loom) { 8 } else { 512 };
@@ -22,6 +24,8 @@ pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
 /// So many entries of a leaf in its region's packed nodes say that the leaf is being filled.
 pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
+/// A link, or the head of a packed node.
+pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
 /// A line of memory.
 const LINE: usize = 64;
 /// Nodes begin at multiples of this, which leaves bits of their addresses for a kind.
@@ -31,6 +35,13 @@ const _: () = assert!(CAPACITIES.len() + 2 <= ALIGN);
 /// How many entries a node has room for: the place in `CAPACITIES`, or a wide one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeKind(pub(super) u8);
+
+/// A node by address and kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeRef {
+    pub(super) address: NonNull<u8>,
+    pub(super) kind: NodeKind,
+}
 
 /// What a chain of nodes is of: a region, or this leaf of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,39 +113,48 @@ impl NodeKind {
         self.0 < NodeKind::DENSE.0
     }
 
-    /// Where entry `nth` lies in a node, and what lies beside it.
+    /// Where entry `nth` lies in a node, and its row.
     #[inline]
-    pub(super) fn places<E>(self, nth: usize) -> (usize, usize) {
-        const { assert!(align_of::<E>() <= align_of::<Entry>() && size_of::<E>().is_multiple_of(2)) }
+    pub(super) fn places(self, row: RowKind, nth: usize) -> (usize, usize) {
         if self.is_dense() {
-            let (line, nth) = (nth / Self::per_line::<E>(), nth % Self::per_line::<E>());
-            let entries = line * LINE;
-            let beside = entries + Self::per_line::<E>() * size_of::<Entry>();
-            (entries + nth * size_of::<Entry>(), beside + nth * size_of::<E>())
+            // An arm each: constants are divided by.
+            match row.columns() {
+                0 => in_line(0, nth),
+                1 => in_line(1, nth),
+                _ => in_line(2, nth),
+            }
         } else {
-            let entries = size_of::<PackedHeader>();
-            let beside = entries + self.capacity() * size_of::<Entry>();
-            (entries + nth * size_of::<Entry>(), beside + nth * size_of::<E>())
+            let rows = LINK_BYTES + self.capacity() * size_of::<Entry>();
+            (LINK_BYTES + nth * size_of::<Entry>(), rows + nth * row.bytes())
         }
-    }
-
-    /// Entries in a line of a dense node: an entry is looked up with what lies beside it.
-    const fn per_line<E>() -> usize {
-        LINE / (size_of::<Entry>() + size_of::<E>())
     }
 
     /// Where the keys of a packed node lie.
-    pub(super) fn keys_at<E>(self) -> usize {
-        self.places::<E>(0).1 + self.capacity() * size_of::<E>()
+    pub(super) fn keys_at(self, row: RowKind) -> usize {
+        LINK_BYTES + self.capacity() * (size_of::<Entry>() + row.bytes())
     }
 
-    pub(super) fn bytes<E>(self) -> usize {
+    pub(super) fn bytes(self, row: RowKind) -> usize {
         if self.is_dense() {
-            LEAF.div_ceil(Self::per_line::<E>()) * LINE
+            LEAF.div_ceil(per_line(row.columns())) * LINE
         } else if self.is_inner() {
-            LEAVES * size_of::<NodeLink<E>>()
+            LEAVES * LINK_BYTES
         } else {
-            self.keys_at::<E>() + self.capacity() * size_of::<u16>()
+            self.keys_at(row) + self.capacity() * size_of::<u16>()
         }
     }
+}
+
+/// Entries in a line of a dense node: an entry is looked up with its row.
+const fn per_line(columns: usize) -> usize {
+    LINE / (size_of::<Entry>() + columns * size_of::<AtomicU32>())
+}
+
+/// Where entry `nth` of a dense node lies, and its row.
+#[inline(always)]
+fn in_line(columns: usize, nth: usize) -> (usize, usize) {
+    let (line, nth) = (nth / per_line(columns), nth % per_line(columns));
+    let entries = line * LINE;
+    let rows = entries + per_line(columns) * size_of::<Entry>();
+    (entries + nth * size_of::<Entry>(), rows + nth * columns * size_of::<AtomicU32>())
 }

@@ -7,11 +7,9 @@
 //! ```
 //! One load of a head tells how many keys there are, and what was behind them at that moment.
 
-use super::layout::{ALIGN, NodeKind};
-use super::nodes::Fresh;
+use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
 use super::retired::{Behind, Retired};
 use crate::sync::{AtomicLink, Ordering};
-use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 
 const CONVERTING: usize = 1 << 63;
@@ -19,23 +17,18 @@ const COUNT_SHIFT: u32 = 48;
 /// Bits of a node's address: the system gives no others unless it is asked to.
 pub(super) const ADDRESS: usize = (1 << COUNT_SHIFT) - ALIGN;
 
-/// A node by address and kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeRef {
-    pub(super) address: NonNull<u8>,
-    pub(super) kind: NodeKind,
+#[inline]
+fn from_raw(raw: *mut u8) -> Option<NodeRef> {
+    let address = NonNull::new(raw.map_addr(|address| address & ADDRESS))?;
+    Some(NodeRef { address, kind: NodeKind((raw.addr() % ALIGN) as u8) })
 }
 
-impl NodeRef {
-    #[inline]
-    fn from_raw(raw: *mut u8) -> Option<Self> {
-        let address = NonNull::new(raw.map_addr(|address| address & ADDRESS))?;
-        Some(NodeRef { address, kind: NodeKind((raw.addr() % ALIGN) as u8) })
-    }
+fn to_raw(node: NodeRef) -> *mut u8 {
+    node.address.as_ptr().map_addr(|address| address | node.kind.0 as usize)
+}
 
-    fn to_raw(self) -> *mut u8 {
-        self.address.as_ptr().map_addr(|address| address | self.kind.0 as usize)
-    }
+fn converting(node: NodeRef) -> *mut u8 {
+    to_raw(node).map_addr(|address| address | CONVERTING)
 }
 
 /// The beginning of a packed node.
@@ -51,56 +44,57 @@ impl PackedHeader {
     /// How many keys there are, and the node behind.
     pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
         let raw = self.0.load(Ordering::Acquire);
-        (raw.addr() >> COUNT_SHIFT, NodeRef::from_raw(raw))
+        (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
     /// Says that there are so many keys, and that node behind: by the only one who changes it.
     pub(super) fn store(&self, count: usize, behind: Option<NodeRef>) {
-        let raw = behind.map_or(null_mut(), NodeRef::to_raw);
+        let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
     }
 }
 
 /// What names the first node of a region or a leaf.
 #[derive(Debug)]
-pub(super) struct NodeLink<E> {
-    link: AtomicLink,
-    nodes: PhantomData<fn() -> E>,
-}
+#[repr(transparent)]
+pub(super) struct NodeLink(AtomicLink);
 
-impl<E> NodeLink<E> {
+const _: () = assert!(size_of::<NodeLink>() == LINK_BYTES);
+const _: () = assert!(size_of::<PackedHeader>() == LINK_BYTES);
+
+impl NodeLink {
     pub(super) fn new() -> Self {
-        NodeLink { link: AtomicLink::new(null_mut()), nodes: PhantomData }
+        NodeLink(AtomicLink::new(null_mut()))
     }
 
     /// Whether there is a node.
     pub(super) fn is_made(&self) -> bool {
-        !self.link.load(Ordering::Acquire).is_null()
+        !self.0.load(Ordering::Acquire).is_null()
     }
 
     /// The first node's name.
     #[inline]
     pub(super) fn node_ref(&self) -> Option<NodeRef> {
-        NodeRef::from_raw(self.link.load(Ordering::Acquire))
+        from_raw(self.0.load(Ordering::Acquire))
     }
 
     /// Names the first node of a chain without nodes.
-    pub(super) fn publish(&self, _alone: &mut Retired, node: Fresh<E>) {
-        self.link.store(node.node_ref().to_raw(), Ordering::Release);
+    pub(super) fn publish(&self, _alone: &mut Retired, node: NodeRef) {
+        self.0.store(to_raw(node), Ordering::Release);
     }
 
     /// Says that the nodes from `node` on are being converted.
     pub(super) fn begin(&self, _alone: &mut Retired, node: NodeRef) {
-        self.link.store(converting(node), Ordering::Release);
+        self.0.store(converting(node), Ordering::Release);
     }
 
     /// Ends a conversion, if there is one: the nodes stay.
     pub(super) fn give_up(&self) {
-        let raw = self.link.load(Ordering::Acquire);
+        let raw = self.0.load(Ordering::Acquire);
         if raw.addr() & CONVERTING != 0 {
             let to = raw.map_addr(|address| address & !CONVERTING);
             // Refused where it is over.
-            let _ = self.link.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
+            let _ = self.0.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
@@ -114,16 +108,12 @@ impl<E> NodeLink<E> {
         to: Option<NodeRef>,
         behind: Behind,
     ) -> bool {
-        let to = to.map_or(null_mut(), NodeRef::to_raw);
+        let to = to.map_or(null_mut(), to_raw);
         let swapped =
-            self.link.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
+            self.0.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
         if swapped.is_ok() {
             retired.add(node, behind);
         }
         swapped.is_ok()
     }
-}
-
-fn converting(node: NodeRef) -> *mut u8 {
-    node.to_raw().map_addr(|address| address | CONVERTING)
 }

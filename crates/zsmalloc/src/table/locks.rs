@@ -1,30 +1,72 @@
-//! Entries that are locked, and stay where they are until they no longer are.
+//! Entries where they lie, and those that are locked, which stay there until they no longer are.
+#![allow(unsafe_code)]
 
-use super::entry_ref::EntryRef;
-use super::{Beside, Table};
-use crate::entry::{Entry, Value};
+use super::row::Row;
+use crate::entry::{Busy, Entry, Value};
+use crate::epoch::Epoch;
 use crate::fork_stamp::ForkStamp;
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// An entry where it lies, and its row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntryRef<'s> {
+    pub(super) entry: &'s Entry,
+    pub(super) row: Row<'s>,
+}
+
+impl EntryRef<'_> {
+    /// The same for as long as the entry is locked.
+    ///
+    /// # Safety
+    /// The entry is of the table of `_readers` and locked by the caller, who uses neither reference
+    /// after unlocking it.
+    unsafe fn locked<'t>(self, _readers: &'t Epoch) -> EntryRef<'t> {
+        // SAFETY: the node stays while its entry is locked (zs-W3 of `node`), in memory that stays
+        // as long as the table.
+        unsafe {
+            let columns = NonNull::from(self.row.columns()).as_ref();
+            EntryRef {
+                entry: NonNull::from(self.entry).as_ref(),
+                row: Row::new(columns, self.row.kind()),
+            }
+        }
+    }
+
+    /// Locks the entry for reading. `readers` are its table's.
+    pub(super) fn try_lock_shared(self, readers: &Epoch) -> Result<ReadLock<'_>, Busy> {
+        let value = self.entry.try_lock_shared()?;
+        // SAFETY: it was locked just now; `ReadLock` lends the references with itself and unlocks
+        // at its end.
+        let EntryRef { entry, row } = unsafe { self.locked(readers) };
+        Ok(ReadLock { entry, row, value, stamp: ForkStamp::now() })
+    }
+
+    /// Locks the entry for a change; its readers are still to be waited for.
+    pub(super) fn try_lock_exclusive(self, readers: &Epoch) -> Result<WriteLock<'_>, Busy> {
+        self.entry.try_lock_exclusive()?;
+        // SAFETY: it was locked just now; `WriteLock` lends the references with itself and unlocks
+        // at its end.
+        Ok(WriteLock::new(readers, unsafe { self.locked(readers) }))
+    }
+
+    /// Locks the entry for a change if it is empty and no one has it locked.
+    pub(super) fn try_claim(self, readers: &Epoch) -> Option<WriteLock<'_>> {
+        // SAFETY: as above.
+        self.entry.try_claim().then(|| WriteLock::new(readers, unsafe { self.locked(readers) }))
+    }
+}
 
 /// An entry locked for reading.
 #[derive(Debug)]
-pub(crate) struct ReadLock<'t, E> {
+pub(crate) struct ReadLock<'t> {
     entry: &'t Entry,
-    beside: &'t E,
+    row: Row<'t>,
     value: Value,
     stamp: ForkStamp,
 }
 
-impl<'t, E> ReadLock<'t, E> {
-    pub(super) fn new(entry_ref: EntryRef<'t, E>, value: Value) -> Self {
-        ReadLock {
-            entry: entry_ref.entry,
-            beside: entry_ref.beside,
-            value,
-            stamp: ForkStamp::now(),
-        }
-    }
-
+impl ReadLock<'_> {
     /// # Panics
     /// In a child of the process that locked it.
     #[inline]
@@ -38,9 +80,9 @@ impl<'t, E> ReadLock<'t, E> {
     }
 
     /// What lies beside it.
-    pub(crate) fn beside(&self) -> &E {
+    pub(crate) fn row(&self) -> Row<'_> {
         self.assert_same_process();
-        self.beside
+        self.row
     }
 
     /// Clears bits of the flags of the object it names.
@@ -51,7 +93,7 @@ impl<'t, E> ReadLock<'t, E> {
     }
 }
 
-impl<E> Drop for ReadLock<'_, E> {
+impl Drop for ReadLock<'_> {
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
             self.entry.unlock_shared();
@@ -61,21 +103,17 @@ impl<E> Drop for ReadLock<'_, E> {
 
 /// An entry locked for a change; unchanged if dropped.
 #[derive(Debug)]
-pub(crate) struct WriteLock<'t, E: Beside> {
-    table: &'t Table<E>,
+pub(crate) struct WriteLock<'t> {
+    /// Its table's.
+    readers: &'t Epoch,
     entry: &'t Entry,
-    beside: &'t E,
+    row: Row<'t>,
     stamp: ForkStamp,
 }
 
-impl<'t, E: Beside> WriteLock<'t, E> {
-    pub(super) fn new(table: &'t Table<E>, entry_ref: EntryRef<'t, E>) -> Self {
-        WriteLock {
-            table,
-            entry: entry_ref.entry,
-            beside: entry_ref.beside,
-            stamp: ForkStamp::now(),
-        }
+impl<'t> WriteLock<'t> {
+    fn new(readers: &'t Epoch, EntryRef { entry, row }: EntryRef<'t>) -> Self {
+        WriteLock { readers, entry, row, stamp: ForkStamp::now() }
     }
 
     /// # Panics
@@ -98,9 +136,9 @@ impl<'t, E: Beside> WriteLock<'t, E> {
     }
 
     /// What lies beside it.
-    pub(crate) fn beside(&self) -> &E {
+    pub(crate) fn row(&self) -> Row<'_> {
         self.assert_same_process();
-        self.beside
+        self.row
     }
 
     /// Unlocks the entry, which says `value` from then on.
@@ -110,14 +148,14 @@ impl<'t, E: Beside> WriteLock<'t, E> {
         let held = ManuallyDrop::new(self);
         if value == Value::EMPTY && held.value() != value {
             held.entry.empty();
-            held.beside.emptied();
-            held.table.epoch.count_emptied();
+            held.row.emptied();
+            held.readers.count_emptied();
         }
         held.entry.unlock_exclusive(value);
     }
 }
 
-impl<E: Beside> Drop for WriteLock<'_, E> {
+impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
             self.entry.unlock_exclusive(self.entry.peek());

@@ -1,29 +1,30 @@
 //! Looking entries up, and locking them: no lock is taken, and only a locked entry waited for.
 
-use super::entry_ref::EntryRef;
 use super::layout::{LEAF, LEAVES, Level, REGION};
+use super::locks::EntryRef;
 use super::node::Node;
-use super::{Beside, ReadLock, Table, WriteLock, split};
+use super::row::Row;
+use super::{ReadLock, Table, WriteLock, index_of, split};
 use crate::Error;
 use crate::entry::{Busy, Entry};
 use crate::epoch::EpochGuard;
 use crate::sync::{Backoff, Ordering};
 
-impl<E: Beside> Table<E> {
+impl Table {
     #[inline(always)]
-    fn find<'s>(&'s self, inside: &'s EpochGuard<'_>, index: u32) -> Option<EntryRef<'s, E>> {
+    fn find<'s>(&'s self, inside: &'s EpochGuard<'_>, index: u32) -> Option<EntryRef<'s>> {
         let (region, key) = split(index);
-        self.regions.get(region)?.load(inside)?.find(key)
+        self.nodes.load(self.regions.get(region)?, inside)?.find(key)
     }
 
-    /// Locks entry `index` for reading; `None` if there is none, or `admits` says no of what lies
-    /// beside it: asked before the entry is waited for, and again with the entry locked.
+    /// Locks entry `index` for reading; `None` if there is none, or `admits` says no of its row:
+    /// asked before the entry is waited for, and again with the entry locked.
     #[inline]
     pub(crate) fn lock_shared(
         &self,
         index: u32,
-        admits: impl Fn(&E) -> bool,
-    ) -> Option<ReadLock<'_, E>> {
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Option<ReadLock<'_>> {
         let attempt = || self.try_lock_shared(index, &admits);
         attempt().unwrap_or_else(|busy| {
             let count = |busy| {
@@ -39,13 +40,13 @@ impl<E: Beside> Table<E> {
     fn try_lock_shared(
         &self,
         index: u32,
-        admits: &impl Fn(&E) -> bool,
-    ) -> Result<Option<ReadLock<'_, E>>, Busy> {
+        admits: &impl Fn(Row<'_>) -> bool,
+    ) -> Result<Option<ReadLock<'_>>, Busy> {
         let inside = self.epoch.enter();
-        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.beside)) {
+        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
             Some(entry_ref) => entry_ref
-                .try_lock_shared(self)
-                .map(|entry| Some(entry).filter(|entry| admits(entry.beside())))
+                .try_lock_shared(&self.epoch)
+                .map(|entry| Some(entry).filter(|entry| admits(entry.row())))
                 .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
             None => Ok(None),
         }
@@ -56,11 +57,11 @@ impl<E: Beside> Table<E> {
     pub(crate) fn lock_existing(
         &self,
         index: u32,
-        admits: impl Fn(&E) -> bool,
-    ) -> Option<WriteLock<'_, E>> {
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Option<WriteLock<'_>> {
         let attempt = || self.try_lock_existing(index, &admits);
         let entry = attempt().unwrap_or_else(|busy| persist(busy, |_| (), attempt));
-        entry.map(WriteLock::wait_for_readers).filter(|entry| admits(entry.beside()))
+        entry.map(WriteLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
 
     /// Those who read the entry are still to be waited for.
@@ -68,12 +69,12 @@ impl<E: Beside> Table<E> {
     fn try_lock_existing(
         &self,
         index: u32,
-        admits: &impl Fn(&E) -> bool,
-    ) -> Result<Option<WriteLock<'_, E>>, Busy> {
+        admits: &impl Fn(Row<'_>) -> bool,
+    ) -> Result<Option<WriteLock<'_>>, Busy> {
         let inside = self.epoch.enter();
-        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.beside)) {
+        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
             Some(entry_ref) => entry_ref
-                .try_lock_exclusive(self)
+                .try_lock_exclusive(&self.epoch)
                 .map(Some)
                 .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
             None => Ok(None),
@@ -81,7 +82,7 @@ impl<E: Beside> Table<E> {
     }
 
     /// Locks entry `index` for a change, made if there is none.
-    pub(crate) fn lock(&self, index: u32) -> Result<WriteLock<'_, E>, Error> {
+    pub(crate) fn lock(&self, index: u32) -> Result<WriteLock<'_>, Error> {
         loop {
             match self.lock_existing(index, |_| true) {
                 Some(entry) => return Ok(entry),
@@ -92,29 +93,29 @@ impl<E: Beside> Table<E> {
 
     /// Locks entry `index` for a change, made if there is none, if it is empty and no one has it
     /// locked.
-    pub(crate) fn claim(&self, index: u32) -> Result<Option<WriteLock<'_, E>>, Error> {
+    pub(crate) fn claim(&self, index: u32) -> Result<Option<WriteLock<'_>>, Error> {
         loop {
             let inside = self.epoch.enter();
             if let Some(entry_ref) = self.find(&inside, index) {
-                return Ok(entry_ref.try_claim(self));
+                return Ok(entry_ref.try_claim(&self.epoch));
             }
             drop(inside);
             self.make(index)?;
         }
     }
 
-    /// Gives the object of entry `index` the flags that `choose` says, of it and what lies beside
-    /// the entry, as [`Entry::set_flags_if_unlocked`] does; whether it has. Waits for nothing: an
+    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's
+    /// row, as [`Entry::set_flags_if_unlocked`] does; whether it has. Waits for nothing: an
     /// entry that is locked is left.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         index: u32,
-        choose: impl Fn(usize, u8, &E) -> u8,
+        choose: impl Fn(usize, u8, Row<'_>) -> u8,
     ) -> bool {
         loop {
             let inside = self.epoch.enter();
-            let Some(EntryRef { entry, beside }) = self.find(&inside, index) else { return false };
-            match entry.set_flags_if_unlocked(|place| choose(place.len, place.flags, beside)) {
+            let Some(EntryRef { entry, row }) = self.find(&inside, index) else { return false };
+            match entry.set_flags_if_unlocked(|place| choose(place.len, place.flags, row)) {
                 Ok(done) => return done,
                 Err(Busy::Frozen) => self.unless_frozen(&inside, index, Busy::Frozen),
                 Err(_) => return false,
@@ -123,35 +124,30 @@ impl<E: Beside> Table<E> {
     }
 
     /// Looks at entry `index`, if there is one, locked or not.
-    pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, &E) -> R) -> Option<R> {
+    pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
         let inside = self.epoch.enter();
-        self.find(&inside, index).map(|entry_ref| look(entry_ref.entry, entry_ref.beside))
+        self.find(&inside, index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
     }
 
     /// Looks at all entries of a leaf.
-    pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, &E)) {
+    pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.epoch.enter();
-        let Some(node) = self.regions.get(region).and_then(|chain| chain.load(&inside)) else {
-            return;
-        };
+        let chain = self.regions.get(region);
+        let Some(node) = chain.and_then(|chain| self.nodes.load(chain, &inside)) else { return };
         node.all_of(nth, |key, entry_ref| {
-            look((region * REGION as u64) as u32 + key as u32, entry_ref.entry, entry_ref.beside);
+            look(index_of(region, key), entry_ref.entry, entry_ref.row);
             true
         });
     }
 
     /// Looks at all entries.
-    pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, &E)) {
+    pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         for (region, chain) in self.regions.from(0) {
             let inside = self.epoch.enter();
-            let Some(node) = chain.load(&inside) else { continue };
+            let Some(node) = self.nodes.load(chain, &inside) else { continue };
             node.all_entries(Level::Region, |key, entry_ref| {
-                look(
-                    (region * REGION as u64) as u32 + key as u32,
-                    entry_ref.entry,
-                    entry_ref.beside,
-                );
+                look(index_of(region, key), entry_ref.entry, entry_ref.row);
                 true
             });
         }
@@ -165,7 +161,7 @@ impl<E: Beside> Table<E> {
         made.find_map(|(region, chain)| {
             let from = if region == first { index as usize % REGION } else { 0 };
             let inside = self.epoch.enter();
-            let key = chain.load(&inside)?.first_made(from)?;
+            let key = self.nodes.load(chain, &inside)?.first_made(from)?;
             Some(region * REGION as u64 + key as u64)
         })
     }
@@ -180,7 +176,7 @@ impl<E: Beside> Table<E> {
         let (region, key) = split(index);
         let Some(chain) = self.regions.get(region) else { return };
         chain.give_up();
-        let inner = chain.load(inside).and_then(Node::inner);
+        let inner = self.nodes.load(chain, inside).and_then(Node::inner);
         inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).give_up());
         // The entry in force: it was frozen before, if at all (zs-T3).
         self.find(inside, index).into_iter().for_each(|entry_ref| entry_ref.entry.thaw());

@@ -1,27 +1,27 @@
 //! Models of the table: regions of 2 leaves of 8 entries, packed nodes of 2 entries.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{PlainTable, clear, get, set};
+use super::helpers::{clear, get, set};
 use super::*;
 use crate::entry::{Location, Value};
 use crate::loom_tests::{model_of, slow};
 use loom::thread;
 
-type Actor = fn(&PlainTable);
+type Actor = fn(&Table);
 
-fn table() -> PlainTable {
+fn table() -> Table {
     let arena = Arena::new(page::Config::default()).unwrap();
-    Table::new(&arena, ()).unwrap()
+    Table::new(&arena, Columns::default()).unwrap()
 }
 
 /// Adds one to what an entry says: none is lost only if all who do so find the same entry.
-fn add(table: &PlainTable, index: u32) {
+fn add(table: &Table, index: u32) {
     let entry = table.lock(index).unwrap();
     let payload = entry.value().decode().unwrap_err();
     entry.unlock(Value::inline(payload + 1));
 }
 
-fn tidy(table: &PlainTable) {
+fn tidy(table: &Table) {
     {
         let mut making = table.making.lock();
         let room = making.room;
@@ -32,7 +32,7 @@ fn tidy(table: &PlainTable) {
 
 /// An inner node with a dense node of which two entries hold something: entries 0 and 1 say 1 and
 /// 2. The leaf is converted, and then the region.
-fn sparse(table: &PlainTable) {
+fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     tidy(table);
     clear(table, 2);
@@ -41,7 +41,7 @@ fn sparse(table: &PlainTable) {
 /// A packed node with entries 0 and 9, which say 1 and 2, and an inner node behind it, where entry
 /// 2 says 3. Too many for a packed node, so the first two go behind the inner node: there is no
 /// place for them yet.
-fn hiding(table: &PlainTable) {
+fn hiding(table: &Table) {
     set(table, 0, 1);
     let pin = table.lock_shared(0, |_| true).unwrap();
     [(9, 2), (2, 3)].into_iter().for_each(|(index, payload)| set(table, index, payload));
@@ -49,14 +49,14 @@ fn hiding(table: &PlainTable) {
 }
 
 /// The same, and what is behind the inner node has places for entries 0 and 1, which say 1 and 2.
-fn hiding_dense(table: &PlainTable) {
+fn hiding_dense(table: &Table) {
     set(table, 0, 1);
     let _pin = table.lock_shared(0, |_| true).unwrap();
     (1..3).for_each(|index| set(table, index, index as u64 + 1));
 }
 
 /// An inner node with a dense node; all entries are empty.
-fn empty(table: &PlainTable) {
+fn empty(table: &Table) {
     (0..3).for_each(|index| set(table, index, 1));
     (0..3).for_each(|index| clear(table, index));
 }
@@ -66,7 +66,7 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
 }
 
 /// What is left at the end: these entries, and no others.
-fn ends(table: &PlainTable, expected: &[(u32, u64)]) {
+fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     tidy(table);
     table.check();
@@ -294,7 +294,7 @@ fn loom_words_remark_against_conversion() {
         });
     };
     let mark: Actor =
-        |table| assert!((0..2).all(|index| table.set_flags_if_unlocked(index, |_, _, ()| 0b0100)));
+        |table| assert!((0..2).all(|index| table.set_flags_if_unlocked(index, |_, _, _| 0b0100)));
     model(3, store, [tidy, mark], |table| {
         table.check();
         for index in 0..2 {

@@ -4,14 +4,13 @@
 
 use super::layout::{CROWD, LEAF, LEAVES, Level, NodeKind};
 use super::link::NodeLink;
-use super::node::Node;
-use super::nodes::Fresh;
-use super::{Beside, Making, Table, split};
+use super::node::{Fresh, Node};
+use super::{Making, Table, split};
 use crate::Error;
 use crate::entry::Value;
 use crate::epoch::EpochGuard;
 
-impl<E: Beside> Table<E> {
+impl Table {
     /// Makes entry `index`, if there is none.
     #[cold]
     pub(super) fn make(&self, index: u32) -> Result<(), Error> {
@@ -24,11 +23,13 @@ impl<E: Beside> Table<E> {
     fn make_one(&self, index: u32) -> Result<Option<Level>, Error> {
         let mut making = self.making.lock();
         let (region, key) = split(index);
-        let (supply, seed) = (self.nodes.supply(), self.seed);
-        self.leaves.get_or_make(index as u64 / LEAF as u64, supply, || E::leaf(seed))?;
+        let supply = self.nodes.supply();
+        if let Some(floors) = &self.floors {
+            floors.make(index as u64 / LEAF as u64, supply)?;
+        }
         let chain = self.regions.get_or_make(region, supply, NodeLink::new)?;
         let inside = self.epoch.enter();
-        if chain.load(&inside).and_then(|node| node.find(key)).is_some() {
+        if self.nodes.load(chain, &inside).and_then(|node| node.find(key)).is_some() {
             return Ok(None);
         }
         let room = making.room;
@@ -41,16 +42,16 @@ impl<E: Beside> Table<E> {
     fn chain_to_absorb(
         &self,
         inside: &EpochGuard<'_>,
-        chain: &NodeLink<E>,
+        chain: &NodeLink,
         key: u16,
     ) -> Option<Level> {
-        let region = chain.load(inside)?;
+        let region = self.nodes.load(chain, inside)?;
         let inner = region.inner()?;
         if region.is_chain() {
             return Some(Level::Region);
         }
         let nth = key as usize / LEAF;
-        let leaf = inner.leaf(nth).load(inside)?;
+        let leaf = inner.below(nth)?;
         (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
     }
 
@@ -60,17 +61,16 @@ impl<E: Beside> Table<E> {
         &self,
         making: &mut Making,
         inside: &EpochGuard<'_>,
-        chain: &NodeLink<E>,
+        chain: &NodeLink,
         level: Level,
         index: u32,
     ) -> Result<(), Error> {
-        let (region, key) = split(index);
-        let leaf = self.leaf_of(region, key);
-        let Some(first) = chain.load(inside) else {
+        let (_, key) = split(index);
+        let Some(first) = self.nodes.load(chain, inside) else {
             let wide = self.is_filled(inside, index);
             let kind = if wide { level.wide() } else { NodeKind::first() };
             let node = self.make_node(making, inside, kind, index)?;
-            chain.publish(&mut making.retired, node);
+            chain.publish(&mut making.retired, node.node_ref());
             return Ok(());
         };
         if let Some(inner) = first.inner() {
@@ -78,7 +78,7 @@ impl<E: Beside> Table<E> {
             return self.make_in(making, inside, inner.leaf(nth), Level::Leaf(nth), index);
         }
         let Some(last) = first.nodes().last() else { return Ok(()) };
-        if last.push(&mut making.retired, key, E::fresh(leaf)) {
+        if last.push(&mut making.retired, key, self.fresh_row(index)) {
             return Ok(());
         }
         let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
@@ -95,10 +95,10 @@ impl<E: Beside> Table<E> {
         inside: &EpochGuard<'_>,
         kind: NodeKind,
         index: u32,
-    ) -> Result<Fresh<E>, Error> {
-        let (region, key) = split(index);
-        let leaf = self.leaf_of(region, key);
-        let mut fresh = self.nodes.make(kind, leaf)?;
+    ) -> Result<Fresh, Error> {
+        let (_, key) = split(index);
+        let values = self.fresh_row(index);
+        let mut fresh = self.nodes.make(kind, values)?;
         if kind.is_inner() {
             let nth = key as usize / LEAF;
             let chain = fresh.node().leaf(nth);
@@ -108,7 +108,7 @@ impl<E: Beside> Table<E> {
                 return Err(error);
             }
         } else {
-            fresh.put(key, Value::EMPTY, E::fresh(leaf));
+            fresh.put(key, Value::EMPTY, values);
             making.room += kind.capacity();
             making.pass.made(kind);
         }
@@ -119,16 +119,16 @@ impl<E: Beside> Table<E> {
     /// how tables are filled, or some of its entries are in packed nodes of the region.
     fn is_filled(&self, inside: &EpochGuard<'_>, index: u32) -> bool {
         let first = |leaf: u64| {
-            let node = self.regions.get(leaf / LEAVES as u64)?.load(inside)?;
+            let chain = self.regions.get(leaf / LEAVES as u64)?;
+            let node = self.nodes.load(chain, inside)?;
             Some((node, (leaf % LEAVES as u64) as usize))
         };
         let nth = index as u64 / LEAF as u64;
-        let is_dense = |(region, leaf): (Node<'_, E>, usize)| {
-            let node = region.inner().and_then(|inner| inner.leaf(leaf).load(inside));
+        let is_dense = |(region, leaf): (Node<'_>, usize)| {
+            let node = region.inner().and_then(|inner| inner.below(leaf));
             node.and_then(Node::wide).is_some()
         };
-        let has_crowd =
-            |(region, leaf): (Node<'_, E>, usize)| region.shadowed(leaf).count() >= CROWD;
+        let has_crowd = |(region, leaf): (Node<'_>, usize)| region.shadowed(leaf).count() >= CROWD;
         nth.checked_sub(1).and_then(first).is_some_and(is_dense)
             || first(nth).is_some_and(has_crowd)
     }

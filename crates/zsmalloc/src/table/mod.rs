@@ -44,7 +44,7 @@
 
 mod chunks;
 mod convert;
-mod entry_ref;
+mod floors;
 #[cfg(test)]
 pub(crate) mod helpers;
 mod layout;
@@ -58,6 +58,7 @@ mod node;
 mod nodes;
 mod pass;
 mod retired;
+mod row;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod walk;
@@ -66,73 +67,33 @@ use crate::Error;
 use crate::epoch::Epoch;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use chunks::Chunks;
+use floors::{Floors, HandleLeaf};
 use layout::{ALIGN, LEAVES, Level, REGION};
 use link::NodeLink;
 use nodes::Nodes;
 use retired::Retired;
+use row::{RowKind, RowValues};
 use slab::packed::Arena;
-use std::fmt::Debug;
 use std::sync::Arc;
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use floors::LIFT;
+pub(crate) use floors::{GENERATION_MAX, is_worn_out};
 pub(crate) use layout::LEAF;
 pub(crate) use locks::{ReadLock, WriteLock};
-
-/// What lies beside each entry of a table: nothing, a time, or a cell's generation.
-pub trait Beside: Debug + Send + Sync + Sized {
-    /// What is kept per leaf, also of one without entries: nothing, or what outlives those that go.
-    type Leaf: Debug + Send + Sync;
-    /// What a leaf begins with.
-    type Seed: Copy + Debug + Send + Sync;
-
-    /// A leaf that never had an entry.
-    fn leaf(seed: Self::Seed) -> Self::Leaf;
-
-    /// What lies beside an entry made anew.
-    fn fresh(leaf: &Self::Leaf) -> Self;
-
-    /// The same, in another place. The entry is unlocked and frozen.
-    fn moved(&self) -> Self;
-
-    /// Whether the entry stays in the table when it is empty.
-    fn stays(&self, _leaf: &Self::Leaf) -> bool {
-        false
-    }
-
-    /// Becomes what lies beside another place, of which this takes over the entry. No one looks at
-    /// it meanwhile.
-    fn take(&self, from: &Self);
-
-    /// The entry goes from the table, which is empty. Not called where nothing is kept per leaf.
-    fn dropped(_leaf: &Self::Leaf, _gone: &Self) {}
-
-    /// The entry was made empty, and is locked still.
-    fn emptied(&self) {}
-}
-
-impl Beside for () {
-    type Leaf = ();
-    type Seed = ();
-
-    fn leaf(_seed: ()) {}
-
-    fn fresh(_leaf: &()) {}
-
-    fn moved(&self) {}
-
-    fn take(&self, _from: &()) {}
-}
+pub use row::{Columns, Row};
 
 /// A table of entries.
 #[derive(Debug)]
-pub(crate) struct Table<E: Beside> {
-    regions: Chunks<NodeLink<E>>,
-    leaves: Chunks<E::Leaf>,
-    nodes: Nodes<E>,
+pub(crate) struct Table {
+    regions: Chunks<NodeLink>,
+    /// Of a table of handle slots: what is kept of their generations.
+    floors: Option<Floors>,
+    nodes: Nodes,
     /// Who looks up an entry. The tally is of entries that became empty.
     epoch: Epoch,
     making: Mutex<Making>,
     read_waits: AtomicU64,
-    seed: E::Seed,
 }
 
 /// What the table's lock guards, beside links and counts of keys.
@@ -150,36 +111,55 @@ fn split(index: u32) -> (u64, u16) {
     (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
 }
 
-impl<E: Beside> Table<E> {
+/// The entry at a place of a region.
+fn index_of(region: u64, key: u16) -> u32 {
+    (region * REGION as u64) as u32 + key as u32
+}
+
+impl Table {
     /// A table without entries. They will lie in `arena`.
-    pub(crate) fn new(arena: &Arc<Arena>, seed: E::Seed) -> Result<Self, Error> {
+    pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
+        Self::with_rows(arena, RowKind::Columns(columns), None)
+    }
+
+    /// A table of handle slots, which begin with generation `first`.
+    pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
+        Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
+    }
+
+    fn with_rows(arena: &Arc<Arena>, row: RowKind, floors: Option<Floors>) -> Result<Self, Error> {
         Ok(Table {
             regions: Chunks::new(),
-            leaves: Chunks::new(),
-            nodes: Nodes::new(arena)?,
+            floors,
+            nodes: Nodes::new(arena, row)?,
             epoch: Epoch::new(),
             making: Mutex::default(),
             read_waits: AtomicU64::new(0),
-            seed,
         })
     }
 
-    /// What is kept of a leaf, once an entry of it or of one nearby was made.
-    pub(crate) fn leaf(&self, leaf: u64) -> Option<&E::Leaf> {
-        self.leaves.get(leaf)
+    /// What is kept of a leaf of handle slots, once an entry of it or of one nearby was made.
+    pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
+        self.floors.as_ref()?.get(leaf)
     }
 
-    /// All leaves there is something kept of.
-    pub(crate) fn leaves(&self) -> impl Iterator<Item = (u64, &E::Leaf)> {
-        self.leaves.from(0)
+    /// All leaves of handle slots there is something kept of.
+    pub(crate) fn handle_leaves(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
+        self.floors.iter().flat_map(Floors::all)
     }
 
-    /// What is kept of the leaf of an entry that there is, or is about to be.
-    fn leaf_of(&self, region: u64, key: u16) -> &E::Leaf {
-        match self.leaf(region * LEAVES as u64 + (key as usize / LEAF) as u64) {
-            Some(leaf) => leaf,
-            None => unreachable!("an entry was made before what is kept of its leaf"),
-        }
+    /// What lies beside an entry made anew.
+    fn fresh_row(&self, index: u32) -> RowValues {
+        self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
+    }
+
+    /// Waits for the readers inside, and gives back the nodes that were retired before.
+    fn free_retired(&self) {
+        let until = self.making.lock().retired.retired_count();
+        self.epoch.wait();
+        // All who could know of these have left (zs-W2). One at a time: others wait to make
+        // entries.
+        while self.nodes.free_first(&mut self.making.lock().retired, until) {}
     }
 
     /// Reads that had to wait because another had the entry exclusively.
@@ -192,7 +172,7 @@ impl<E: Beside> Table<E> {
         let mut counts = [0; ALIGN];
         let inside = self.epoch.enter();
         for (_, chain) in self.regions.from(0) {
-            chain.load(&inside).into_iter().for_each(|node| {
+            self.nodes.load(chain, &inside).into_iter().for_each(|node| {
                 node.each(|kind| counts[kind.0 as usize] += 1);
             });
         }
@@ -214,7 +194,7 @@ impl<E: Beside> Table<E> {
 
     /// Bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Epoch>() + self.regions.bytes() + self.leaves.bytes()
+        size_of::<Epoch>() + self.regions.bytes() + self.floors.as_ref().map_or(0, Floors::bytes)
     }
 
     /// Holds the table still over a fork: no entry is being made, nothing converted.
@@ -247,10 +227,10 @@ impl<E: Beside> Table<E> {
             layout::NodeKind::all().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
         assert_eq!(room, self.making.lock().room, "entries the nodes have room for");
         let inside = self.epoch.enter();
-        for node in self.regions.from(0).filter_map(|(_, chain)| chain.load(&inside)) {
+        for node in self.regions.from(0).filter_map(|(_, chain)| self.nodes.load(chain, &inside)) {
             node.check(Level::Region);
             let Some(inner) = node.inner() else { continue };
-            let leaves = (0..LEAVES).map(|leaf| (leaf, inner.leaf(leaf).load(&inside)));
+            let leaves = (0..LEAVES).map(|leaf| (leaf, inner.below(leaf)));
             leaves.for_each(|(leaf, node)| {
                 node.into_iter().for_each(|node| node.check(Level::Leaf(leaf)));
             });

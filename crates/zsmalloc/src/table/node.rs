@@ -1,8 +1,8 @@
 //! Nodes: the memory of entries, in the pool's arena.
 //!
 //! ```text
-//!   packed  | head 8 | entries: 8 each | beside: E each | keys: 2 each |     room for 2 to 96 entries
-//!   dense   | entries: 8 each | beside: E each | entries: ...    all 512 of a leaf, in order, a line of memory at a time
+//!   packed  | head 8 | entries: 8 each | rows | keys: 2 each |      room for 2 to 96 entries
+//!   dense   | entries: 8 each | rows | entries: ...                all 512 of a leaf, in order, a line of memory at a time
 //!   inner   | link | link | ...                              128 leaves of a region
 //! ```
 //! A chain is the nodes that a link leads to, each behind the one before: packed ones, all full but
@@ -12,7 +12,7 @@
 //!
 //! # Safety
 //! - zs-W1: a link names a node of its table that was whole before the link was stored: all entries
-//!   and what is beside them, up to the count; keys below the count never change.
+//!   and their rows, up to the count; keys below the count never change.
 //! - zs-W2: a node is given back only when no link leads to it any more, and then either no link
 //!   ever did (`discard`), or all who were inside when the last link went have left
 //!   (`free_retired`; who comes later finds no way there). In a child no one was inside
@@ -25,94 +25,150 @@
 //!   but for a reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
 #![allow(unsafe_code)]
 
-use super::entry_ref::EntryRef;
-use super::layout::{LEAF, LEAVES, NodeKind};
-use super::link::{NodeLink, NodeRef, PackedHeader};
-use super::nodes::Fresh;
+use super::layout::{LEAF, LEAVES, NodeKind, NodeRef};
+use super::link::{NodeLink, PackedHeader};
+use super::locks::EntryRef;
 use super::retired::Retired;
+use super::row::{Row, RowKind, RowValues};
 use crate::entry::{Entry, Value};
-use crate::epoch::EpochGuard;
+use crate::sync::AtomicU32;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 // SAFETY: a link is a number; what is behind it is shared as zs-W1 to zs-W4 say.
 unsafe impl Send for NodeRef {}
 
-impl NodeRef {
-    pub(super) fn header(&self) -> NonNull<PackedHeader> {
-        debug_assert!(self.kind.is_packed());
-        self.address.cast()
-    }
+fn header(node: NodeRef) -> NonNull<PackedHeader> {
+    debug_assert!(node.kind.is_packed());
+    node.address.cast()
+}
 
-    /// Writes entry `nth` of the node, and its key.
-    ///
-    /// # Safety
-    /// The node has room for it, and no one looks at that place.
-    pub(super) unsafe fn write<E>(self, nth: usize, key: u16, value: Value, beside: E) {
-        assert!(nth < self.kind.capacity());
-        // SAFETY: `bytes` of the kind cover this place in all its parts, aligned as they are; the
-        // caller says that it is its own.
-        unsafe {
-            let start = self.address;
-            let (word_at, beside_at) = self.kind.places::<E>(nth);
-            start.add(word_at).cast::<Entry>().write(Entry::new(value));
-            start.add(beside_at).cast::<E>().write(beside);
-            if self.kind.is_packed() {
-                start.add(self.kind.keys_at::<E>()).cast::<u16>().add(nth).write(key);
-            }
+/// Writes entry `nth` of a node, and its key.
+///
+/// # Safety
+/// The node has room for it and such rows, and no one looks at that place.
+unsafe fn write(node: NodeRef, nth: usize, key: u16, value: Value, rows: (RowKind, RowValues)) {
+    let (kind, values) = rows;
+    assert!(nth < node.kind.capacity());
+    // SAFETY: `bytes` of the kind cover this place in all its parts, aligned as they are; the
+    // caller says that it is its own.
+    unsafe {
+        let start = node.address;
+        let (entry_at, row_at) = node.kind.places(kind, nth);
+        start.add(entry_at).cast::<Entry>().write(Entry::new(value));
+        let row = start.add(row_at).cast::<AtomicU32>();
+        for (column, &value) in values[..kind.columns()].iter().enumerate() {
+            row.add(column).write(AtomicU32::new(value));
+        }
+        if node.kind.is_packed() {
+            start.add(node.kind.keys_at(kind)).cast::<u16>().add(nth).write(key);
         }
     }
 }
 
-impl<E> NodeLink<E> {
-    /// The first node, for someone inside the readers of its table.
-    #[inline]
-    pub(super) fn load<'s>(&'s self, _inside: &'s EpochGuard<'_>) -> Option<Node<'s, E>> {
-        self.node()
+/// A node that no link has named yet.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    node: NodeRef,
+    row: RowKind,
+    /// Keys of a packed one.
+    count: usize,
+}
+
+impl Fresh {
+    /// Makes a node of memory: a packed one has no entries, an inner node no nodes, a dense one all
+    /// entries, and they are empty with those `values`.
+    ///
+    /// # Safety
+    /// The memory is one of a cache for nodes of that kind and such rows, and no one else's.
+    pub(super) unsafe fn new(node: NodeRef, row: RowKind, values: RowValues) -> Self {
+        let mut fresh = Fresh { node, row, count: 0 };
+        // SAFETY: the memory has this kind's size and alignment, and no one else has it.
+        unsafe {
+            if node.kind.is_inner() {
+                let chains = node.address.cast::<NodeLink>();
+                (0..LEAVES).for_each(|nth| chains.add(nth).write(NodeLink::new()));
+            } else if node.kind.is_packed() {
+                header(node).write(PackedHeader::new());
+            } else {
+                (0..LEAF as u16).for_each(|key| {
+                    fresh.put(key, Value::EMPTY, values);
+                });
+            }
+        }
+        fresh
     }
 
-    /// The same for someone who has a node already.
-    #[inline]
-    fn node<'s>(&'s self) -> Option<Node<'s, E>> {
-        Some(Node { link: self.node_ref()?, inside: PhantomData })
+    pub(super) fn node_ref(&self) -> NodeRef {
+        self.node
+    }
+
+    pub(super) fn kind(&self) -> NodeKind {
+        self.node.kind
+    }
+
+    /// Gives it an entry; false where it has no room.
+    pub(super) fn put(&mut self, key: u16, value: Value, values: RowValues) -> bool {
+        let packed = self.node.kind.is_packed();
+        let nth = if packed { self.count } else { key as usize % LEAF };
+        if nth >= self.node.kind.capacity() {
+            return false;
+        }
+        // SAFETY: there is room, and the node is this caller's alone.
+        unsafe { write(self.node, nth, key, value, (self.row, values)) }
+        if packed {
+            self.count += 1;
+            // SAFETY: `new` wrote the head.
+            unsafe { header(self.node).as_ref() }.store(self.count, None);
+        }
+        true
+    }
+
+    /// It as others will see it.
+    pub(super) fn node(&self) -> Node<'_> {
+        // SAFETY: `new` wrote the node, and it stays while this is borrowed.
+        unsafe { Node::new(self.node, self.row) }
     }
 }
 
 /// A node that links lead to, for someone inside.
-#[derive(Debug)]
-pub(super) struct Node<'s, E> {
-    link: NodeRef,
-    inside: PhantomData<&'s E>,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node<'s> {
+    address: NonNull<u8>,
+    kind: NodeKind,
+    row: RowKind,
+    inside: PhantomData<&'s Entry>,
 }
 
-impl<E> Clone for Node<'_, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E> Copy for Node<'_, E> {}
-
-impl<'s, E> Node<'s, E> {
+impl<'s> Node<'s> {
     /// # Safety
-    /// The node is whole, and stays while it is looked at.
-    pub(super) unsafe fn new(link: NodeRef) -> Self {
-        Node { link, inside: PhantomData }
+    /// The node is whole, has such rows, and stays while it is looked at.
+    #[inline]
+    pub(super) unsafe fn new(node: NodeRef, row: RowKind) -> Self {
+        let NodeRef { address, kind } = node;
+        Node { address, kind, row, inside: PhantomData }
+    }
+
+    /// Another node of the same chain, or behind it.
+    #[inline]
+    fn other(self, node: NodeRef) -> Self {
+        // SAFETY: links and heads name whole nodes (zs-W1) of one table, which stay (zs-W2).
+        unsafe { Node::new(node, self.row) }
     }
 
     pub(super) fn node_ref(self) -> NodeRef {
-        self.link
+        NodeRef { address: self.address, kind: self.kind }
     }
 
     #[inline]
     pub(super) fn kind(self) -> NodeKind {
-        self.link.kind
+        self.kind
     }
 
     fn header(self) -> Option<&'s PackedHeader> {
         // SAFETY: a packed node begins with its head (zs-W1), and stays while its user is inside
         // (zs-W2).
-        self.kind().is_packed().then(|| unsafe { self.link.header().as_ref() })
+        self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
     /// The keys of a packed node, and the node behind: as they were at one moment.
@@ -121,46 +177,45 @@ impl<'s, E> Node<'s, E> {
         let (count, behind) = head.load();
         // SAFETY: keys below the count were written before it was, and do not change (zs-W1).
         let keys = unsafe {
-            let keys = self.link.address.add(self.kind().keys_at::<E>());
+            let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        (keys, behind.map(|link| Node { link, inside: PhantomData }))
+        (keys, behind.map(|node| self.other(node)))
     }
 
     /// Entry `nth` of the node: below the count, if it is packed.
     #[inline]
-    pub(super) fn entry_at(self, nth: usize) -> EntryRef<'s, E> {
-        let (kind, start) = (self.kind(), self.link.address);
-        assert!(nth < kind.capacity());
-        let (word_at, beside_at) = kind.places::<E>(nth);
-        // SAFETY: it was written before it could be found (zs-W1), and stays (zs-W2).
-        unsafe {
-            EntryRef {
-                entry: start.add(word_at).cast().as_ref(),
-                beside: start.add(beside_at).cast().as_ref(),
-            }
-        }
+    pub(super) fn entry_at(self, nth: usize) -> EntryRef<'s> {
+        assert!(nth < self.kind.capacity());
+        let (entry_at, row_at) = self.kind.places(self.row, nth);
+        // SAFETY: they were written before they could be found (zs-W1), and stay (zs-W2).
+        let (entry, columns) = unsafe {
+            let row = self.address.add(row_at).cast().as_ptr();
+            let columns = std::slice::from_raw_parts(row, self.row.columns());
+            (self.address.add(entry_at).cast().as_ref(), columns)
+        };
+        EntryRef { entry, row: Row::new(columns, self.row) }
     }
 
     /// What an inner node has for a leaf of its region.
     #[inline]
-    pub(super) fn leaf(self, leaf: usize) -> &'s NodeLink<E> {
-        assert!(self.kind().is_inner() && leaf < LEAVES);
+    pub(super) fn leaf(self, leaf: usize) -> &'s NodeLink {
+        assert!(self.kind.is_inner() && leaf < LEAVES);
         // SAFETY: an inner node has so many (zs-W1), and stays (zs-W2).
-        unsafe { self.link.address.cast::<NodeLink<E>>().add(leaf).as_ref() }
+        unsafe { self.address.cast::<NodeLink>().add(leaf).as_ref() }
     }
 
     /// The first node of a leaf of an inner node.
     #[inline]
     pub(super) fn below(self, leaf: usize) -> Option<Self> {
-        self.leaf(leaf).node()
+        self.leaf(leaf).node_ref().map(|node| self.other(node))
     }
 
     /// The entry of `key`, in this node or one behind.
     #[inline(always)]
-    pub(super) fn find(self, key: u16) -> Option<EntryRef<'s, E>> {
-        let node = if self.kind().is_inner() { self.below(key as usize / LEAF)? } else { self };
-        if node.kind().is_dense() {
+    pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
+        let node = if self.kind.is_inner() { self.below(key as usize / LEAF)? } else { self };
+        if node.kind.is_dense() {
             Some(node.entry_at(key as usize % LEAF))
         } else {
             node.find_packed(key)
@@ -168,7 +223,7 @@ impl<'s, E> Node<'s, E> {
     }
 
     #[inline(never)]
-    fn find_packed(self, key: u16) -> Option<EntryRef<'s, E>> {
+    fn find_packed(self, key: u16) -> Option<EntryRef<'s>> {
         let (keys, behind) = self.packed();
         match position(keys, key) {
             Some(nth) => Some(self.entry_at(nth)),
@@ -178,20 +233,20 @@ impl<'s, E> Node<'s, E> {
 
     /// Adds an empty entry to the last node of a chain that has not got that key; false where that
     /// has no room.
-    pub(super) fn push(self, _alone: &mut Retired, key: u16, beside: E) -> bool {
+    pub(super) fn push(self, _alone: &mut Retired, key: u16, values: RowValues) -> bool {
         let Some(head) = self.header() else { return false };
         let (count, _) = head.load();
-        if count == self.kind().capacity() {
+        if count == self.kind.capacity() {
             return false;
         }
         // SAFETY: there is room, no one looks beyond the count, and no one else adds to it (zs-W4).
-        unsafe { self.link.write(count, key, Value::EMPTY, beside) }
+        unsafe { write(self.node_ref(), count, key, Value::EMPTY, (self.row, values)) }
         head.store(count + 1, None);
         true
     }
 
     /// Puts a node behind a packed one that is full and has none.
-    pub(super) fn append(self, _alone: &mut Retired, behind: Fresh<E>) {
+    pub(super) fn append(self, _alone: &mut Retired, behind: Fresh) {
         if let Some(head) = self.header() {
             head.store(head.load().0, Some(behind.node_ref()));
         }

@@ -1,8 +1,8 @@
 //! Passes: all leaves and regions are looked at in turn, if enough has changed.
 
+use super::Table;
 use super::convert::Outcome;
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
-use super::{Beside, Table};
 
 /// A pass goes over the table when this part of the entries there is room for became empty since
 /// the last.
@@ -63,13 +63,13 @@ struct Pass {
 
 /// That a thread tidies, which is this one: no longer, if it panics, in code of others. Dropped
 /// with no lock held.
-struct Rebalancing<'w, E: Beside>(&'w Table<E>);
+struct Rebalancing<'w>(&'w Table);
 
-impl<E: Beside> Drop for Rebalancing<'_, E> {
+impl Drop for Rebalancing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // As before any other conversion (zs-T3).
-            self.0.nodes.free_retired(&self.0.epoch, &self.0.making);
+            self.0.free_retired();
             self.0.making.lock().pass.rebalancing = false;
         }
     }
@@ -82,7 +82,7 @@ enum State {
     Done,
 }
 
-impl<E: Beside> Table<E> {
+impl Table {
     /// Converts leaves and regions that are worth it, if enough has changed since the last time;
     /// bytes given back. `go_on` is asked before each. Does nothing while another thread tidies.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
@@ -92,7 +92,7 @@ impl<E: Beside> Table<E> {
             if self.convert_some(&mut pass, go_on) {
                 // Before entries are frozen again, or memory is used again, whoever was inside is
                 // to have left.
-                self.nodes.free_retired(&self.epoch, &self.making);
+                self.free_retired();
             }
         }
         if pass.freed > 0 {
@@ -115,7 +115,7 @@ impl<E: Beside> Table<E> {
         // One entry was just made, and is to find room again if it goes because it is empty.
         self.convert(&mut making, region, level, 1);
         drop(making);
-        self.nodes.free_retired(&self.epoch, &self.making);
+        self.free_retired();
         self.making.lock().pass.rebalancing = false;
     }
 
@@ -192,7 +192,7 @@ impl<E: Beside> Table<E> {
         let (region, chain) = made.next()?;
         let done = if region == first { done as usize } else { 0 };
         let inside = self.epoch.enter();
-        let inner = chain.load(&inside).filter(|node| node.kind().is_inner());
+        let inner = self.nodes.load(chain, &inside).filter(|node| node.kind().is_inner());
         let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).is_made());
         let (nth, level) = match (done..LEAVES).find(is_made) {
             Some(leaf) => (leaf, Level::Leaf(leaf)),

@@ -1,6 +1,6 @@
 //! Nodes that were replaced, until their readers have left.
 
-use super::link::NodeRef;
+use super::layout::NodeRef;
 
 /// Nodes retired at most before readers are waited for.
 pub(super) const BATCH: usize = if cfg!(loom) { 2 } else { 64 };

@@ -1,7 +1,7 @@
 //! The table against a model, under threads, and in bytes.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{PlainTable, clear, get, seed, set};
+use super::helpers::{clear, get, seed, set};
 use super::layout::NodeKind;
 use super::node::Node;
 use super::*;
@@ -11,18 +11,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
-fn table() -> (Arc<Arena>, PlainTable) {
+fn table() -> (Arc<Arena>, Table) {
     let arena = Arena::new(page::Config::default()).unwrap();
-    let table = Table::new(&arena, ()).unwrap();
+    let table = Table::new(&arena, Columns::default()).unwrap();
     (arena, table)
 }
 
-fn tidy(table: &PlainTable) -> usize {
+fn tidy(table: &Table) -> usize {
     table.rebalance(&mut || true)
 }
 
 /// A pass even if little has changed.
-fn tidy_all(table: &PlainTable) -> usize {
+fn tidy_all(table: &Table) -> usize {
     {
         let mut making = table.making.lock();
         let room = making.room;
@@ -78,18 +78,21 @@ fn words_are_as_in_the_model() {
 }
 
 /// Kinds of the nodes of a region's chain.
-fn region_kinds(table: &PlainTable, region: u64) -> Vec<NodeKind> {
+fn region_kinds(table: &Table, region: u64) -> Vec<NodeKind> {
     let inside = table.epoch.enter();
-    let node = table.regions.get(region).and_then(|chain| chain.load(&inside));
+    let node = table.regions.get(region).and_then(|chain| table.nodes.load(chain, &inside));
     node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }
 
 /// Kinds of the nodes of a leaf's chain, of a region with an inner node.
-fn leaf_kinds(table: &PlainTable, leaf: usize) -> Vec<NodeKind> {
+fn leaf_kinds(table: &Table, leaf: usize) -> Vec<NodeKind> {
     let inside = table.epoch.enter();
-    let node = table.regions.get((leaf / LEAVES) as u64).and_then(|chain| chain.load(&inside));
+    let node = table
+        .regions
+        .get((leaf / LEAVES) as u64)
+        .and_then(|chain| table.nodes.load(chain, &inside));
     let node = node.and_then(Node::inner);
-    let node = node.and_then(|inner| inner.leaf(leaf % LEAVES).load(&inside));
+    let node = node.and_then(|inner| inner.below(leaf % LEAVES));
     node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }
 
@@ -327,7 +330,7 @@ fn a_refusal_changes_nothing() {
     scarce.most.store(u64::MAX, Ordering::Relaxed);
     let config = page::Config { supply: Some(scarce.clone()), ..page::Config::default() };
     let arena = Arena::new(config).unwrap();
-    let table: PlainTable = Table::new(&arena, ()).unwrap();
+    let table = Table::new(&arena, Columns::default()).unwrap();
     let mut rng = Rng::with_seed(seed(5));
     let far = (0..300).map(|_| rng.u32(..));
     let near = (0..3000).map(|nth| (5 << 16) + nth * 21);

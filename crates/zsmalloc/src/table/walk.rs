@@ -1,13 +1,13 @@
 //! Walks over chains: their nodes, and the entries that can be found in them.
 
-use super::entry_ref::EntryRef;
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
+use super::locks::EntryRef;
 use super::node::Node;
 use crate::entry::Value;
 
-impl<'s, E> Node<'s, E> {
+impl<'s> Node<'s> {
     /// The first nodes of an inner node's leaves.
-    pub(super) fn leaves(self) -> impl Iterator<Item = Node<'s, E>> {
+    pub(super) fn leaves(self) -> impl Iterator<Item = Node<'s>> {
         let leaves = if self.kind().is_inner() { LEAVES } else { 0 };
         (0..leaves).filter_map(move |leaf| self.below(leaf))
     }
@@ -43,7 +43,7 @@ impl<'s, E> Node<'s, E> {
     /// Whether `look` says so of each entry in the packed nodes from here on.
     pub(super) fn all_packed_entries(
         self,
-        mut look: impl FnMut(u16, EntryRef<'s, E>) -> bool,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
     ) -> bool {
         self.nodes().all(|part| {
             let mut keys = part.packed().0.iter().enumerate();
@@ -56,7 +56,7 @@ impl<'s, E> Node<'s, E> {
     pub(super) fn all_entries(
         self,
         level: Level,
-        mut look: impl FnMut(u16, EntryRef<'s, E>) -> bool,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
     ) -> bool {
         match level {
             Level::Leaf(leaf) => self.all_of_leaf(leaf, Shadowed::default(), look),
@@ -76,7 +76,7 @@ impl<'s, E> Node<'s, E> {
     pub(super) fn all_of(
         self,
         leaf: usize,
-        mut look: impl FnMut(u16, EntryRef<'s, E>) -> bool,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
     ) -> bool {
         let node = self.inner().and_then(|inner| inner.below(leaf));
         self.all_packed_entries(|key, entry_ref| {
@@ -100,7 +100,7 @@ impl<'s, E> Node<'s, E> {
         self,
         leaf: usize,
         mut hidden: Shadowed,
-        mut look: impl FnMut(u16, EntryRef<'s, E>) -> bool,
+        mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
     ) -> bool {
         self.nodes().all(|part| {
             let mut found = |key: u16, nth| hidden.has(key) || look(key, part.entry_at(nth));

@@ -75,7 +75,7 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
         let inner = self.inner();
         let alone = self.ensure_here().ok().and_then(|()| CompactionScope::begin(inner));
         let Some(alone) = alone else { return 0 };
-        if next == Next::Finish || inner.is_plan_too_large() {
+        if next == Next::Finish || inner.plan.is_too_large(inner.used()) {
             inner.replan(Purpose::Compaction);
         }
         let worth: &dyn Fn(&Class, &ClassState) -> bool = match next {

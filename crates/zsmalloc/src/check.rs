@@ -96,3 +96,21 @@ fn check_zspage(
         }
     }
 }
+
+/// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.
+pub(crate) fn check_plan(inner: &PoolInner, lens: &[usize]) {
+    inner.plan.check();
+    let mut least = 1;
+    for class in &inner.classes {
+        let is_open = inner.is_open(class);
+        let noted = [least - 1, least, class.capacity()].map(|len| class.takes(len));
+        assert_eq!(noted, [false, is_open, is_open], "{class:?}");
+        least = if is_open { class.capacity() + 1 } else { least };
+    }
+    let mut populations = vec![0; inner.classes.len()];
+    for &len in lens {
+        populations[inner.classes_of(len).map_or(0, |(own, _)| own.position as usize)] += 1;
+    }
+    let counted = inner.classes.iter().map(|class| class.population.load(Relaxed));
+    assert!(counted.eq(populations), "populations");
+}

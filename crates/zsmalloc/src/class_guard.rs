@@ -243,6 +243,11 @@ impl<'p> ClassGuard<'p> {
         emptied
     }
 
+    /// The slot of a zspage at `offset` in the pool's space.
+    pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
+        self.class.slot_at(offset - self.memory.space.extent(id).start())
+    }
+
     /// Offset of a slot in the pool's space.
     pub(crate) fn offset(&self, id: ExtentId, slot: u32) -> u64 {
         self.memory.space.extent(id).start() + self.class.offset(slot)

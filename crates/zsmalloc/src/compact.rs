@@ -17,7 +17,6 @@ use crate::sync::Ordering::Relaxed;
 use crate::sync::{Backoff, JobGuard};
 use crate::{EntryPool, Error, purge};
 use page::{ExtentId, page_size};
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// What compaction has done since the pool was made.
@@ -38,31 +37,6 @@ pub struct CompactionStat {
     pub panics: u64,
 }
 
-/// The same, as it is counted.
-#[derive(Debug, Default)]
-pub(crate) struct CompactionCounters {
-    moved_objects: AtomicU64,
-    moved_bytes: AtomicU64,
-    freed_pages: AtomicU64,
-    spent_pages: AtomicU64,
-    cpu_nanoseconds: AtomicU64,
-    pub(crate) plans: AtomicU64,
-}
-
-impl CompactionCounters {
-    fn read(&self) -> CompactionStat {
-        let spent = self.spent_pages.load(Relaxed);
-        CompactionStat {
-            moved_objects: self.moved_objects.load(Relaxed),
-            moved_bytes: self.moved_bytes.load(Relaxed),
-            freed_pages: self.freed_pages.load(Relaxed).saturating_sub(spent),
-            cpu: Duration::from_nanos(self.cpu_nanoseconds.load(Relaxed)),
-            plans: self.plans.load(Relaxed),
-            panics: 0,
-        }
-    }
-}
-
 /// That one thread compacts, which is this one, and since when.
 pub(crate) struct CompactionScope<'p> {
     inner: &'p PoolInner,
@@ -73,7 +47,7 @@ pub(crate) struct CompactionScope<'p> {
 impl<'p> CompactionScope<'p> {
     /// Begins, unless another thread compacts.
     pub(crate) fn begin(inner: &'p PoolInner) -> Option<Self> {
-        let alone = JobGuard::begin(&inner.compacting)?;
+        let alone = JobGuard::begin(&inner.compaction.is_active)?;
         Some(CompactionScope { inner, begun: thread_time(), _alone: alone })
     }
 }
@@ -311,7 +285,15 @@ impl<O: Owner> EntryPool<O> {
 
     /// What compaction has done so far, and what it took.
     pub fn compaction_stat(&self) -> CompactionStat {
-        let PoolInner { compaction, compactor, prefaulter: fetcher, .. } = self.inner();
-        CompactionStat { panics: compactor.panics() + fetcher.panics(), ..compaction.read() }
+        let PoolInner { compaction, compactor, prefaulter, .. } = self.inner();
+        let spent = compaction.spent_pages.load(Relaxed);
+        CompactionStat {
+            moved_objects: compaction.moved_objects.load(Relaxed),
+            moved_bytes: compaction.moved_bytes.load(Relaxed),
+            freed_pages: compaction.freed_pages.load(Relaxed).saturating_sub(spent),
+            cpu: Duration::from_nanos(compaction.cpu_nanoseconds.load(Relaxed)),
+            plans: compaction.plans.load(Relaxed),
+            panics: compactor.panics() + prefaulter.panics(),
+        }
     }
 }

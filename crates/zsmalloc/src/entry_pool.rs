@@ -2,7 +2,7 @@
 //!
 //! Lock order: entry, class, slab caches, space.
 
-use crate::check::check_class;
+use crate::check::{check_class, check_plan};
 use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::memory::Pinned;
@@ -271,7 +271,7 @@ impl<O: Owner> EntryPool<O> {
         if self.ensure_here().is_err() {
             return;
         }
-        let _no_compaction = JobGuard::wait(&self.inner.compacting);
+        let _no_compaction = JobGuard::wait(&self.inner.compaction.is_active);
         let _no_prefault = self.inner.retained.wait_to_tend();
         self.check_quiescent();
     }
@@ -295,7 +295,7 @@ impl<O: Owner> EntryPool<O> {
         }
         assert_eq!(retained, self.inner.retained.pages(), "pages retained");
         assert_eq!(committed, self.pages().used(), "pages committed");
-        self.inner.check_plan(&lens);
+        check_plan(&self.inner, &lens);
         self.inner.memory.space.check();
         self.inner.memory.arena.check();
         self.owner.check();

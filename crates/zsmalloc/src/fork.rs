@@ -30,7 +30,7 @@ impl<O: Owner + Send> AtFork for EntryPool<O> {
         inner.prefaulter.lock_for_fork();
         inner.repairing.lock_for_fork();
         self.owner().lock_for_fork();
-        inner.lock_plan_for_fork();
+        inner.plan.lock_for_fork();
         inner.classes.iter().for_each(|class| class.state.lock_for_fork());
         inner.memory.lock_for_fork();
     }
@@ -39,7 +39,7 @@ impl<O: Owner + Send> AtFork for EntryPool<O> {
         let inner = self.inner();
         inner.memory.unlock_after_fork();
         inner.classes.iter().for_each(|class| class.state.unlock_after_fork());
-        inner.unlock_plan_after_fork();
+        inner.plan.unlock_after_fork();
         self.owner().unlock_after_fork();
         inner.repairing.unlock_after_fork();
         inner.prefaulter.unlock_after_fork();
@@ -118,7 +118,7 @@ impl<O: Owner> EntryPool<O> {
             class.population.store(0, Relaxed);
         }
         inner.retained.reset();
-        inner.compacting.store(false, Relaxed);
+        inner.compaction.is_active.store(false, Relaxed);
         let space = &inner.memory.space;
         for id in space.live().collect::<Vec<_>>() {
             if !space.extent(id).data.is_attached() {
@@ -157,7 +157,7 @@ fn repair(
         let len = len_named(index, locked.offset(id, slot));
         len.inspect(|&len| {
             inuse += 1;
-            inner.changed_len(None, Some(len));
+            inner.count_len(None, Some(len));
         });
         len.is_some()
     });

@@ -1,10 +1,10 @@
-//! What lies below the entries: classes and memory, and how slots are taken and given back.
+//! A pool's inside: its classes and memory, which of the classes are open, and how many objects of
+//! each size there are.
 //!
 //! Lock order: class, slab caches, space. Pages are given back with no lock held.
 
 use crate::class::Class;
 use crate::class_guard::{ClassGuard, NewSlot, Search};
-use crate::compact::CompactionCounters;
 use crate::geometry::GRAIN;
 use crate::heap::boxed;
 use crate::memory::{Memory, prefetch_whole};
@@ -14,12 +14,28 @@ use crate::retained::Retained;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Backoff, Mutex};
 use crate::worker::Worker;
-use crate::zspage::HeaderPtr;
 use crate::{ClassTable, Config, Error, Geometry, prefault, purge};
-use page::{Extent, ExtentId};
+use page::ExtentId;
 use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// What compaction has done so far, and whether it is at it.
+#[derive(Debug, Default)]
+pub(crate) struct Compaction {
+    pub(crate) moved_objects: AtomicU64,
+    pub(crate) moved_bytes: AtomicU64,
+    pub(crate) freed_pages: AtomicU64,
+    pub(crate) spent_pages: AtomicU64,
+    pub(crate) cpu_nanoseconds: AtomicU64,
+    pub(crate) plans: AtomicU64,
+    /// Whether a thread compacts.
+    pub(crate) is_active: AtomicBool,
+    /// Pages in use when all objects were last in the classes that the plan had for them, or fewer
+    /// that were since.
+    refined: AtomicUsize,
+}
 
 /// Pages of a pool that has grown.
 #[derive(Debug)]
@@ -32,16 +48,10 @@ pub(crate) struct PoolInner {
     geometry: Geometry,
     /// Position of the smallest class for sizes up to 8 bytes times the place here.
     by_size: Box<[u16]>,
-    /// Which of them are open; `None` where all are.
-    plan: Option<Plan>,
+    /// Which of the classes are open.
+    pub(crate) plan: Plan,
     pub(crate) retained: Retained,
-    /// Pages in use when all objects were last in the classes that the plan had for them, or fewer
-    /// that were since.
-    refined: AtomicUsize,
-    /// What compaction did so far.
-    pub(crate) compaction: CompactionCounters,
-    /// Whether a thread compacts.
-    pub(crate) compacting: AtomicBool,
+    pub(crate) compaction: Compaction,
     /// Compaction by itself.
     pub(crate) compactor: Arc<Worker>,
     /// Pages prefaulted, and given back, by themselves.
@@ -57,32 +67,30 @@ impl PoolInner {
     pub(crate) fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
         page::fork::install()?;
         let table = config.geometry.table()?;
+        let shapes = table.classes();
         let supply = config.pages.supply.clone();
         let supply = supply.as_deref();
         // All capacities are multiples of the grain, so the place of a size tells its class.
         let by_size = (0..table.largest() / GRAIN + 1)
             .map(|place| Ok(table.position((place * GRAIN).max(1)).unwrap_or(0) as u16));
-        let by_size = boxed(supply, by_size)?;
         let whole = matches!(config.geometry, Geometry::Kernel(_));
         // Long zspages need no fine map; the kernel's have 1 to 16 pages.
         let granule = if whole { 1 } else { 16 };
         let pages = page::Config { granule, ..config.pages };
-        // In most models there is one class; nothing is to be planned.
-        let plans = !whole && table.classes().len() > 1;
-        let size = |position: usize| table.classes()[position].size;
-        let plan = plans.then(|| Plan::new(table.classes().len(), size, supply)).transpose()?;
-        let classes = table.classes().iter().enumerate();
+        let classes = shapes.iter().enumerate();
         let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
         let inner = PoolInner {
+            by_size: boxed(supply, by_size)?,
+            // In most models there is one class; nothing is to be planned.
+            plan: match whole || shapes.len() == 1 {
+                true => Plan::of_all(shapes.len(), supply)?,
+                false => Plan::new(shapes.len(), |position| shapes[position].size, supply)?,
+            },
             classes: boxed(supply, classes)?,
             memory: Memory::new(pages, arena)?,
-            by_size,
-            plan,
             geometry: config.geometry,
-            retained: Retained::new(table.classes().len(), supply)?,
-            refined: AtomicUsize::new(0),
-            compaction: CompactionCounters::default(),
-            compacting: AtomicBool::new(false),
+            retained: Retained::new(shapes.len(), supply)?,
+            compaction: Compaction::default(),
             compactor: Arc::new(Worker::new("uzram-compact")),
             prefaulter: Arc::new(Worker::new("uzram-pages")),
             generation: AtomicU32::new(page::fork::generation()),
@@ -105,116 +113,37 @@ impl PoolInner {
         self.classes.last().map_or(0, Class::capacity)
     }
 
-    /// The smallest class for objects of `len` bytes.
-    fn own_class(&self, len: usize) -> Result<&Class, Error> {
-        match self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) {
-            Some(&class) => Ok(&self.classes[class as usize]),
-            None => Err(Error::Size { size: len, max: self.largest() }),
-        }
-    }
-
-    /// The class that objects of `len` bytes are stored in: of the open ones.
-    pub(crate) fn class_of(&self, len: usize) -> Result<&Class, Error> {
-        Ok(self.open_class(self.own_class(len)?))
-    }
-
-    /// The open class for objects whose smallest class is `own`.
-    fn open_class<'p>(&'p self, own: &'p Class) -> &'p Class {
-        let open = |plan: &Plan| &self.classes[plan.class_for(own.position as usize)];
-        self.plan.as_ref().map_or(own, open)
-    }
-
-    /// How many classes objects are stored in.
-    pub(crate) fn open_classes(&self) -> usize {
-        self.plan.as_ref().map_or(self.classes.len(), Plan::open)
-    }
-
-    /// Whether objects are stored in a class.
-    pub(crate) fn is_open(&self, class: &Class) -> bool {
-        self.plan.as_ref().is_none_or(|plan| plan.is_open(class.position as usize))
-    }
-
-    /// Whether the pool has shrunk so far that fewer classes would do.
-    pub(crate) fn is_plan_too_large(&self) -> bool {
-        let used = self.memory.space.budget().used();
-        self.plan.as_ref().is_some_and(|plan| plan.is_too_large(used))
-    }
-
-    /// Chooses the open classes anew.
-    pub(crate) fn replan(&self, purpose: Purpose) {
-        let Some(plan) = &self.plan else { return };
-        let size = |position: usize| {
-            let class = &self.classes[position];
-            Size {
-                bytes: class.size(),
-                population: class.population.load(Relaxed),
-                is_used: class.state.lock().committed > 0,
-            }
+    /// The smallest class for objects of `len` bytes, and the one that they are stored in: the
+    /// smallest of the open ones.
+    pub(crate) fn classes_of(&self, len: usize) -> Result<(&Class, &Class), Error> {
+        let Some(&own) = self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) else {
+            return Err(Error::Size { size: len, max: self.largest() });
         };
-        let used = self.memory.space.budget().used();
-        if plan.make(used, purpose, size, || self.note_plan()) {
-            self.compaction.plans.fetch_add(1, Relaxed);
+        let open = self.plan.class_for[own as usize].load(Relaxed);
+        Ok((&self.classes[own as usize], &self.classes[open as usize]))
+    }
+
+    /// The class and the zspage of the object at `offset`.
+    pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
+        match self.memory.space.find(offset) {
+            Some(id) => (self.class_of_zspage(id), id),
+            None => unreachable!("an entry named offset {offset:#x}, where no zspage is"),
         }
     }
 
-    /// Notes in each class which objects go there.
-    fn note_plan(&self) {
-        let mut least = 1;
-        for class in &self.classes {
-            if self.is_open(class) {
-                class.set_min_len(least);
-                least = class.capacity() + 1;
-            } else {
-                class.set_min_len(class.capacity() + 1);
-            }
-        }
+    /// The class of a zspage that stays.
+    pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
+        &self.classes[self.memory.space.extent(id).tag() as usize]
     }
 
-    /// Whether the pool has grown so far, since it was settled, that objects lie in coarser classes
-    /// than the plan has for them now. For [`refined`](Self::refined), when they do no longer.
-    pub(crate) fn has_grown(&self) -> Option<Grown> {
-        let used = self.memory.space.budget().used();
-        let refined = self.refined.fetch_min(used, Relaxed).min(used);
-        let is_due = self.plan.is_some() && policy::has_grown(used, refined);
-        is_due.then_some(Grown(used))
-    }
-
-    pub(crate) fn refined(&self, grown: &Grown) {
-        self.refined.store(grown.0, Relaxed);
-    }
-
-    /// Bytes of memory of the tables here.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.classes)
-            + size_of_val(&*self.by_size)
-            + self.retained.bytes()
-            + self.plan.as_ref().map_or(0, Plan::bytes)
-    }
-
-    /// Holds the plan still over a fork, before the classes.
-    pub(crate) fn lock_plan_for_fork(&self) {
-        self.plan.iter().for_each(Plan::lock_for_fork);
-    }
-
-    pub(crate) fn unlock_plan_after_fork(&self) {
-        self.plan.iter().for_each(Plan::unlock_after_fork);
-    }
-
-    /// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.
-    pub(crate) fn check_plan(&self, lens: &[usize]) {
-        self.plan.iter().for_each(Plan::check);
-        let mut least = 1;
-        for class in &self.classes {
-            let noted = [least - 1, least, class.capacity()].map(|len| class.takes(len));
-            assert_eq!(noted, [false, self.is_open(class), self.is_open(class)], "{class:?}");
-            least = if self.is_open(class) { class.capacity() + 1 } else { least };
-        }
-        let mut populations = vec![0; self.classes.len()];
-        for &len in lens {
-            populations[self.own_class(len).map_or(0, |class| class.position as usize)] += 1;
-        }
-        let counted = self.classes.iter().map(|class| class.population.load(Relaxed));
-        assert!(counted.eq(populations), "populations");
+    /// Has the processor fetch an object that is to be overwritten, and all on the way to its
+    /// class; it may be gone.
+    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+        // The object first: the rest is looked up while the page table is walked for it.
+        self.memory.prefetch(offset, len);
+        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
+        let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
+        class.into_iter().for_each(prefetch_whole);
     }
 
     /// Locks a class of the pool.
@@ -232,30 +161,91 @@ impl PoolInner {
         self.memory.space.budget().used()
     }
 
+    /// Whether the limit is near, with `others` pages more in use.
+    pub(crate) fn is_near_limit(&self, others: usize) -> bool {
+        policy::is_near(self.memory.space.budget().limit(), self.used() + others)
+    }
+
     /// Whether one more page may be prefaulted, beside `others` that are not counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let (others, prefaulted) = (others as usize, self.retained.prefaulted());
-        policy::may_prefault(self.used(), prefaulted + others, self.open_classes())
+        policy::may_prefault(self.used(), prefaulted + others, self.plan.open())
             && !self.is_near_limit(others)
     }
 
-    /// Whether the limit is near, with `others` pages more in use.
-    pub(crate) fn is_near_limit(&self, others: usize) -> bool {
-        let budget = self.memory.space.budget();
-        policy::is_near(budget.limit(), budget.used() + others)
+    /// Whether objects are stored in a class.
+    pub(crate) fn is_open(&self, class: &Class) -> bool {
+        self.plan.is_open(class.position as usize)
+    }
+
+    /// Chooses the open classes anew.
+    pub(crate) fn replan(&self, purpose: Purpose) {
+        let size = |position: usize| {
+            let class = &self.classes[position];
+            Size {
+                bytes: class.size(),
+                population: class.population.load(Relaxed),
+                is_used: class.state.lock().committed > 0,
+            }
+        };
+        if self.plan.make(self.used(), purpose, size, || self.note_plan()) {
+            self.compaction.plans.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes in each class which objects go there.
+    fn note_plan(&self) {
+        let mut least = 1;
+        for class in &self.classes {
+            if self.is_open(class) {
+                class.set_min_len(least);
+                least = class.capacity() + 1;
+            } else {
+                class.set_min_len(class.capacity() + 1);
+            }
+        }
+    }
+
+    /// Whether the pool has grown so far, since it was refined, that objects lie in coarser classes
+    /// than the plan has for them now. For [`refined`](Self::refined), when they do no longer.
+    pub(crate) fn has_grown(&self) -> Option<Grown> {
+        let used = self.used();
+        let refined = self.compaction.refined.fetch_min(used, Relaxed).min(used);
+        let is_due = self.plan.is_remade() && policy::has_grown(used, refined);
+        is_due.then_some(Grown(used))
+    }
+
+    pub(crate) fn refined(&self, grown: &Grown) {
+        self.compaction.refined.store(grown.0, Relaxed);
+    }
+
+    /// Counts, for the plan, an object of one more length, or of one less, or both.
+    pub(crate) fn count_len(&self, gone: Option<usize>, come: Option<usize>) {
+        let own = |len: Option<usize>| Some(self.classes_of(len?).ok()?.0);
+        let (gone, come) = (own(gone), own(come));
+        if gone.map(|class| class.position) != come.map(|class| class.position) {
+            gone.inspect(|class| class.shrink_population());
+            come.inspect(|class| class.grow_population());
+        }
+    }
+
+    /// Bytes of memory of the tables here.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.classes)
+            + size_of_val(&*self.by_size)
+            + self.retained.bytes()
+            + self.plan.bytes()
     }
 
     /// Takes a slot for `len` bytes.
     pub(crate) fn alloc(&self, len: usize, entry: u32) -> Result<u64, Error> {
-        let own = self.own_class(len)?;
-        let class = self.open_class(own);
+        let (own, class) = self.classes_of(len)?;
         let new = self.take(class, entry)?;
         own.grow_population();
         if new.wants_page {
             prefault::request_page(self, class);
         }
-        if new.committed > 0 && self.plan.as_ref().is_some_and(|plan| plan.is_outgrown(self.used()))
-        {
+        if new.committed > 0 && self.plan.is_outgrown(self.used()) {
             self.replan(Purpose::Growth);
             if self.has_grown().is_some() {
                 self.compactor.notify();
@@ -312,14 +302,13 @@ impl PoolInner {
 
     /// Frees an object that no entry names any more.
     pub(crate) fn free(&self, offset: u64, len: usize) {
-        let (id, extent) = self.zspage_at(offset);
-        let class = &self.classes[extent.tag() as usize];
-        self.changed_len(Some(len), None);
+        let (class, id) = self.locate(offset);
+        self.count_len(Some(len), None);
         let mut locked = self.lock(class);
-        let emptied = locked.free_slot(id, class.slot_at(offset - extent.start()));
+        let emptied = locked.free_slot(id, locked.slot_at(id, offset));
         let is_worth_asking = locked.state.inuse.is_multiple_of(ASK_EVERY)
             && (policy::should_begin(locked.gain(), locked.state.committed)
-                || self.is_plan_too_large());
+                || self.plan.is_too_large(self.used()));
         if emptied > 0 {
             purge::retain(self, locked, id);
         } else {
@@ -328,47 +317,6 @@ impl PoolInner {
         if is_worth_asking {
             self.compactor.notify();
         }
-    }
-
-    /// The class of a zspage that stays.
-    pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
-        &self.classes[self.memory.space.extent(id).tag() as usize]
-    }
-
-    fn zspage_at(&self, offset: u64) -> (ExtentId, &Extent<HeaderPtr>) {
-        match self.memory.space.find(offset) {
-            Some(id) => (id, self.memory.space.extent(id)),
-            None => unreachable!("an entry named offset {offset:#x}, where no zspage is"),
-        }
-    }
-
-    /// Has the processor fetch an object that is to be overwritten, and all on the way to its
-    /// class; it may be gone.
-    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
-        // The object first: the rest is looked up while the page table is walked for it.
-        self.memory.prefetch(offset, len);
-        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
-        let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
-        class.into_iter().for_each(prefetch_whole);
-    }
-
-    /// Takes note of an object that is gone, or there, or has another length: for the plan.
-    pub(crate) fn changed_len(&self, from: Option<usize>, to: Option<usize>) {
-        let place = |len: usize| len.div_ceil(GRAIN);
-        if from.map(place) == to.map(place) {
-            return;
-        }
-        let class = |len: Option<usize>| self.own_class(len?).ok();
-        let (from, to) = (class(from), class(to));
-        if from.map(|class| class.position) != to.map(|class| class.position) {
-            from.inspect(|class| class.shrink_population());
-            to.inspect(|class| class.grow_population());
-        }
-    }
-
-    /// The class of the object at `offset`.
-    pub(crate) fn class_at(&self, offset: u64) -> &Class {
-        &self.classes[self.zspage_at(offset).1.tag() as usize]
     }
 }
 

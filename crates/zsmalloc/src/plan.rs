@@ -30,7 +30,10 @@ const CLASSES_MAX: usize = 1536;
 /// Which class objects of each size are stored in, by position in the table of all classes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    class_for: Box<[AtomicU16]>,
+    /// Position of the open class for objects of the size at each position.
+    pub(crate) class_for: Box<[AtomicU16]>,
+    /// Whether it is ever made anew.
+    is_remade: bool,
     open: AtomicUsize,
     /// The plan is outdated when more pages than this are in use, or fewer than that.
     above: AtomicUsize,
@@ -67,19 +70,35 @@ impl Plan {
         supply: Option<&dyn Supply>,
     ) -> Result<Self, Error> {
         let plan = Plan {
-            class_for: boxed(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
-            open: AtomicUsize::new(len),
+            is_remade: true,
             above: AtomicUsize::new(CHANGE_MIN),
-            below: AtomicUsize::new(0),
-            planning: Mutex::default(),
+            ..Plan::of_all(len, supply)?
         };
         let unknown = |position| Size { bytes: bytes(position), ..Size::default() };
         plan.publish(&Draft::new(len, Purpose::Growth, unknown));
         Ok(plan)
     }
 
+    /// A plan that opens all of `len` classes, for ever.
+    pub(crate) fn of_all(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
+        let all = (0..len).map(|position| Ok(AtomicU16::new(position as u16)));
+        Ok(Plan {
+            class_for: boxed(supply, all)?,
+            is_remade: false,
+            open: AtomicUsize::new(len),
+            above: AtomicUsize::new(usize::MAX),
+            below: AtomicUsize::new(0),
+            planning: Mutex::default(),
+        })
+    }
+
+    /// Whether the plan follows what is stored.
+    pub(crate) fn is_remade(&self) -> bool {
+        self.is_remade
+    }
+
     /// Position of the class for objects of the size at `position`.
-    pub(crate) fn class_for(&self, position: usize) -> usize {
+    fn class_for(&self, position: usize) -> usize {
         self.class_for[position].load(Relaxed) as usize
     }
 
@@ -103,7 +122,8 @@ impl Plan {
         used < self.below.load(Relaxed)
     }
 
-    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does.
+    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does, or
+    /// nothing is to be planned.
     /// `note` is called when the plan is there, before another can be made.
     pub(crate) fn make(
         &self,
@@ -112,7 +132,8 @@ impl Plan {
         size: impl Fn(usize) -> Size,
         note: impl FnOnce(),
     ) -> bool {
-        let Some(_planning) = self.planning.try_lock() else { return false };
+        let planning = self.is_remade.then(|| self.planning.try_lock()).flatten();
+        let Some(_planning) = planning else { return false };
         self.publish(&Draft::new(self.class_for.len(), purpose, size));
         note();
         let change = policy::plan_change(used);

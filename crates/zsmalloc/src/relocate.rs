@@ -129,7 +129,7 @@ pub(crate) fn reclassify(
             break;
         }
         let Some(object) = movable(table, locked, source, slot) else { continue };
-        let Ok(wanted) = inner.class_of(object.location.len) else { continue };
+        let Ok((_, wanted)) = inner.classes_of(object.location.len) else { continue };
         if wanted.position == class.position {
             continue;
         }

@@ -167,12 +167,12 @@ impl<'p> EntryWriteGuard<'p> {
     /// The object the entry holds, if it does, and its class.
     fn object(&self) -> Option<(Location, &'p Class)> {
         let place = self.lock.value().decode().ok()?;
-        Some((place, self.inner.class_at(place.offset)))
+        Some((place, self.inner.locate(place.offset).0))
     }
 
     /// Puts `bytes`, which fit there, in the place of the object the entry holds, and unlocks it.
     fn store_in_place(self, place: Location, class: &Class, bytes: &[u8], flags: u8) -> Old {
-        self.inner.changed_len(Some(place.len), Some(bytes.len()));
+        self.inner.count_len(Some(place.len), Some(bytes.len()));
         // A mover copies under the class's lock what it found whole. A fork takes it too: in the
         // child the entry says how long the bytes are that are there.
         let locked = self.inner.lock(class);
@@ -190,7 +190,7 @@ impl<'p> EntryWriteGuard<'p> {
         let object = value.map_or(0, |place| place.len);
         match value {
             Ok(place) if bytes.len() <= object => {
-                let locked = self.inner.lock(self.inner.class_at(place.offset));
+                let locked = self.inner.lock(self.inner.locate(place.offset).0);
                 self.inner.memory.write(place.offset, bytes);
                 drop(locked);
                 Ok(())

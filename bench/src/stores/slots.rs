@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use zram::{Compaction, CompactionStat};
-use zsmalloc::{Content, EntryPool, Slots};
+use zsmalloc::{Columns, Content, EntryPool};
 
 use super::{Compacted, Store};
 use crate::Error;
 
 /// Slots of a pool.
 #[derive(Debug)]
-pub struct SlotStore(Arc<EntryPool<Slots>>);
+pub struct SlotStore(Arc<EntryPool>);
 
 impl SlotStore {
     /// An empty pool.
     pub fn new(slots: u32, compaction: Compaction) -> Result<SlotStore, Error> {
-        let core = Arc::new(EntryPool::with_slots(zsmalloc::Config::default(), slots.into())?);
+        let core = Arc::new(EntryPool::new(
+            zsmalloc::Config::default(),
+            slots.into(),
+            Columns::default(),
+        )?);
         if compaction == Compaction::Auto {
             core.compact_in_background();
         }

@@ -28,7 +28,7 @@ pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     };
     let pool = zsmalloc::Config { geometry: config.geometry.with_order(layout.order()), pages };
     let columns = Columns { access_time: config.track_access, checksum: config.checksums };
-    let pool = Arc::new(EntryPool::with_columns(pool, layout.entries(), columns)?);
+    let pool = Arc::new(EntryPool::new(pool, layout.entries(), columns)?);
     if config.compaction == Compaction::Auto {
         pool.compact_in_background();
     }

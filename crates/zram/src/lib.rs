@@ -7,9 +7,9 @@
 //!   read(offset, buf): slot under its lock -> fill pattern | object decompressed in place
 //! ```
 //!
-//! A slot is an entry of the pool ([`zsmalloc::Slots`]): its lock is the slot's, and many readers
-//! share it. There is no other lock on the way but that of the size class, and the stream a thread
-//! compresses with.
+//! A slot is an entry of the pool ([`zsmalloc::EntryPool`]): its lock is the slot's, and many
+//! readers share it. There is no other lock on the way but that of the size class, and the stream a
+//! thread compresses with.
 #![forbid(unsafe_code)]
 
 mod algorithms;

@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row, Slots};
+use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row};
 
 /// What a device has beside the pool.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) shared: Shared,
-    pub(crate) pool: Arc<EntryPool<Slots>>,
+    pub(crate) pool: Arc<EntryPool>,
     /// What the pool notes of each.
     pub(crate) columns: Columns,
 }

@@ -11,7 +11,6 @@
 use crate::EntryPool;
 use crate::class::{Class, ClassState};
 use crate::compact::{Aim, CompactionScope};
-use crate::entry_pool::Owner;
 use crate::plan::Purpose;
 use crate::policy::{self, IDLE, QUIET, REST, WORK};
 use crate::worker::{Wake, Worker};
@@ -28,7 +27,7 @@ enum Next {
     Finish,
 }
 
-impl<O: Owner + Send + 'static> EntryPool<O> {
+impl EntryPool {
     /// Has the pool work in the background from now on, whenever it is worth it: two threads, one
     /// of which compacts, while the other prefaults pages and gives back what too much is retained.
     pub fn compact_in_background(self: &Arc<Self>) {
@@ -106,7 +105,7 @@ impl<O: Owner + Send + 'static> EntryPool<O> {
     }
 }
 
-impl<O: Owner> EntryPool<O> {
+impl EntryPool {
     /// Ends the background threads, if there are any, and waits for them.
     pub fn stop_background(&self) {
         self.inner().compactor.stop();

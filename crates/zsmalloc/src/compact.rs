@@ -8,7 +8,6 @@
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
-use crate::entry_pool::Owner;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, SKIPPED_MAX};
@@ -100,7 +99,7 @@ pub(crate) struct Aim<'a> {
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-impl<O: Owner> EntryPool<O> {
+impl EntryPool {
     /// Moves objects together in every class, the largest first, and gives back the pages retained;
     /// by how many pages less are in use. While another thread compacts, only the retained pages
     /// go. In a pool that has grown since, objects go to finer classes too; where there is next to
@@ -178,8 +177,7 @@ impl<O: Owner> EntryPool<O> {
                 break;
             }
             let Some(ends) = locked.pick_source_and_target(&skipped) else { break };
-            let moved =
-                migrate(self.owner().table(), &mut locked, ends, policy::step(class.size()));
+            let moved = migrate(self.entries(), &mut locked, ends, policy::step(class.size()));
             done = done.and(self.end_step(locked, ends.0, &moved));
             if moved.objects == 0 {
                 skipped.push(ends.0);
@@ -221,7 +219,7 @@ impl<O: Owner> EntryPool<O> {
         if !locked.contains(id) {
             return (Progress::default(), false);
         }
-        let (table, step) = (self.owner().table(), policy::step(class.size()));
+        let (table, step) = (self.entries(), policy::step(class.size()));
         let moved = reclassify(inner, table, &mut locked, id, step);
         let done = self.end_step(locked, id, &moved);
         let more = match moved.obstacle {

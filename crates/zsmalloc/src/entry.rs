@@ -3,7 +3,7 @@
 //! ```text
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
 //!   | 1     | offset / 8     | length - 1 | flags   | exclusive | readers |   an object of the pool
-//!   | 0     | payload: 59 bits of the owner's      | exclusive | readers |   none; all 0 is empty
+//!   | 0     | payload: 59 bits of the user's       | exclusive | readers |   none; all 0 is empty
 //!                                                    1           111         frozen: not used here any more
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! inside have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4:
 //! a mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no one
 //! and no one for it. 5: an entry is frozen from its unlocked state, and no one waits for a frozen
-//! entry: its leaf is left or thawed (see [`crate::entries`]). 6: flags alone may change without
+//! entry: its leaf is left or thawed (see [`crate::table`]). 6: flags alone may change without
 //! the exclusive lock: a reader clears bits of it in one step while he is inside, and who gives an
 //! unlocked entry other flags retargets the entry as a mover does. So what a writer finds once the
 //! readers have left is the flags in force, and a mover who copied beside such a change finds the
@@ -35,7 +35,7 @@ const LEN_SHIFT: u32 = 8;
 const OFFSET_SHIFT: u32 = 24;
 const OBJECT: u64 = 1 << 63;
 
-/// Bits of an entry without an object that are its owner's.
+/// Bits of an entry without an object that are its user's.
 pub(crate) const PAYLOAD_BITS: u32 = 59;
 
 const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
@@ -52,7 +52,7 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
     /// Bytes of the object, 1 to 65536.
     pub(crate) len: usize,
-    /// Four bits that are the owner's.
+    /// Four bits that are the user's.
     pub(crate) flags: u8,
 }
 

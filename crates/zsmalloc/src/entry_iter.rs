@@ -13,31 +13,31 @@
 //! in a circle.
 
 use crate::EntryPool;
-use crate::entry_pool::{EntryReadGuard, Owner};
+use crate::entry_pool::EntryReadGuard;
 use crate::policy::{ENTRIES_AHEAD, LINES_AHEAD};
 use std::fmt;
 
 /// Pins of entries with consecutive numbers: see [`EntryPool::read_ahead`].
-pub struct EntryIter<'p, O: Owner, W> {
-    pool: &'p EntryPool<O>,
+pub struct EntryIter<'p, W> {
+    pool: &'p EntryPool,
     /// The next ones, the first of them first.
     ahead: [Option<EntryReadGuard<'p>>; ENTRIES_AHEAD],
     /// Entries that are not pinned yet.
     rest: W,
 }
 
-impl<O: Owner> EntryPool<O> {
+impl EntryPool {
     /// Locks entries for reading one after the other, each two entries before it is given out, and
     /// has the processor fetch what they hold meanwhile. Who drops each pin before he asks for the
     /// next holds three at most. `entries` ascend.
-    pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, O, W> {
+    pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, W> {
         let mut rest = entries;
         let ahead = std::array::from_fn(|_| rest.next().map(|index| self.read(index)));
         EntryIter { pool: self, ahead, rest }
     }
 }
 
-impl<'p, O: Owner, W: Iterator<Item = u32>> Iterator for EntryIter<'p, O, W> {
+impl<'p, W: Iterator<Item = u32>> Iterator for EntryIter<'p, W> {
     type Item = EntryReadGuard<'p>;
 
     #[inline]
@@ -51,7 +51,7 @@ impl<'p, O: Owner, W: Iterator<Item = u32>> Iterator for EntryIter<'p, O, W> {
     }
 }
 
-impl<O: Owner, W: fmt::Debug> fmt::Debug for EntryIter<'_, O, W> {
+impl<W: fmt::Debug> fmt::Debug for EntryIter<'_, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EntryIter").field("rest", &self.rest).finish_non_exhaustive()
     }

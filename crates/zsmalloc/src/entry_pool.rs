@@ -1,14 +1,15 @@
-//! The pool's core: objects stored for owners, whose entries are cell and lock of each object.
+//! The pool with its entries, each the place and the lock of an object.
 //!
 //! Lock order: entry, class, slab caches, space.
 
 use crate::check::{check_class, check_plan};
 use crate::entry::{Location, Value};
+use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
 use crate::memory::Pinned;
 use crate::stats::{ClassStat, Classes};
 use crate::sync::JobGuard;
-use crate::table::{ReadLock, Row, WriteLock};
+use crate::table::{Columns, LEAF, ReadLock, Row, Table, WriteLock};
 use crate::write_guard::{EntryWriteGuard, StagedObject};
 use crate::{ClassTable, Config, Error, purge};
 use page::{Budget, page_size};
@@ -16,46 +17,17 @@ use slab::packed::Arena;
 use std::fmt;
 use std::sync::Arc;
 
-/// Who has entries. Sealed: an object's safety rests on its entry, so only this crate's owners
-/// exist.
-pub trait Owner: sealed::Owner {}
-
-pub(crate) mod sealed {
-    use crate::Error;
-    use crate::table::Table;
-
-    pub trait Owner: Sync {
-        /// The entries.
-        #[allow(private_interfaces)]
-        fn table(&self) -> &Table;
-
-        /// Whether the owner may have an entry `index`.
-        fn check_index(&self, index: u32) -> Result<(), Error>;
-
-        /// Holds the owner still over a fork: its locks are taken until `unlock_after_fork`.
-        fn lock_for_fork(&self);
-
-        /// Releases what `lock_for_fork` took.
-        fn unlock_after_fork(&self);
-
-        /// Unlocks all entries and repairs what else lost threads left, in a child.
-        fn repair(&self);
-
-        /// Bytes of memory the owner uses outside the pool's arena.
-        fn bytes(&self) -> usize;
-
-        /// Asserts the owner's own state.
-        fn check(&self);
-    }
-}
-
-/// A pool whose objects belong to the entries of an [`Owner`].
-pub struct EntryPool<O> {
+/// A pool with numbered entries, each of which may hold an object. They are made as they are used.
+pub struct EntryPool {
     inner: PoolInner,
-    owner: O,
+    entries: Table,
+    /// Entries there can be.
+    len: u64,
+    /// Which of them are free, in a pool that gives out handles.
+    handles: Option<Arc<HandleSlots>>,
 }
 
-impl<O> fmt::Debug for EntryPool<O> {
+impl fmt::Debug for EntryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EntryPool").field("space", &self.inner.memory.space).finish_non_exhaustive()
     }
@@ -64,13 +36,13 @@ impl<O> fmt::Debug for EntryPool<O> {
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// 59 bits of the owner's, 0 in a new entry; no object.
+    /// 59 bits of the user's, 0 in a new entry; no object.
     Inline(u64),
-    /// An object, and the owner's four bits beside it.
+    /// An object, and four bits of the user's beside it.
     Object {
         /// The object.
         bytes: &'a [u8],
-        /// The owner's bits, 0 to 15.
+        /// The user's bits, 0 to 15.
         flags: u8,
     },
 }
@@ -78,13 +50,13 @@ pub enum Content<'a> {
 /// What an entry held when it was looked at, or before it was given something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Old {
-    /// The owner's bits; no object.
+    /// The user's bits; no object.
     Inline(u64),
     /// An object, freed meanwhile.
     Object {
         /// Its bytes.
         len: usize,
-        /// The owner's bits.
+        /// The user's bits.
         flags: u8,
     },
 }
@@ -98,24 +70,42 @@ impl From<Value> for Old {
     }
 }
 
-impl<O: Owner> EntryPool<O> {
-    /// A pool without pages. `owner` makes its entries in the arena that it is given.
-    pub(crate) fn new(
+impl EntryPool {
+    /// A pool without pages, with entries 0 to `len - 1`, at most 2^32 - 1 of them, and such
+    /// columns beside each. Who has it sees to it that it is held over forks ([`page::fork`]), or
+    /// that no child uses it; but one whose pages are not in children is refused there anyway.
+    pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
+        // u32::MAX marks slots of zspages that are held, so no entry has that number.
+        if len > u32::MAX as u64 {
+            return Err(Error::Index { index: len, len: u32::MAX as u64 });
+        }
+        let arena = arena_of(&config)?;
+        let entries = Table::new(&arena, columns)?;
+        Ok(EntryPool { inner: PoolInner::new(config, arena)?, entries, len, handles: None })
+    }
+
+    /// A pool whose entries are handle slots, which begin with generation `first`.
+    pub(crate) fn with_handles(
         config: Config,
-        owner: impl FnOnce(&Arc<Arena>) -> Result<O, Error>,
+        handles: Arc<HandleSlots>,
+        first: u32,
     ) -> Result<Self, Error> {
-        let supply = config.pages.supply.clone();
-        let arena = Arena::new(page::Config { supply, ..page::Config::default() })?;
-        let owner = owner(&arena)?;
-        Ok(EntryPool { inner: PoolInner::new(config, arena)?, owner })
+        let arena = arena_of(&config)?;
+        let entries = Table::of_handles(&arena, first)?;
+        let (len, handles) = (HandleSlots::LEN, Some(handles));
+        Ok(EntryPool { inner: PoolInner::new(config, arena)?, entries, len, handles })
     }
 
     pub(crate) fn inner(&self) -> &PoolInner {
         &self.inner
     }
 
-    pub(crate) fn owner(&self) -> &O {
-        &self.owner
+    pub(crate) fn entries(&self) -> &Table {
+        &self.entries
+    }
+
+    pub(crate) fn handles(&self) -> Option<&HandleSlots> {
+        self.handles.as_deref()
     }
 
     /// Locks entry `index` for reading. What it holds stays and does not change until the pin is
@@ -141,7 +131,7 @@ impl<O: Owner> EntryPool<O> {
     }
 
     fn read_admitted(&self, index: u32, admits: impl Fn(Row<'_>) -> bool) -> EntryReadGuard<'_> {
-        let entry = self.owner.table().lock_shared(index, admits);
+        let entry = self.entries.lock_shared(index, admits);
         let value = entry.as_ref().map_or(Value::EMPTY, ReadLock::value);
         let memory = &self.inner.memory;
         let held =
@@ -155,7 +145,7 @@ impl<O: Owner> EntryPool<O> {
         if self.ensure_here().is_err() {
             return;
         }
-        let value = self.owner.table().peek(index, |entry, _| entry.peek());
+        let value = self.entries.peek(index, |entry, _| entry.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
             self.inner.prefetch(place.offset, place.len);
         }
@@ -167,8 +157,10 @@ impl<O: Owner> EntryPool<O> {
     /// There is no such entry, no memory for it, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
         self.ensure_here()?;
-        self.owner.check_index(index)?;
-        Ok(self.write_guard(index, self.owner.table().lock(index)?))
+        if index as u64 >= self.len {
+            return Err(Error::Index { index: index as u64, len: self.len });
+        }
+        Ok(self.write_guard(index, self.entries.lock(index)?))
     }
 
     /// As [`lock`](Self::lock), but `None` for an entry that is not there and so holds nothing.
@@ -177,7 +169,7 @@ impl<O: Owner> EntryPool<O> {
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
         self.expect_here();
-        Some(self.write_guard(index, self.owner.table().lock_existing(index, |_| true)?))
+        Some(self.write_guard(index, self.entries.lock_existing(index, |_| true)?))
     }
 
     /// As [`lock_existing`](Self::lock_existing), with `admits` as in [`read_if`](Self::read_if).
@@ -187,7 +179,7 @@ impl<O: Owner> EntryPool<O> {
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Result<Option<EntryWriteGuard<'_>>, Error> {
         self.ensure_here()?;
-        let entry = self.owner.table().lock_existing(index, admits);
+        let entry = self.entries.lock_existing(index, admits);
         Ok(entry.map(|entry| self.write_guard(index, entry)))
     }
 
@@ -199,18 +191,65 @@ impl<O: Owner> EntryPool<O> {
         EntryWriteGuard::new(&self.inner, index, entry)
     }
 
+    /// The first entry from `index` on that may hold something: those passed over hold nothing.
+    pub fn first_made(&self, index: u64) -> Option<u64> {
+        self.entries.first_made(index)
+    }
+
+    /// What `look` says of what entry `index` holds at this moment, and what lies beside it;
+    /// nothing where it was never made. Waits for nothing: what it holds may be changed or freed
+    /// meanwhile.
+    pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
+        self.try_repair();
+        self.entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
+    }
+
+    /// Whether entry `index` holds nothing, and no one has it locked who may be about to change
+    /// that.
+    pub fn is_vacant(&self, index: u32) -> bool {
+        self.try_repair();
+        self.entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
+    }
+
+    /// Shows `look` entries that hold something, some from `index` on, locked or not; from where to
+    /// go on, if there may be more. `look` must not wait for anything.
+    pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
+        self.try_repair();
+        let first = self.first_made(index)?;
+        let leaf = first / LEAF as u64;
+        self.entries.for_each_of(leaf, |nth, entry, row| {
+            let held = Old::from(entry.peek());
+            if nth as u64 >= first && held != Old::Inline(0) {
+                look(nth, held, row);
+            }
+        });
+        Some((leaf + 1) * LEAF as u64)
+    }
+
+    /// Gives the object of entry `index` the flags that `choose` says, of its length, its flags and
+    /// what lies beside the entry; whether it has. Waits for nothing: an entry that is locked is
+    /// left. `choose` is asked until it says the flags that are there, so a time it looks at is not
+    /// older than the flags.
+    pub fn set_flags_if_unlocked(
+        &self,
+        index: u32,
+        choose: impl Fn(usize, u8, Row<'_>) -> u8,
+    ) -> bool {
+        self.ensure_here().is_ok() && self.entries.set_flags_if_unlocked(index, choose)
+    }
+
     /// Gives back the memory of entries that hold nothing any more, if enough do; bytes. `go_on` is
     /// asked now and then. Does nothing while another thread does it.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         match self.ensure_here() {
-            Ok(()) => self.owner.table().rebalance(go_on),
+            Ok(()) => self.entries.rebalance(go_on),
             Err(_) => 0,
         }
     }
 
     /// Reads that had to wait since an entry was being changed.
     pub fn read_waits(&self) -> u64 {
-        self.owner.table().read_waits()
+        self.entries.read_waits()
     }
 
     /// Stores `bytes` for entry `index`, which does not name them yet: see
@@ -234,7 +273,8 @@ impl<O: Owner> EntryPool<O> {
     pub fn bytes(&self) -> usize {
         let memory = &self.inner.memory;
         let pages = self.pages().used() * page_size() + memory.space.metadata_bytes();
-        pages + memory.arena.bytes() + self.inner.bytes() + self.owner.bytes()
+        let entries = self.entries.bytes() + self.handles().map_or(0, HandleSlots::bytes);
+        pages + memory.arena.bytes() + self.inner.bytes() + entries
     }
 
     /// The size classes, calculated once more.
@@ -282,7 +322,7 @@ impl<O: Owner> EntryPool<O> {
         for class in &self.inner.classes {
             let locked = self.inner.lock(class);
             check_class(&self.inner, &locked, |offset, index| {
-                let entry = self.owner.table().peek(index, |entry, _| entry.peek().decode());
+                let entry = self.entries.peek(index, |entry, _| entry.peek().decode());
                 let Some(Ok(place)) = entry else {
                     panic!("the object at {offset:#x} is of entry {index}, which holds {entry:?}")
                 };
@@ -298,8 +338,15 @@ impl<O: Owner> EntryPool<O> {
         check_plan(&self.inner, &lens);
         self.inner.memory.space.check();
         self.inner.memory.arena.check();
-        self.owner.check();
+        self.entries.check();
+        self.handles().inspect(|handles| handles.check(&self.entries));
     }
+}
+
+/// Where entries, headers and tables of a pool lie.
+fn arena_of(config: &Config) -> Result<Arc<Arena>, Error> {
+    let supply = config.pages.supply.clone();
+    Ok(Arena::new(page::Config { supply, ..page::Config::default() })?)
 }
 
 /// An entry locked for reading.

@@ -2,8 +2,8 @@
 //!
 //! With all locks held, what other threads were about can only be: an object staged that no entry
 //! names yet, or one that no entry names any more; an entry locked; slots held for a release; a
-//! zspage in no list; a cell taken for nothing yet. The child has none of those threads, so it
-//! frees such objects, unlocks all entries, and makes lists and counts anew. (A header that was
+//! zspage in no list; a handle slot taken for nothing yet. The child has none of those threads, so
+//! it frees such objects, unlocks all entries, and makes lists and counts anew. (A header that was
 //! taken and not yet given to a zspage stays lost.)
 //!
 //! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it
@@ -19,17 +19,18 @@ use crate::class_guard::ClassGuard;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Header;
-use crate::{EntryPool, Error, Owner, purge};
+use crate::{EntryPool, Error, purge};
 use page::ExtentId;
 use page::fork::{AtFork, generation};
 
-impl<O: Owner + Send> AtFork for EntryPool<O> {
+impl AtFork for EntryPool {
     fn prepare(&self) {
         let inner = self.inner();
         inner.compactor.lock_for_fork();
         inner.prefaulter.lock_for_fork();
         inner.repairing.lock_for_fork();
-        self.owner().lock_for_fork();
+        self.handles().inspect(|handles| handles.lock_for_fork());
+        self.entries().lock_for_fork();
         inner.plan.lock_for_fork();
         inner.classes.iter().for_each(|class| class.state.lock_for_fork());
         inner.memory.lock_for_fork();
@@ -40,7 +41,8 @@ impl<O: Owner + Send> AtFork for EntryPool<O> {
         inner.memory.unlock_after_fork();
         inner.classes.iter().for_each(|class| class.state.unlock_after_fork());
         inner.plan.unlock_after_fork();
-        self.owner().unlock_after_fork();
+        self.entries().unlock_after_fork();
+        self.handles().inspect(|handles| handles.unlock_after_fork());
         inner.repairing.unlock_after_fork();
         inner.prefaulter.unlock_after_fork();
         inner.compactor.unlock_after_fork();
@@ -54,7 +56,7 @@ impl<O: Owner + Send> AtFork for EntryPool<O> {
     }
 }
 
-impl<O: Owner> EntryPool<O> {
+impl EntryPool {
     /// Whether a child has the pool's pages too.
     pub fn is_in_children(&self) -> bool {
         self.inner().memory.space.is_in_children()
@@ -112,7 +114,8 @@ impl<O: Owner> EntryPool<O> {
             return;
         }
         inner.memory.repair_arena();
-        self.owner().repair();
+        self.entries().repair();
+        self.handles().inspect(|handles| handles.repair(self.entries()));
         for class in &inner.classes {
             *class.state.lock() = ClassState::default();
             class.population.store(0, Relaxed);
@@ -139,7 +142,7 @@ impl<O: Owner> EntryPool<O> {
 
     /// Length of the object at `offset`, if entry `index` names it.
     fn len_named(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.owner().table().peek(index, |entry, _| entry.peek().decode())?.ok()?;
+        let place = self.entries().peek(index, |entry, _| entry.peek().decode())?.ok()?;
         (place.offset == offset).then_some(place.len)
     }
 }

@@ -12,8 +12,8 @@
 //!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects given back
 //! ```
 //!
-//! [`EntryPool`] does all that for an [`Owner`]. There are two: [`Slots`], numbered entries for a
-//! device, and the cells of [`Pool`], which gives out opaque [`Handle`]s.
+//! [`EntryPool`] does all that for entries that are numbered, as a device's slots are; [`Pool`]
+//! gives out opaque [`Handle`]s, each of which is an entry and its generation.
 
 mod background;
 mod check;
@@ -41,7 +41,6 @@ mod prefault;
 mod purge;
 mod relocate;
 mod retained;
-mod slots;
 mod stats;
 mod sync;
 mod table;
@@ -49,7 +48,7 @@ mod worker;
 mod write_guard;
 mod zspage;
 
-pub use crate::entry_pool::{Content, EntryPool, EntryReadGuard, Old, Owner};
+pub use crate::entry_pool::{Content, EntryPool, EntryReadGuard, Old};
 pub use compact::CompactionStat;
 pub use entry_iter::EntryIter;
 pub use error::Error;
@@ -57,7 +56,6 @@ pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
 pub use pool::{Handle, Pool, ReadGuard};
-pub use slots::Slots;
 pub use stats::{ClassStat, Classes};
 pub use table::{Columns, Row};
 pub use write_guard::{EntryWriteGuard, Reservation, StagedObject};

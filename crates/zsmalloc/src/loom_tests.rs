@@ -11,7 +11,7 @@ mod forks;
 mod marks;
 mod moves;
 
-use crate::{Config, Content, EntryPool, Geometry, Slots};
+use crate::{Columns, Config, Content, EntryPool, Geometry};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const WORDS: u64 = 8;
 
 /// A core, and what each entry is to hold.
 struct Scene {
-    core: EntryPool<Slots>,
+    core: EntryPool,
     /// Counts steps: an order that loom tries out where nothing else has one.
     steps: AtomicUsize,
 }
@@ -35,7 +35,8 @@ fn bytes(version: u8) -> Vec<u8> {
 
 impl Scene {
     fn new(geometry: Geometry) -> Self {
-        let core = EntryPool::with_slots(Config { geometry, ..Config::default() }, WORDS).unwrap();
+        let config = Config { geometry, ..Config::default() };
+        let core = EntryPool::new(config, WORDS, Columns::default()).unwrap();
         Scene { core, steps: AtomicUsize::new(0) }
     }
 

@@ -106,7 +106,7 @@ fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) space: Space<HeaderPtr>,
-    /// What manages the pool lies here: headers, slot tables, cells.
+    /// What manages the pool lies here: headers, nodes of the table of entries.
     pub(crate) arena: Arc<Arena>,
     /// Caches of headers, by size.
     header_caches: Box<[RawCache]>,

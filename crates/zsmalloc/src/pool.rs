@@ -1,6 +1,6 @@
 //! The pool for everyone: opaque handles to stored bytes.
 
-use crate::handle_slots::HandleSlots;
+use crate::handle_slots::{HandleSlots, live_slots};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::table::{GENERATION_MAX, Row};
 use crate::{
@@ -69,7 +69,8 @@ impl Handle {
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    core: Arc<EntryPool<HandleSlots>>,
+    core: Arc<EntryPool>,
+    handles: Arc<HandleSlots>,
     id: u32,
 }
 
@@ -83,10 +84,11 @@ impl Pool {
         // of a pool long gone is hardly taken for one of this.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
-        let core = Arc::new(EntryPool::new(config, |arena| HandleSlots::new(arena, first))?);
-        let weak: Weak<EntryPool<HandleSlots>> = Arc::downgrade(&core);
+        let handles = Arc::new(HandleSlots::new());
+        let core = Arc::new(EntryPool::with_handles(config, handles.clone(), first)?);
+        let weak: Weak<EntryPool> = Arc::downgrade(&core);
         page::fork::register(weak);
-        Ok(Pool { core, id })
+        Ok(Pool { core, handles, id })
     }
 
     /// Has the pool compacted in the background from now on, whenever it is worth it, and pages
@@ -100,12 +102,11 @@ impl Pool {
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
         self.core.ensure_here()?;
-        let slots = self.core.owner();
-        let (index, entry) = slots.claim()?;
+        let (index, entry) = self.handles.claim(self.core.entries())?;
         let entry = self.core.write_guard(index, entry);
         let staged = entry.stage(bytes)?;
         let handle = Handle::new(self.id, index, entry.row().generation());
-        slots.mark_used(index);
+        self.handles.mark_used(self.core.entries(), index);
         entry.replace(staged, 0);
         Ok(handle)
     }
@@ -144,7 +145,7 @@ impl Pool {
         let entry = self.lock(&handle)?;
         let generation = entry.row().generation();
         entry.set_payload(0);
-        self.core.owner().mark_free(handle.index(), generation);
+        self.handles.mark_free(self.core.entries(), handle.index(), generation);
         Ok(())
     }
 
@@ -164,7 +165,7 @@ impl Pool {
     /// Objects stored.
     pub fn len(&self) -> u64 {
         self.core.try_repair();
-        self.core.owner().live()
+        self.handles.live(self.core.entries())
     }
 
     /// Whether nothing is stored.
@@ -248,7 +249,7 @@ impl Pool {
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let live = self.core.owner().live_slots(SHOWN).into_iter();
+        let live = live_slots(self.core.entries(), SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
         let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();
         let more = if count > SHOWN as u64 { " ..." } else { "" };

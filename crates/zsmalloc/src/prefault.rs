@@ -13,7 +13,6 @@
 
 use crate::EntryPool;
 use crate::class::Class;
-use crate::entry_pool::Owner;
 use crate::inner::PoolInner;
 use crate::policy::{self, IDLE, PREFAULT_AHEAD, QUIET_TICKS};
 use crate::purge::{for_each_in_flight, purge_excess};
@@ -22,7 +21,7 @@ use crate::worker::{Wake, Worker};
 use page::PageSet;
 use std::sync::Weak;
 
-impl<O: Owner + Send + 'static> EntryPool<O> {
+impl EntryPool {
     /// What the thread does.
     pub(crate) fn run_prefaulter(weak: &Weak<Self>, worker: &Worker) {
         while worker.wait(IDLE, true) == Wake::Notified {
@@ -112,7 +111,7 @@ fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFligh
 mod tests {
     use super::*;
     use crate::sync::Ordering::SeqCst;
-    use crate::{Config, Slots};
+    use crate::{Columns, Config};
     use page::{Request, Supply};
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
@@ -121,7 +120,7 @@ mod tests {
     /// page on offer.
     #[derive(Default)]
     struct Looks {
-        pool: OnceLock<Weak<EntryPool<Slots>>>,
+        pool: OnceLock<Weak<EntryPool>>,
         pages: AtomicUsize,
         unseen: AtomicUsize,
     }
@@ -147,7 +146,7 @@ mod tests {
         let looks = Arc::new(Looks::default());
         let pages = page::Config { supply: Some(looks.clone()), ..page::Config::default() };
         let config = Config { pages, ..Config::default() };
-        let pool = Arc::new(EntryPool::<Slots>::with_slots(config, 1000).unwrap());
+        let pool = Arc::new(EntryPool::new(config, 1000, Columns::default()).unwrap());
         for index in 0..1000 {
             assert!(pool.lock(index).unwrap().store(&[7; 3000], 0).is_ok());
         }

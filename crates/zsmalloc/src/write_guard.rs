@@ -1,5 +1,5 @@
 //! An entry locked for a change, and what it is given: an object that lies somewhere, or bits of
-//! its owner's.
+//! its user's.
 //!
 //! Storing builds before, swaps under the lock, frees after: a new object is whole before the entry
 //! names it, the old one is freed after it no longer does.

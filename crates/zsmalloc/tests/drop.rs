@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
-use zsmalloc::{Config, EntryPool, Geometry, KernelGeometry, Pool};
+use zsmalloc::{Columns, Config, EntryPool, Geometry, KernelGeometry, Pool};
 
 const ROUNDS: usize = 200;
 const MIB: usize = 1 << 20;
@@ -25,9 +25,9 @@ fn config(round: usize) -> Config {
 }
 
 /// A pool and a core of objects of all sizes, some of them freed: about 5 MiB.
-fn filled(round: usize) -> (Pool, EntryPool<zsmalloc::Slots>) {
+fn filled(round: usize) -> (Pool, EntryPool) {
     let pool = Pool::new(config(round)).unwrap();
-    let core = EntryPool::with_slots(config(round), 2000).unwrap();
+    let core = EntryPool::new(config(round), 2000, Columns::default()).unwrap();
     for nth in 0..1500 {
         let len = 1 + (nth * 997 + round) % 4096;
         let handle = pool.store(&vec![nth as u8; len]).unwrap();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use support::Stop;
 use support::child::in_child;
 use support::seed;
-use zsmalloc::{Config, Content, EntryPool, Geometry, Handle, KernelGeometry, Pool, Slots};
+use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, KernelGeometry, Pool};
 
 fn data(rng: &mut Rng) -> Vec<u8> {
     let (byte, len) = (rng.u8(..), rng.usize(1..=4096));
@@ -165,8 +165,8 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
 /// The same of entries: pinned, locked for a change, and objects that are staged.
 #[test]
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
-    let core = Arc::new(EntryPool::with_slots(Config::default(), 100).unwrap());
-    let weak: Weak<EntryPool<Slots>> = Arc::downgrade(&core);
+    let core = Arc::new(EntryPool::new(Config::default(), 100, Columns::default()).unwrap());
+    let weak: Weak<EntryPool> = Arc::downgrade(&core);
     page::fork::register(weak);
     let store = |index: u32, byte: u8| {
         let staged = core.stage(index, &[byte; 500]).unwrap();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use support::child::in_child;
 use support::{Stop, seed};
-use zsmalloc::{Config, EntryPool, Error, Handle, Pool, Slots};
+use zsmalloc::{Columns, Config, EntryPool, Error, Handle, Pool};
 
 fn left() -> Config {
     let pages = page::Config { in_children: false, ..page::Config::default() };
@@ -116,9 +116,9 @@ fn a_child_without_the_pages_is_refused_everything() {
 #[test]
 fn words_are_refused_in_a_child_without_the_pages() {
     for is_registered in [false, true] {
-        let core = Arc::new(EntryPool::with_slots(left(), 100).unwrap());
+        let core = Arc::new(EntryPool::new(left(), 100, Columns::default()).unwrap());
         if is_registered {
-            let weak: Weak<EntryPool<Slots>> = Arc::downgrade(&core);
+            let weak: Weak<EntryPool> = Arc::downgrade(&core);
             page::fork::register(weak);
         }
         for index in 0..50 {

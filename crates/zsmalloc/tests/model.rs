@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use support::{is_long, seed};
 use zsmalloc::{
-    ChainRule, ClassShape, ClassTable, Config, Content, EntryPool, Error, Geometry, Handle,
-    KernelGeometry, Old, Pool, Slots,
+    ChainRule, ClassShape, ClassTable, Columns, Config, Content, EntryPool, Error, Geometry,
+    Handle, KernelGeometry, Old, Pool,
 };
 
 /// 1 in `make test`, more in `make long`.
@@ -196,7 +196,7 @@ fn random_operations_match_the_model() {
 
 /// The entries of a device, each with an object, a payload or nothing.
 struct Device {
-    core: EntryPool<Slots>,
+    core: EntryPool,
     edges: Edges,
     model: HashMap<u32, (Vec<u8>, u8)>,
     inline: HashMap<u32, u64>,
@@ -206,7 +206,7 @@ const SLOTS: u32 = 3000;
 
 impl Device {
     fn new(config: Config) -> Result<Self, Error> {
-        let core = EntryPool::with_slots(config, SLOTS as u64)?;
+        let core = EntryPool::new(config, SLOTS as u64, Columns::default())?;
         let edges = Edges::new(&core.table());
         Ok(Device { core, edges, model: HashMap::new(), inline: HashMap::new() })
     }
@@ -548,7 +548,8 @@ fn threads_share_a_pool() {
 
 /// With objects of up to 4096 << `order` bytes; fewer of large ones.
 fn share_a_pool(order: u32) {
-    let core = EntryPool::with_slots(config(Geometry::Native { order }), 4096).unwrap();
+    let core =
+        EntryPool::new(config(Geometry::Native { order }), 4096, Columns::default()).unwrap();
     let core = Arc::new(core);
     core.compact_in_background();
     let mut seeds = Rng::with_seed(seed(31 + order as u64));

@@ -58,7 +58,8 @@ fn another_thread_comes_after_a_panic() {
 /// A walk that is ended by a panic is no one's any more.
 #[test]
 fn words_are_tidied_after_a_panic() {
-    let pool = zsmalloc::EntryPool::with_slots(Config::default(), 1 << 20).unwrap();
+    let pool =
+        zsmalloc::EntryPool::new(Config::default(), 1 << 20, zsmalloc::Columns::default()).unwrap();
     let store = |index| pool.lock(index).unwrap().store(b"bytes", 0).unwrap();
     (0..100_000).for_each(|index| _ = store(index));
     (0..100_000).for_each(|index| _ = pool.lock(index).unwrap().set_payload(0));

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use zsmalloc::{
-    ChainRule, ClassStat, Config, Content, EntryPool, Error, Geometry, Handle, KernelGeometry,
-    Pool, Slots,
+    ChainRule, ClassStat, Columns, Config, Content, EntryPool, Error, Geometry, Handle,
+    KernelGeometry, Pool,
 };
 
 fn config(geometry: Geometry) -> Config {
@@ -89,7 +89,7 @@ fn objects_of_a_full_zspage_do_not_overlap() {
 /// Row 2: however many write one slot, it has one object, and none is left when it is freed.
 #[test]
 fn threads_that_write_one_slot_leave_one_object() {
-    let core = EntryPool::with_slots(Config::default(), 2).unwrap();
+    let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();
     thread::scope(|scope| {
         for writer in 0..4u32 {
             let core = &core;
@@ -123,7 +123,7 @@ fn compaction_from_four_threads_at_once() {
         [(21, Geometry::default()), (22, Geometry::Kernel(KernelGeometry::default()))]
     {
         const SLOTS: u32 = 600;
-        let core = EntryPool::with_slots(config(geometry), SLOTS as u64).unwrap();
+        let core = EntryPool::new(config(geometry), SLOTS as u64, Columns::default()).unwrap();
         let mut rng = Rng::with_seed(support::seed(seed));
         let mut model = vec![None; SLOTS as usize];
         let begun = Instant::now();
@@ -176,7 +176,8 @@ fn compaction_from_four_threads_at_once() {
 fn stress_writes_in_place_are_not_lost_to_moves() {
     const WRITERS: u32 = 3;
     const EACH: u32 = 200;
-    let core = EntryPool::with_slots(Config::default(), (WRITERS * EACH) as u64).unwrap();
+    let core =
+        EntryPool::new(Config::default(), (WRITERS * EACH) as u64, Columns::default()).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -235,7 +236,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
 #[test]
 fn pools_are_dropped_right_after_use() {
     for round in 0..1000u32 {
-        let core = EntryPool::with_slots(Config::default(), 64).unwrap();
+        let core = EntryPool::new(Config::default(), 64, Columns::default()).unwrap();
         thread::scope(|scope| {
             for busy in 0..2u32 {
                 let core = &core;
@@ -279,7 +280,7 @@ fn freed_bytes_are_never_read() {
 /// Row 18: an object that gets shorter in place shows none of its old bytes.
 #[test]
 fn a_shorter_overwrite_shows_no_old_bytes() {
-    let core = EntryPool::with_slots(Config::default(), 1).unwrap();
+    let core = EntryPool::new(Config::default(), 1, Columns::default()).unwrap();
     let staged = core.stage(0, &[0xa5; 3000]).unwrap();
     core.lock(0).unwrap().replace(staged, 0);
     assert!(core.lock(0).unwrap().overwrite(&[1; 10], 0).is_ok());
@@ -295,7 +296,7 @@ fn a_shorter_overwrite_shows_no_old_bytes() {
 /// back.
 #[test]
 fn a_failed_write_leaves_the_old_bytes_for_good() {
-    let core = EntryPool::with_slots(Config::default(), 64).unwrap();
+    let core = EntryPool::new(Config::default(), 64, Columns::default()).unwrap();
     for index in 0..64 {
         let staged = core.stage(index, &stamped(index, 1000)).unwrap();
         core.lock(index).unwrap().replace(staged, 0);
@@ -538,8 +539,9 @@ impl Supply for Halting {
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
     let pages = page::Config { supply: Some(supply.clone()), ..page::Config::default() };
-    let core = EntryPool::with_slots(Config { pages, ..Config::default() }, 4000).unwrap();
-    let store = |core: &EntryPool<Slots>, index: u32| {
+    let core =
+        EntryPool::new(Config { pages, ..Config::default() }, 4000, Columns::default()).unwrap();
+    let store = |core: &EntryPool, index: u32| {
         let staged = core.stage(index, &stamped(index, 1000)).unwrap();
         core.lock(index).unwrap().replace(staged, 0);
     };

@@ -7,7 +7,7 @@ mod support;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 use support::{Sizes, is_long, seed, stamped};
-use zsmalloc::{Config, Content, EntryPool, Geometry, Handle, Pool, Slots};
+use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, Pool};
 
 /// Objects by number, stored with an owner of either kind.
 trait Store {
@@ -73,7 +73,7 @@ impl Store for Handles {
     }
 }
 
-struct Words(std::sync::Arc<EntryPool<Slots>>);
+struct Words(std::sync::Arc<EntryPool>);
 
 impl Store for Words {
     fn put(&mut self, nth: usize, bytes: &[u8]) {
@@ -131,7 +131,9 @@ fn subjects(order: u32) -> [Subject; 2] {
     let handles = (0..objects).map(|_| None).collect();
     let stores: [Box<dyn Store>; 2] = [
         Box::new(Handles { pool: Pool::new(config()).unwrap(), handles }),
-        Box::new(Words(EntryPool::with_slots(config(), objects as u64).unwrap().into())),
+        Box::new(Words(
+            EntryPool::new(config(), objects as u64, Columns::default()).unwrap().into(),
+        )),
     ];
     stores.map(|store| Subject::new(store, objects, 4096 << order))
 }
@@ -302,7 +304,7 @@ fn an_emptied_pool_is_small() {
 #[test]
 fn shortened_objects_move_to_their_class() {
     const COUNT: u32 = 400;
-    let core = EntryPool::with_slots(Config::default(), COUNT as u64).unwrap();
+    let core = EntryPool::new(Config::default(), COUNT as u64, Columns::default()).unwrap();
     for index in 0..COUNT {
         let staged = core.stage(index, &stamped(index as u64, 1000)).unwrap();
         core.lock(index).unwrap().replace(staged, 0);

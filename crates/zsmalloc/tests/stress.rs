@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use support::handles::Handles;
 use support::rounds::{Subject, rounds};
 use support::{Sizes, Stop, load_time, seed, stamped};
-use zsmalloc::{Config, Content, EntryPool, EntryWriteGuard, Old, Pool, Slots};
+use zsmalloc::{Columns, Config, Content, EntryPool, EntryWriteGuard, Old, Pool};
 
 /// What an entry must hold, in 64 bits: nothing, a payload, or an object's version and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +49,14 @@ impl Expected {
 /// A device's entries. What one must hold is changed while the entry is locked, so that whoever has
 /// it locked knows what to find, whatever other threads do.
 struct Words {
-    core: Arc<EntryPool<Slots>>,
+    core: Arc<EntryPool>,
     expected: Vec<AtomicU64>,
     versions: AtomicU64,
 }
 
 impl Words {
     fn new(config: Config, len: usize) -> Self {
-        let core = Arc::new(EntryPool::with_slots(config, len as u64).unwrap());
+        let core = Arc::new(EntryPool::new(config, len as u64, Columns::default()).unwrap());
         core.compact_in_background();
         let empty = Expected::inline(0).0;
         let expected = (0..len).map(|_| AtomicU64::new(empty)).collect();
@@ -230,7 +230,7 @@ impl Subject for Words {
 /// comes.
 #[test]
 fn stress_zspages_come_and_go_beside_trims() {
-    let core = EntryPool::with_slots(Config::default(), 2).unwrap();
+    let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();
     let begun = Instant::now();
     let time = load_time(Duration::from_secs(1));
     std::thread::scope(|scope| {
@@ -255,7 +255,7 @@ fn stress_zspages_come_and_go_beside_trims() {
 #[test]
 fn stress_reads_meet_moves() {
     const WORDS: u32 = 32;
-    let core = EntryPool::with_slots(Config::default(), WORDS as u64).unwrap();
+    let core = EntryPool::new(Config::default(), WORDS as u64, Columns::default()).unwrap();
     let mut rng = Rng::with_seed(seed(103));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
-use zsmalloc::{Content, EntryPool, Slots};
+use zsmalloc::{Columns, Content, EntryPool};
 
 use super::{Cost, Job, NAME, ROUNDS, SMALL, median, report_growth, told};
 use crate::Error;
@@ -100,7 +100,7 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
 struct Full {
     /// What it holds, about.
     bytes: u64,
-    core: EntryPool<Slots>,
+    core: EntryPool,
     rng: Rng,
     /// What objects are made of: each lies in it somewhere.
     noise: Vec<u8>,
@@ -116,7 +116,7 @@ impl Full {
         let mut rng = Rng::with_seed(seed);
         let slots = bytes / *LENS[0].start() as u64 + u64::from(WORKED_ON);
         let noise = (0..2 * *LENS[1].end()).map(|_| rng.u8(..)).collect();
-        let core = EntryPool::with_slots(zsmalloc::Config::default(), slots)?;
+        let core = EntryPool::new(zsmalloc::Config::default(), slots, Columns::default())?;
         let held = vec![(0, 0); WORKED_ON as usize];
         let mut full = Full { bytes, core, rng, noise, held, tried: 0, refused: 0 };
         full.fill()?;

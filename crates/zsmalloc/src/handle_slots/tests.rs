@@ -3,36 +3,58 @@
 
 use super::*;
 use crate::entry::Location;
-use crate::entry_pool::sealed::Owner;
 use crate::table::LIFT;
 use crate::table::helpers::seed;
 use fastrand::Rng;
+use slab::packed::Arena;
+use std::sync::Arc;
 
-fn slots(first: u32) -> (Arc<Arena>, HandleSlots) {
+/// A table and which of its slots are given out.
+struct Slots {
+    table: Table,
+    handles: HandleSlots,
+}
+
+impl Slots {
+    fn live(&self) -> u64 {
+        self.handles.live(&self.table)
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes() + self.handles.bytes()
+    }
+
+    fn check(&self) {
+        self.table.check();
+        self.handles.check(&self.table);
+    }
+}
+
+fn slots(first: u32) -> (Arc<Arena>, Slots) {
     let arena = Arena::new(page::Config::default()).unwrap();
-    let slots = HandleSlots::new(&arena, first).unwrap();
-    (arena, slots)
+    let table = Table::of_handles(&arena, first).unwrap();
+    (arena, Slots { table, handles: HandleSlots::new() })
 }
 
 /// Gives a handle slot out: its number and generation. It names an object that is not looked at.
-fn give_out(slots: &HandleSlots) -> (u32, u32) {
-    let (index, entry) = slots.claim().unwrap();
+fn give_out(slots: &Slots) -> (u32, u32) {
+    let (index, entry) = slots.handles.claim(&slots.table).unwrap();
     let generation = entry.row().generation();
-    slots.mark_used(index);
+    slots.handles.mark_used(&slots.table, index);
     entry.unlock(Value::object(Location { offset: 8 * index as u64, len: 1, flags: 0 }));
     (index, generation)
 }
 
-fn take_back(slots: &HandleSlots, index: u32) {
+fn take_back(slots: &Slots, index: u32) {
     let entry = slots.table.lock_existing(index, |_| true).unwrap();
     let generation = entry.row().generation();
     entry.unlock(Value::EMPTY);
-    slots.mark_free(index, generation);
+    slots.handles.mark_free(&slots.table, index, generation);
 }
 
 /// Has slots looked for in leaves.
-fn forget_recent(slots: &HandleSlots) {
-    slots.shards.iter().for_each(|shard| shard.free.lock().count = 0);
+fn forget_recent(slots: &Slots) {
+    slots.handles.shards.iter().for_each(|shard| shard.free.lock().count = 0);
 }
 
 #[test]
@@ -79,9 +101,9 @@ fn a_slot_that_went_comes_back_with_a_later_generation() {
 }
 
 /// Gives out a handle slot that is free.
-fn give_out_in_place(slots: &HandleSlots, index: u32) -> u32 {
+fn give_out_in_place(slots: &Slots, index: u32) -> u32 {
     let entry = slots.table.claim(index).unwrap().unwrap();
-    slots.mark_used(index);
+    slots.handles.mark_used(&slots.table, index);
     entry.unlock(Value::object(Location { offset: 8, len: 1, flags: 0 }));
     index
 }
@@ -143,9 +165,10 @@ fn a_child_counts_anew_and_ends_generations() {
     (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&slots).0, nth));
     take_back(&slots, 5);
     // A thread was about to store, another had emptied an entry and not come to counting that.
-    std::mem::forget(slots.claim().unwrap());
+    std::mem::forget(slots.handles.claim(&slots.table).unwrap());
     slots.table.lock_existing(6, |_| true).unwrap().unlock(Value::EMPTY);
-    slots.repair();
+    slots.table.repair();
+    slots.handles.repair(&slots.table);
     slots.check();
     assert_eq!(slots.live(), LEAF as u64 - 2);
 }

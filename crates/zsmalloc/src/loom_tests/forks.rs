@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, bytes, model};
-use crate::entry_pool::sealed::Owner;
 
 /// Shorter than what it takes the place of.
 const SHORT: usize = 3000;
@@ -12,7 +11,7 @@ const SHORT: usize = 3000;
 fn looks_as_a_child(scene: &Scene) {
     let inner = scene.core.inner();
     let held: Vec<_> = inner.classes.iter().map(|class| class.state.lock()).collect();
-    let value = scene.core.owner().table().peek(0, |entry, _| entry.peek());
+    let value = scene.core.entries().peek(0, |entry, _| entry.peek());
     let place = value.unwrap().decode().unwrap();
     let object = inner.memory.read(place.offset, place.len);
     let version = object[0];

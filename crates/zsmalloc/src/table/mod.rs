@@ -124,6 +124,7 @@ impl Table {
 
     /// A table of handle slots, which begin with generation `first`.
     pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
+        debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
     }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::seed;
-use zsmalloc::{Config, Content, EntryPool, EntryReadGuard, Error, Handle, Pool, Slots};
+use zsmalloc::{Columns, Config, Content, EntryPool, EntryReadGuard, Error, Handle, Pool};
 
 /// Bytes that differ per slot and version, and say which they are of.
 fn contents(slot: u32, version: u32) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn contents(slot: u32, version: u32) -> Vec<u8> {
     seed.to_ne_bytes().into_iter().chain(rest).collect()
 }
 
-fn read(core: &EntryPool<Slots>, slot: u32) -> Option<u32> {
+fn read(core: &EntryPool, slot: u32) -> Option<u32> {
     version_of(core.read(slot), slot)
 }
 
@@ -34,7 +34,7 @@ fn version_of(pin: EntryReadGuard<'_>, slot: u32) -> Option<u32> {
 
 /// Writes and discards slots of its own, and knows what they hold.
 fn write(
-    core: &EntryPool<Slots>,
+    core: &EntryPool,
     mut rng: Rng,
     (writer, writers): (u32, u32),
     slots: u32,
@@ -72,7 +72,7 @@ fn write(
 fn slots_keep_their_contents_while_leaves_are_converted() {
     const WRITERS: u32 = 3;
     const SLOTS: u32 = 512 * 9;
-    let core = EntryPool::with_slots(Config::default(), SLOTS as u64).unwrap();
+    let core = EntryPool::new(Config::default(), SLOTS as u64, Columns::default()).unwrap();
     let (stop, done, read_by_others) =
         (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let mut seeds = Rng::with_seed(seed(1));
@@ -115,7 +115,7 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
 #[test]
 fn words_in_a_row_are_pinned_in_order() {
     const SLOTS: u32 = 1200;
-    let core = EntryPool::with_slots(Config::default(), SLOTS as u64).unwrap();
+    let core = EntryPool::new(Config::default(), SLOTS as u64, Columns::default()).unwrap();
     let holds = |slot: u32| (slot < 600 && !slot.is_multiple_of(3)).then_some(slot);
     for slot in (0..SLOTS).filter(|&slot| holds(slot).is_some()) {
         core.lock(slot).unwrap().store(&contents(slot, slot), 0).unwrap();
@@ -186,7 +186,7 @@ fn much_used_cells_age_alone() {
 const COUNT: usize = 262_144;
 
 /// Gives slots a payload each that tells them apart; bytes that took.
-fn fill(core: &EntryPool<Slots>, slots: &[u32]) -> usize {
+fn fill(core: &EntryPool, slots: &[u32]) -> usize {
     let empty = core.bytes();
     slots.iter().for_each(|&slot| {
         core.lock(slot).unwrap().set_payload(1 + slot as u64);
@@ -196,7 +196,7 @@ fn fill(core: &EntryPool<Slots>, slots: &[u32]) -> usize {
 
 /// Fills slots and empties them; bytes per slot that each takes.
 fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
-    let core = EntryPool::with_slots(Config::default(), u32::MAX as u64).unwrap();
+    let core = EntryPool::new(Config::default(), u32::MAX as u64, Columns::default()).unwrap();
     let empty = core.bytes();
     let each = |bytes: usize| bytes as f64 / slots.len() as f64;
     let filled = each(fill(&core, slots));

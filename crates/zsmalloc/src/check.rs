@@ -1,4 +1,4 @@
-//! Assertions of a class's whole state.
+//! Assertions of a pool's whole state.
 
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
@@ -6,12 +6,35 @@ use crate::inner::PoolInner;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
+/// Asserts the state of every class, zspage and entry. Nothing else uses the pool meanwhile.
+pub(crate) fn check_pool(inner: &PoolInner) {
+    let (mut retained, mut committed) = (0, 0);
+    let mut lens = Vec::new();
+    for class in &inner.classes {
+        let locked = inner.lock(class);
+        check_class(inner, &locked, |offset, index| {
+            let entry = inner.entries.peek(index, |entry, _| entry.peek().decode());
+            let Some(Ok(place)) = entry else {
+                panic!("the object at {offset:#x} is of entry {index}, which holds {entry:?}")
+            };
+            assert_eq!(place.offset, offset, "entry {index} names another object (I1)");
+            assert!(place.len <= class.capacity(), "entry {index}: {place:?} in {class:?}");
+            lens.push(place.len);
+        });
+        retained += locked.state.retained as usize;
+        committed += locked.state.committed as usize;
+    }
+    assert_eq!(retained, inner.retained.pages(), "pages retained");
+    assert_eq!(committed, inner.used(), "pages committed");
+    check_plan(inner, &lens);
+    inner.memory.space.check();
+    inner.memory.arena.check();
+    inner.entries.check();
+    inner.handles.iter().for_each(|handles| handles.check(&inner.entries));
+}
+
 /// Asserts the class's whole state. `visit` gets each live object's offset and entry's number.
-pub(crate) fn check_class(
-    inner: &PoolInner,
-    locked: &ClassGuard<'_>,
-    mut visit: impl FnMut(u64, u32),
-) {
+fn check_class(inner: &PoolInner, locked: &ClassGuard<'_>, mut visit: impl FnMut(u64, u32)) {
     let mut listed = 0;
     for group in 0..FULL {
         let has_zspages = locked.state.groups >> group & 1 == 1;
@@ -98,7 +121,7 @@ fn check_zspage(
 }
 
 /// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.
-pub(crate) fn check_plan(inner: &PoolInner, lens: &[usize]) {
+fn check_plan(inner: &PoolInner, lens: &[usize]) {
     inner.plan.check();
     let mut least = 1;
     for class in &inner.classes {

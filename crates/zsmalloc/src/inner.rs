@@ -1,20 +1,22 @@
-//! A pool's inside: its classes and memory, which of the classes are open, and how many objects of
-//! each size there are.
+//! A pool's inside: its entries, classes and memory, which of the classes are open, and how many
+//! objects of each size there are.
 //!
-//! Lock order: class, slab caches, space. Pages are given back with no lock held.
+//! Lock order: entry, class, slab caches, space. Pages are given back with no lock held.
 
 use crate::class::Class;
-use crate::class_guard::{ClassGuard, NewSlot, Search};
+use crate::class_guard::ClassGuard;
 use crate::geometry::GRAIN;
+use crate::handle_slots::HandleSlots;
 use crate::heap::boxed;
 use crate::memory::{Memory, prefetch_whole};
 use crate::plan::{Plan, Purpose, Size};
-use crate::policy::{self, ASK_EVERY, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
+use crate::policy;
 use crate::retained::Retained;
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Backoff, Mutex};
+use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
+use crate::table::Table;
 use crate::worker::Worker;
-use crate::{ClassTable, Config, Error, Geometry, prefault, purge};
+use crate::{ClassTable, Config, Error, Geometry};
 use page::ExtentId;
 use slab::packed::Arena;
 use std::fmt;
@@ -41,8 +43,13 @@ pub(crate) struct Compaction {
 #[derive(Debug)]
 pub(crate) struct Grown(usize);
 
-/// The pool below its entries.
+/// All there is of a pool.
 pub(crate) struct PoolInner {
+    pub(crate) entries: Table,
+    /// Entries there can be.
+    len: u64,
+    /// Which of them are free, in a pool that gives out handles.
+    pub(crate) handles: Option<Arc<HandleSlots>>,
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
     geometry: Geometry,
@@ -64,7 +71,16 @@ pub(crate) struct PoolInner {
 }
 
 impl PoolInner {
-    pub(crate) fn new(config: Config, arena: Arc<Arena>) -> Result<Self, Error> {
+    /// A pool without pages, with up to `len` entries in the table that `entries` makes.
+    pub(crate) fn new(
+        config: Config,
+        len: u64,
+        handles: Option<Arc<HandleSlots>>,
+        entries: impl FnOnce(&Arc<Arena>) -> Result<Table, Error>,
+    ) -> Result<Self, Error> {
+        let supply = config.pages.supply.clone();
+        let arena = Arena::new(page::Config { supply, ..page::Config::default() })?;
+        let entries = entries(&arena)?;
         page::fork::install()?;
         let table = config.geometry.table()?;
         let shapes = table.classes();
@@ -80,6 +96,9 @@ impl PoolInner {
         let classes = shapes.iter().enumerate();
         let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
         let inner = PoolInner {
+            entries,
+            len,
+            handles,
             by_size: boxed(supply, by_size)?,
             // In most models there is one class; nothing is to be planned.
             plan: match whole || shapes.len() == 1 {
@@ -106,6 +125,18 @@ impl PoolInner {
             Ok(table) => table,
             Err(error) => unreachable!("the pool was made of it: {error}"),
         }
+    }
+
+    /// Refuses the number of an entry that can't be there.
+    pub(crate) fn check_index(&self, index: u32) -> Result<(), Error> {
+        let (index, len) = (index as u64, self.len);
+        if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
+    }
+
+    /// Whether this is a child of the process that made or repaired the pool.
+    #[inline]
+    pub(crate) fn is_in_child(&self) -> bool {
+        self.generation.load(Acquire) != page::fork::generation()
     }
 
     /// The largest object.
@@ -140,7 +171,7 @@ impl PoolInner {
     /// class; it may be gone.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object first: the rest is looked up while the page table is walked for it.
-        self.memory.prefetch(offset, len);
+        self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
         let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
         class.into_iter().for_each(prefetch_whole);
@@ -229,94 +260,14 @@ impl PoolInner {
         }
     }
 
-    /// Bytes of memory of the tables here.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.classes)
-            + size_of_val(&*self.by_size)
-            + self.retained.bytes()
-            + self.plan.bytes()
-    }
-
-    /// Takes a slot for `len` bytes.
-    pub(crate) fn alloc(&self, len: usize, entry: u32) -> Result<u64, Error> {
-        let (own, class) = self.classes_of(len)?;
-        let new = self.take(class, entry)?;
-        own.grow_population();
-        if new.wants_page {
-            prefault::request_page(self, class);
-        }
-        if new.committed > 0 && self.plan.is_outgrown(self.used()) {
-            self.replan(Purpose::Growth);
-            if self.has_grown().is_some() {
-                self.compactor.notify();
-            }
-        }
-        Ok(new.offset)
-    }
-
-    /// At the limit, slots on committed pages are tried, then pages retained are given back, or
-    /// those waited for that another thread gives back.
-    fn take(&self, class: &Class, entry: u32) -> Result<NewSlot, Error> {
-        let mut backoff = Backoff::default();
-        let mut refusals = 0;
-        loop {
-            let released = self.retained.released();
-            let mut locked = self.lock(class);
-            let refused = match locked.alloc_slot(entry, Search::Lowest) {
-                Ok(Some(new)) => return Ok(new),
-                Ok(None) => {
-                    drop(locked);
-                    match self.memory.create(class) {
-                        Ok(zspage) => {
-                            self.lock(class).insert(zspage);
-                            continue;
-                        }
-                        // Who refuses what manages it may count retained pages too.
-                        Err(refused) => refused,
-                    }
-                }
-                Err(refused) => match locked.alloc_slot(entry, Search::Committed(SCAN_FEW))? {
-                    Some(new) => return Ok(new),
-                    None => {
-                        drop(locked);
-                        refused
-                    }
-                },
-            };
-            refusals += 1;
-            let has_purged = purge::purge(self, PURGE_AT_LIMIT) > 0;
-            // After the look for pages: whoever had some of them is at it still, or they came since
-            // the slot was refused.
-            let others_release = self.retained.is_release_under_way(released);
-            if refusals == ATTEMPTS || !(has_purged || others_release) {
-                let mut locked = self.lock(class);
-                let last = locked.alloc_slot(entry, Search::Committed(SCAN_MAX))?;
-                locked.destroy_one_unused();
-                return last.ok_or(refused);
-            }
-            if !has_purged {
-                backoff.wait();
-            }
-        }
-    }
-
-    /// Frees an object that no entry names any more.
-    pub(crate) fn free(&self, offset: u64, len: usize) {
-        let (class, id) = self.locate(offset);
-        self.count_len(Some(len), None);
-        let mut locked = self.lock(class);
-        let emptied = locked.free_slot(id, locked.slot_at(id, offset));
-        let is_worth_asking = locked.state.inuse.is_multiple_of(ASK_EVERY)
-            && (policy::should_begin(locked.gain(), locked.state.committed)
-                || self.plan.is_too_large(self.used()));
-        if emptied > 0 {
-            purge::retain(self, locked, id);
-        } else {
-            drop(locked);
-        }
-        if is_worth_asking {
-            self.compactor.notify();
-        }
+    /// Bytes of memory that manage the pool: maps and descriptors of pages, headers, classes and
+    /// entries.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        let handles = self.handles.as_ref().map_or(0, |handles| handles.bytes());
+        let entries = self.entries.bytes() + handles;
+        let classes = size_of_val(&*self.classes) + size_of_val(&*self.by_size);
+        let kept = classes + self.retained.bytes() + self.plan.bytes();
+        self.memory.space.metadata_bytes() + self.memory.arena.bytes() + kept + entries
     }
 }
 

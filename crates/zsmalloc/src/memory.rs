@@ -17,7 +17,6 @@ use crate::Error;
 use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
 use crate::heap::boxed;
-use crate::policy::LINES_OVERWRITTEN;
 use crate::zspage::{Header, HeaderPtr};
 use page::{ExtentId, PageSet, Space, Zeroed};
 use slab::packed::{Arena, RawCache};
@@ -48,31 +47,6 @@ impl Loose {
     /// It is that, in no list and without objects and pages.
     pub(crate) unsafe fn new(id: ExtentId, header: NonNull<u8>, class: &Class) -> Self {
         Loose { id, header, class: class.position, objects: class.objects() }
-    }
-}
-
-/// The bytes of an object whose entry stays locked as long as this is looked at: no reference,
-/// since it may outlive the lock for the moment in which both are dropped.
-#[derive(Debug)]
-pub(crate) struct Pinned(NonNull<[u8]>);
-
-// SAFETY: it is looked at as a shared slice would be.
-unsafe impl Send for Pinned {}
-// SAFETY: as above.
-unsafe impl Sync for Pinned {}
-
-impl Pinned {
-    #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `pinned` made it of such a slice, and its holder has the entry locked still
-        // (zs-M3).
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Has the processor fetch the first `lines` lines of the bytes, which are to be read soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, lines: usize) {
-        prefetch(self.0, lines);
     }
 }
 
@@ -212,9 +186,12 @@ impl Memory {
         }
     }
 
-    /// Writes an object into a slot that its caller has taken and no entry names yet, or whose
-    /// entry the caller holds exclusively (zs-M2).
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
+    /// Writes an object, or the first bytes of one.
+    ///
+    /// # Safety
+    /// The slot at `offset` has room for them. The caller has taken it and no entry names it yet;
+    /// or he holds exclusively the entry that does, and its class's lock (zs-M2).
+    pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
         // SAFETY: by zs-M1 the slot is committed and the caller's alone, by zs-M2 and zs-M3 no one
         // reads it.
         unsafe { self.space.write(offset, bytes) }
@@ -231,24 +208,23 @@ impl Memory {
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
-    /// The object at `offset`. The caller holds the lock of the entry that names it for as long as
-    /// the slice lives (zs-M3).
-    pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
+    /// An object.
+    ///
+    /// # Safety
+    /// The caller has locked the entry that names so many bytes at `offset`, and has it locked and
+    /// lets no one change them as long as the slice lives (zs-M3).
+    pub(crate) unsafe fn read(&self, offset: u64, len: usize) -> &[u8] {
         // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry named
         // it, and by zs-M3 it is neither written nor given back while the entry is locked.
         unsafe { self.space.bytes(offset, len) }
     }
 
-    /// The same, for a guard that keeps the entry locked.
-    pub(crate) fn pinned(&self, offset: u64, len: usize) -> Pinned {
-        Pinned(NonNull::from(self.read(offset, len)))
-    }
-
-    /// Has the processor fetch an object, which is to be overwritten; it may be gone.
-    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+    /// Has the processor fetch the first `lines` lines of an object; it may be gone.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: u64, len: usize, lines: usize) {
         let start = self.space.try_address(offset);
         let object = start.map(|start| NonNull::slice_from_raw_parts(start, len));
-        object.iter().for_each(|&object| prefetch(object, LINES_OVERWRITTEN));
+        object.iter().for_each(|&object| prefetch(object, lines));
     }
 
     /// Gives pages of zspages back; each set is left with those that went. Their slots are held

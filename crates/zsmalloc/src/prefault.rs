@@ -11,40 +11,38 @@
 //! being prefaulted it is *busy*, as while they are given back: else one that was given back could
 //! be prefaulted after.
 
-use crate::EntryPool;
 use crate::class::Class;
+use crate::fork::ensure_here;
 use crate::inner::PoolInner;
 use crate::policy::{self, IDLE, PREFAULT_AHEAD, QUIET_TICKS};
-use crate::purge::{for_each_in_flight, purge_excess};
+use crate::purge::{for_each_in_flight, purge_all, purge_excess};
 use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::worker::{Wake, Worker};
 use page::PageSet;
 use std::sync::Weak;
 
-impl EntryPool {
-    /// What the thread does.
-    pub(crate) fn run_prefaulter(weak: &Weak<Self>, worker: &Worker) {
-        while worker.wait(IDLE, true) == Wake::Notified {
+/// What the thread does.
+pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
+    while worker.wait(IDLE, true) == Wake::Notified {
+        worker.set_awake(true);
+        let mut quiet = 0;
+        while quiet < QUIET_TICKS {
+            let Some(inner) = weak.upgrade() else { return };
+            if ensure_here(&inner).is_err() {
+                return;
+            }
+            quiet = if purge_and_prefault(&inner) { 0 } else { quiet + 1 };
+            drop(inner);
+            if worker.rest(policy::tick(quiet)) {
+                return;
+            }
+        }
+        worker.set_awake(false);
+        let Some(inner) = weak.upgrade() else { return };
+        purge_all(&inner, &inner.retained.wait_to_tend());
+        // Who wanted something just before it was to be woken again woke no one.
+        if purge_and_prefault(&inner) {
             worker.set_awake(true);
-            let mut quiet = 0;
-            while quiet < QUIET_TICKS {
-                let Some(pool) = weak.upgrade() else { return };
-                if pool.ensure_here().is_err() {
-                    return;
-                }
-                quiet = if purge_and_prefault(pool.inner()) { 0 } else { quiet + 1 };
-                drop(pool);
-                if worker.rest(policy::tick(quiet)) {
-                    return;
-                }
-            }
-            worker.set_awake(false);
-            let Some(pool) = weak.upgrade() else { return };
-            pool.trim();
-            // Who wanted something just before it was to be woken again woke no one.
-            if purge_and_prefault(pool.inner()) {
-                worker.set_awake(true);
-            }
         }
     }
 }
@@ -111,7 +109,7 @@ fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFligh
 mod tests {
     use super::*;
     use crate::sync::Ordering::SeqCst;
-    use crate::{Columns, Config};
+    use crate::{Columns, Config, EntryPool};
     use page::{Request, Supply};
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};

@@ -3,6 +3,7 @@
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
 use crate::inner::PoolInner;
+use crate::search::lowest_committed;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
@@ -27,8 +28,7 @@ pub(crate) fn check_pool(inner: &PoolInner) {
     assert_eq!(retained, inner.retained.pages(), "pages retained");
     assert_eq!(committed, inner.used(), "pages committed");
     check_plan(inner, &lens);
-    inner.memory.space.check();
-    inner.memory.arena.check();
+    inner.memory.check();
     inner.entries.check();
     inner.handles.iter().for_each(|handles| handles.check(&inner.entries));
 }
@@ -92,7 +92,7 @@ fn check_zspage(
     id: ExtentId,
     visit: &mut impl FnMut(u64, u32),
 ) {
-    let extent = inner.memory.space.extent(id);
+    let extent = inner.memory.extent(id);
     let header = locked.header(id);
     assert_eq!(extent.tag(), locked.class().position);
     assert_eq!(extent.pages(), locked.class().pages());
@@ -109,7 +109,7 @@ fn check_zspage(
         |slot: &u32| header.fixed.committed.contains_all(locked.class().pages_for(*slot));
     let mut free = (0..locked.class().objects()).filter(|&slot| !header.is_taken(slot));
     assert_eq!(
-        locked.lowest_committed(id),
+        lowest_committed(locked, id),
         free.find(has_pages),
         "free slots of {id:?} with pages"
     );

@@ -13,11 +13,11 @@
 use crate::Error;
 use crate::class::{Class, ClassState, FULL};
 use crate::memory::{Loose, Memory};
-use crate::policy::{ALIKE_MAX, OFFERS_LOOKED_AT, UNUSED_LOOKED_AT};
+use crate::policy::{OFFERS_LOOKED_AT, UNUSED_LOOKED_AT};
 use crate::retained::{InFlight, Retained};
 use crate::sync::{MutexGuard, Ordering::Relaxed};
 use crate::zspage::{FixedHeader, Header, HeaderPtr, Links};
-use page::{Extent, ExtentId, PageSet, page_size};
+use page::{Extent, ExtentId, PageSet};
 use std::ptr::NonNull;
 
 /// A class with its lock held.
@@ -27,16 +27,6 @@ pub(crate) struct ClassGuard<'p> {
     memory: &'p Memory,
     retained: &'p Retained,
     pub(crate) state: MutexGuard<'p, ClassState>,
-}
-
-/// Which free slots will do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// The lowest of the fullest zspage with room.
-    Lowest,
-    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its
-    /// limit.
-    Committed(usize),
 }
 
 /// A slot that was taken, and what that changed.
@@ -94,7 +84,7 @@ impl<'p> ClassGuard<'p> {
 
     /// A zspage of the class, and its header.
     fn header_of(&self, id: ExtentId) -> (&'p Extent<HeaderPtr>, NonNull<u8>) {
-        let extent = self.memory.space.extent(id);
+        let extent = self.memory.extent(id);
         match extent.data.header(self.class.position) {
             Some(header) => (extent, header),
             None => panic!("{id:?} is not a zspage of {:?}", self.class),
@@ -153,17 +143,6 @@ impl<'p> ClassGuard<'p> {
         })
     }
 
-    /// Takes a slot for an object. `None` when none will do.
-    pub(crate) fn alloc_slot(
-        &mut self,
-        entry: u32,
-        search: Search,
-    ) -> Result<Option<NewSlot>, Error> {
-        let Some((id, slot, header)) = self.find(search) else { return Ok(None) };
-        let new = self.take(id, header, slot, entry)?;
-        Ok(Some(self.count(new)))
-    }
-
     /// Takes a free slot of a zspage.
     pub(crate) fn alloc_slot_at(
         &mut self,
@@ -176,7 +155,7 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Commits what a free slot needs, and takes it. To be counted afterwards.
-    fn take(
+    pub(crate) fn take(
         &self,
         id: ExtentId,
         header: Header<'_>,
@@ -189,7 +168,7 @@ impl<'p> ClassGuard<'p> {
         let (mut committed, mut reused) = (0, 0);
         if !fixed.committed.contains_all(pages.clone()) {
             committed = pages.len() as u32 - fixed.committed.count(pages.clone());
-            self.memory.space.charge(committed)?;
+            self.memory.charge(committed)?;
             fixed.committed.insert(pages.clone());
         }
         if fixed.retained.contains_any(pages.clone()) {
@@ -205,7 +184,7 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Counts what `take` did.
-    fn count(&mut self, new: NewSlot) -> NewSlot {
+    pub(crate) fn count(&mut self, new: NewSlot) -> NewSlot {
         self.state.inuse += 1;
         self.state.committed += new.committed;
         if new.reused > 0 {
@@ -245,12 +224,12 @@ impl<'p> ClassGuard<'p> {
 
     /// The slot of a zspage at `offset` in the pool's space.
     pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
-        self.class.slot_at(offset - self.memory.space.extent(id).start())
+        self.class.slot_at(offset - self.memory.extent(id).start())
     }
 
     /// Offset of a slot in the pool's space.
     pub(crate) fn offset(&self, id: ExtentId, slot: u32) -> u64 {
-        self.memory.space.extent(id).start() + self.class.offset(slot)
+        self.memory.extent(id).start() + self.class.offset(slot)
     }
 
     /// Whether a slot beside `slot` lies on `page` too, and is live for sure.
@@ -264,89 +243,6 @@ impl<'p> ClassGuard<'p> {
     pub(crate) fn is_live(&self, header: Header<'_>, page: u32, inuse: u32) -> bool {
         inuse > 0
             && (self.class.commits_whole || header.any_live(self.class.slots_of(page..page + 1)))
-    }
-
-    /// The groups that have zspages with room, the fullest first.
-    fn fullest_first(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut groups = self.state.groups;
-        std::iter::from_fn(move || {
-            let group = groups.checked_ilog2()?;
-            groups &= !(1 << group);
-            Some(group as usize)
-        })
-    }
-
-    /// A free slot: fullest group first, head of its list first, lowest slot first.
-    fn find(&self, search: Search) -> Option<(ExtentId, u32, Header<'_>)> {
-        let mut partial = self.fullest_first().flat_map(|group| self.group(group));
-        match search {
-            Search::Lowest => {
-                self.first_with_room().or_else(|| partial.find_map(|id| self.lowest(id)))
-            }
-            Search::Committed(_) if !self.has_committed_room() => None,
-            Search::Committed(most) => partial
-                .take(most)
-                .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot, self.header(id)))),
-        }
-    }
-
-    /// The same, if the first zspage that should have room does: it may be that its free slots are
-    /// withheld.
-    pub(crate) fn first_with_room(&self) -> Option<(ExtentId, u32, Header<'_>)> {
-        let fullest = self.state.groups.checked_ilog2()?;
-        self.lowest(ExtentId::from_raw(self.state.heads[fullest as usize])?)
-    }
-
-    fn lowest(&self, id: ExtentId) -> Option<(ExtentId, u32, Header<'_>)> {
-        let header = self.header(id);
-        header.lowest_free().map(|slot| (id, slot, header))
-    }
-
-    /// Whether the committed pages could hold another object, were the objects packed.
-    fn has_committed_room(&self) -> bool {
-        let bytes = self.state.committed as u64 * page_size() as u64;
-        bytes >= (self.state.inuse as u64 + 1) * self.class.size() as u64
-    }
-
-    /// The lowest free slot of a zspage whose pages are all committed. Free slots without pages,
-    /// and committed pages without free slots, are passed over many at a time: at the limit
-    /// hundreds of zspages are looked at.
-    pub(crate) fn lowest_committed(&self, id: ExtentId) -> Option<u32> {
-        let (class, header) = (self.class, self.header(id));
-        let committed = &header.fixed.committed;
-        let room = committed.len() as usize * page_size();
-        if room < (header.fixed.inuse() as usize + 1) * class.size() {
-            return None;
-        }
-        let mut slot = header.lowest_free()?;
-        while let Some(missing) = committed.first_missing(class.pages_for(slot)) {
-            let next = committed.first_from(missing)?;
-            slot = header.free_from(class.first_slot_from(next).max(slot + 1))?;
-        }
-        Some(slot)
-    }
-
-    /// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest
-    /// and the fullest that are neither empty nor full. Of those about as full, objects leave the
-    /// last and go to the first, so that what manages zspages stays together too. Where zspages are
-    /// committed page by page, and only one is left, its objects can move down within it. None of
-    /// `skipped` is to give objects.
-    pub(crate) fn pick_source_and_target(
-        &self,
-        skipped: &[ExtentId],
-    ) -> Option<(ExtentId, ExtentId)> {
-        let needed = self.state.inuse.div_ceil(self.class.objects());
-        let saves_pages = self.gain() > 0;
-        if !saves_pages && self.state.zspages <= needed {
-            return None;
-        }
-        let of_group = |group| self.group(group).take(ALIKE_MAX);
-        let mut emptiest = (1..FULL).map(of_group);
-        let source = emptiest.find_map(|ids| ids.filter(|id| !skipped.contains(id)).max())?;
-        let mut fullest = (1..FULL).rev().map(of_group);
-        let target = fullest.find_map(|ids| ids.filter(|&id| id != source).min());
-        let target = target.or((saves_pages && !self.class.commits_whole).then_some(source))?;
-        Some((source, target))
     }
 
     /// Puts a new zspage into the list of empty ones.
@@ -531,13 +427,13 @@ impl<'p> ClassGuard<'p> {
 
     /// All zspages of the class, full ones too. It looks at all there are, of whichever class.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
-        self.memory.space.live().filter(|&id| self.contains(id))
+        self.memory.live().filter(|&id| self.contains(id))
     }
 
     /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may
     /// be gone, and another's by now. One without a header is being made or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
-        self.memory.space.extent(id).data.header(self.class.position).is_some()
+        self.memory.extent(id).data.header(self.class.position).is_some()
     }
 
     /// Moves the header of a zspage, if it still is one, to a lower place, if there is one on pages
@@ -550,7 +446,8 @@ impl<'p> ClassGuard<'p> {
         let objects = self.class.objects();
         // SAFETY: it is the zspage's, and changes under this lock only.
         let Some(new) = (unsafe { self.memory.copy_header(objects, old) }) else { return };
-        extent.data.attach(self.class.position, new);
+        // SAFETY: it is a header for as many objects, made just now.
+        unsafe { extent.data.attach(self.class.position, new) };
         // SAFETY: `create` or this made it for so many objects, the zspage has another now, and
         // who looks at it borrows this lock, which is borrowed mutably.
         unsafe { self.memory.free_header(objects, old) };

@@ -13,6 +13,7 @@ use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, SKIPPED_MAX};
 use crate::relocate::{Moved, Obstacle, migrate, reclassify};
+use crate::search::pick_source_and_target;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Backoff, JobGuard};
 use crate::{Error, purge};
@@ -147,7 +148,7 @@ fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
         if !(aim.worth)(class, &locked.state) {
             break;
         }
-        let Some(ends) = locked.pick_source_and_target(&skipped) else { break };
+        let Some(ends) = pick_source_and_target(&locked, &skipped) else { break };
         let moved = migrate(&inner.entries, &mut locked, ends, policy::step(class.size()));
         done = done.and(end_step(inner, locked, ends.0, &moved));
         if moved.objects == 0 {
@@ -165,9 +166,8 @@ fn reclassify_class(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Prog
     }
     // All there are, of whichever class, are walked without the lock; those found are looked at
     // again under it.
-    let space = &inner.memory.space;
     let mut backoff = Backoff::default();
-    for id in space.live().filter(|&id| space.extent(id).tag() == class.position) {
+    for id in inner.memory.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class)) {
         let mut more = true;
         while more && (aim.go_on)(&done) {
             let step;
@@ -239,7 +239,7 @@ pub(crate) fn compact_meta(
 ) {
     inner.entries.rebalance(go_on);
     let memory = &inner.memory;
-    for id in memory.space.live().take_while(|_| go_on()) {
+    for id in memory.live().take_while(|_| go_on()) {
         inner.lock(inner.class_of_zspage(id)).relocate_header(id);
     }
     memory.shrink();

@@ -78,7 +78,7 @@ pub(crate) fn try_repair(inner: &PoolInner) {
 
 #[cold]
 fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
-    if !inner.memory.space.is_in_children() {
+    if !inner.memory.is_in_children() {
         return Err(Error::LeftBehind);
     }
     let _one = inner.repairing.lock();
@@ -98,17 +98,10 @@ fn repair(inner: &PoolInner) {
     }
     inner.retained.reset();
     inner.compaction.is_active.store(false, Relaxed);
-    let space = &inner.memory.space;
-    for id in space.live().collect::<Vec<_>>() {
-        if space.extent(id).data.is_attached() {
-            repair_zspage(inner, id);
-        } else {
-            // Made or destroyed but for one step; it has no pages.
-            space.free(id);
-        }
-    }
+    inner.memory.free_unattached();
+    inner.memory.live().for_each(|id| repair_zspage(inner, id));
     let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
-    inner.memory.space.recount(committed.sum());
+    inner.memory.recount(committed.sum());
     for class in &inner.classes {
         purge::release_unused(inner, inner.lock(class));
     }

@@ -6,13 +6,14 @@
 #![allow(unsafe_code)]
 
 use crate::class::Class;
-use crate::class_guard::{NewSlot, Search};
+use crate::class_guard::NewSlot;
 use crate::entry::{Location, PAYLOAD_BITS, Value};
 use crate::fork_stamp::ForkStamp;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, ASK_EVERY, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
 use crate::read_guard::{Content, Old};
+use crate::search::{self, Search};
 use crate::sync::Backoff;
 use crate::table::{Row, WriteLock};
 use crate::{Error, prefault, purge};
@@ -43,7 +44,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
     loop {
         let released = inner.retained.released();
         let mut locked = inner.lock(class);
-        let refused = match locked.alloc_slot(index, Search::Lowest) {
+        let refused = match search::alloc_slot(&mut locked, index, Search::Lowest) {
             Ok(Some(new)) => return Ok(new),
             Ok(None) => {
                 drop(locked);
@@ -56,13 +57,15 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                     Err(refused) => refused,
                 }
             }
-            Err(refused) => match locked.alloc_slot(index, Search::Committed(SCAN_FEW))? {
-                Some(new) => return Ok(new),
-                None => {
-                    drop(locked);
-                    refused
+            Err(refused) => {
+                match search::alloc_slot(&mut locked, index, Search::Committed(SCAN_FEW))? {
+                    Some(new) => return Ok(new),
+                    None => {
+                        drop(locked);
+                        refused
+                    }
                 }
-            },
+            }
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
@@ -71,7 +74,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);
-            let last = locked.alloc_slot(index, Search::Committed(SCAN_MAX))?;
+            let last = search::alloc_slot(&mut locked, index, Search::Committed(SCAN_MAX))?;
             locked.destroy_one_unused();
             return last.ok_or(refused);
         }
@@ -284,8 +287,8 @@ impl<'p> EntryWriteGuard<'p> {
     /// Puts `bytes`, which fit there, in the place of the object the entry holds, and unlocks it.
     fn store_in_place(self, object: Object<'p>, bytes: &[u8], flags: u8) -> Old {
         let Object { location: Location { offset, len, flags: old_flags }, class, .. } = object;
-        self.inner.count_len(Some(len), Some(bytes.len()));
         let value = Value::object(Location { offset, len: bytes.len(), flags });
+        self.inner.count_len(Some(len), Some(bytes.len()));
         // A mover copies under the class's lock what it found whole. A fork takes it too: in the
         // child the entry says how long the bytes are that are there.
         let locked = self.inner.lock(class);

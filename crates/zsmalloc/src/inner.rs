@@ -156,7 +156,7 @@ impl PoolInner {
 
     /// The class and the zspage of the object at `offset`.
     pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
-        match self.memory.space.find(offset) {
+        match self.memory.find(offset) {
             Some(id) => (self.class_of_zspage(id), id),
             None => unreachable!("an entry named offset {offset:#x}, where no zspage is"),
         }
@@ -164,7 +164,7 @@ impl PoolInner {
 
     /// The class of a zspage that stays.
     pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
-        &self.classes[self.memory.space.extent(id).tag() as usize]
+        &self.classes[self.memory.extent(id).tag() as usize]
     }
 
     /// Has the processor fetch an object that is to be overwritten, and all on the way to its
@@ -172,7 +172,7 @@ impl PoolInner {
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object first: the rest is looked up while the page table is walked for it.
         self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
-        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
+        let extent = self.memory.find(offset).map(|id| self.memory.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
         class.into_iter().for_each(prefetch_whole);
     }
@@ -189,12 +189,12 @@ impl PoolInner {
 
     /// Pages in use.
     pub(crate) fn used(&self) -> usize {
-        self.memory.space.budget().used()
+        self.memory.budget().used()
     }
 
     /// Whether the limit is near, with `others` pages more in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
-        policy::is_near(self.memory.space.budget().limit(), self.used() + others)
+        policy::is_near(self.memory.budget().limit(), self.used() + others)
     }
 
     /// Whether one more page may be prefaulted, beside `others` that are not counted yet.
@@ -267,7 +267,7 @@ impl PoolInner {
         let entries = self.entries.bytes() + handles;
         let classes = size_of_val(&*self.classes) + size_of_val(&*self.by_size);
         let kept = classes + self.retained.bytes() + self.plan.bytes();
-        self.memory.space.metadata_bytes() + self.memory.arena.bytes() + kept + entries
+        self.memory.metadata_bytes() + kept + entries
     }
 }
 

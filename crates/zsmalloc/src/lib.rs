@@ -42,6 +42,7 @@ mod purge;
 mod read_guard;
 mod relocate;
 mod retained;
+mod search;
 mod stats;
 mod sync;
 mod table;

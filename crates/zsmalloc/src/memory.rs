@@ -18,7 +18,7 @@ use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
 use crate::heap::boxed;
 use crate::zspage::{Header, HeaderPtr};
-use page::{ExtentId, PageSet, Space, Zeroed};
+use page::{Budget, Extent, ExtentId, PageSet, Space, Zeroed};
 use slab::packed::{Arena, RawCache};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -79,9 +79,9 @@ fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
 /// Pages and headers.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) space: Space<HeaderPtr>,
+    space: Space<HeaderPtr>,
     /// What manages the pool lies here: headers, nodes of the table of entries.
-    pub(crate) arena: Arc<Arena>,
+    arena: Arc<Arena>,
     /// Caches of headers, by size.
     header_caches: Box<[RawCache]>,
 }
@@ -92,6 +92,67 @@ impl Memory {
             HEADER_SLOTS.iter().map(|&slots| Ok(RawCache::new(&arena, Header::bytes(slots), 8)?));
         let header_caches = boxed(pages.supply.as_deref(), header_caches)?;
         Ok(Memory { space: Space::new(pages)?, arena, header_caches })
+    }
+
+    /// The extent of a zspage.
+    pub(crate) fn extent(&self, id: ExtentId) -> &Extent<HeaderPtr> {
+        self.space.extent(id)
+    }
+
+    /// The zspage at `offset`, if there is one.
+    pub(crate) fn find(&self, offset: u64) -> Option<ExtentId> {
+        self.space.find(offset)
+    }
+
+    /// All zspages, those too that are being made or destroyed.
+    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
+        self.space.live()
+    }
+
+    /// The count of the pages and its limit.
+    pub(crate) fn budget(&self) -> &Budget {
+        self.space.budget()
+    }
+
+    /// Counts pages that are about to be committed.
+    pub(crate) fn charge(&self, pages: u32) -> Result<(), Error> {
+        Ok(self.space.charge(pages)?)
+    }
+
+    /// Has pages of zspages prefaulted.
+    pub(crate) fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
+        self.space.populate(batch);
+    }
+
+    /// Whether a child has the pages too.
+    pub(crate) fn is_in_children(&self) -> bool {
+        self.space.is_in_children()
+    }
+
+    /// Bytes of what manages the pages, and of the arena.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.space.metadata_bytes() + self.arena.bytes()
+    }
+
+    /// Makes the count of pages what the classes found, in a child.
+    pub(crate) fn recount(&self, committed: usize) {
+        self.space.recount(committed);
+    }
+
+    /// Gives zspages back, in a child, that a lost thread had made or destroyed but for one step:
+    /// these have no pages.
+    pub(crate) fn free_unattached(&self) {
+        for id in self.live().collect::<Vec<_>>() {
+            if !self.extent(id).data.is_attached() {
+                self.space.free(id);
+            }
+        }
+    }
+
+    /// Asserts the state of space and arena.
+    pub(crate) fn check(&self) {
+        self.space.check();
+        self.arena.check();
     }
 
     /// The cache for headers of `objects` slots: the smallest that is large enough.
@@ -122,7 +183,8 @@ impl Memory {
     /// Has a zspage found by whoever has the lock of `class`, which it was made for.
     pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
         assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
-        self.space.extent(zspage.id).data.attach(class.position, zspage.header);
+        // SAFETY: it was made for a zspage of this class, and is no other's.
+        unsafe { self.extent(zspage.id).data.attach(class.position, zspage.header) };
         zspage.id
     }
 
@@ -227,10 +289,15 @@ impl Memory {
         object.iter().for_each(|&object| prefetch(object, lines));
     }
 
-    /// Gives pages of zspages back; each set is left with those that went. Their slots are held
-    /// (`Header::withhold_slots`), all of them.
-    pub(crate) fn release<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone) {
-        // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one
+    /// Gives pages of zspages back; each set is left with those that went.
+    ///
+    /// # Safety
+    /// No object lies on them, and all slots on them are withheld (`ClassGuard::begin_release`).
+    pub(crate) unsafe fn release<'b>(
+        &self,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
+    ) {
+        // SAFETY: no slot on these pages is live, and withheld ones are given to no one, so no one
         // reads, writes or commits them until `ClassGuard` frees them again, after this call.
         unsafe { self.space.release_all(batch) }
     }

@@ -17,6 +17,7 @@ use crate::inner::PoolInner;
 use crate::policy::{self, IDLE, PREFAULT_AHEAD, QUIET_TICKS};
 use crate::purge::{for_each_in_flight, purge_all, purge_excess};
 use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
+use crate::search::first_with_room;
 use crate::worker::{Wake, Worker};
 use page::PageSet;
 use std::sync::Weak;
@@ -74,7 +75,7 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
         if places.map(|(place, fetch)| *place = Some(fetch)).count() == 0 {
             return has_purged || is_wanted;
         }
-        inner.memory.space.populate(pages_of(&batch));
+        inner.memory.populate(pages_of(&batch));
         for_each_in_flight(inner, &batch, |locked, id, _| locked.end_busy(id));
         fetching.note(&batch);
     }
@@ -85,12 +86,12 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
 fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFlight> {
     let mut locked = inner.lock(class);
     let (id, slot, header) =
-        locked.first_with_room().filter(|(.., header)| !header.fixed.is_busy())?;
+        first_with_room(&locked).filter(|(.., header)| !header.fixed.is_busy())?;
     let fixed = header.fixed;
     let pages = class.pages_of(slot).start..class.pages();
     let coming = PageSet::default();
     for page in pages.filter(|&page| !fixed.committed.contains(page)).take(most as usize) {
-        if !inner.may_prefault(coming.len()) || inner.memory.space.charge(1).is_err() {
+        if !inner.may_prefault(coming.len()) || inner.memory.charge(1).is_err() {
             break;
         }
         coming.insert(page..page + 1);

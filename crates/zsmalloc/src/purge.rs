@@ -3,6 +3,7 @@
 //!
 //! Giving back is a system call, so it is done with no lock held. Meanwhile no one may be given a
 //! slot on those pages: their slots are withheld, all of them, by one thread per zspage.
+#![allow(unsafe_code)]
 
 use crate::class_guard::ClassGuard;
 use crate::inner::PoolInner;
@@ -77,7 +78,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
             }
             pages += place.as_ref().map_or(0, |(_, pages)| pages.len() as usize);
         }
-        let gone = give_back(inner, &batch, &releasing);
+        // SAFETY: `next_offer` made all of it, just now.
+        let gone = unsafe { give_back(inner, &batch, &releasing) };
         if gone == 0 {
             break;
         }
@@ -100,8 +102,16 @@ fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
 }
 
 /// Gives withheld pages back to the system, and zspages that this leaves empty; how many pages.
-fn give_back(inner: &PoolInner, batch: &[Option<InFlight>], releasing: &ReleaseScope<'_>) -> usize {
-    inner.memory.release(pages_of(batch));
+///
+/// # Safety
+/// All of the batch is of `ClassGuard::begin_release`, of this pool, and not yet given back.
+unsafe fn give_back(
+    inner: &PoolInner,
+    batch: &[Option<InFlight>],
+    releasing: &ReleaseScope<'_>,
+) -> usize {
+    // SAFETY: their slots were withheld when it began, and are until the end below.
+    unsafe { inner.memory.release(pages_of(batch)) };
     for_each_in_flight(inner, batch, |locked, id, gone| locked.end_release(id, gone));
     releasing.note(batch)
 }
@@ -138,7 +148,8 @@ pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentI
     let releasing = ReleaseScope::begin(&inner.retained);
     let begun = locked.begin_release(id);
     drop(locked);
-    give_back(inner, &[Some(begun)], &releasing);
+    // SAFETY: it was begun just now.
+    unsafe { give_back(inner, &[Some(begun)], &releasing) };
 }
 
 /// Gives all zspages without objects of the class back, in a child: whoever was about them is lost.

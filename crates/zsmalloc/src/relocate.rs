@@ -11,10 +11,11 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::class_guard::{ClassGuard, NewSlot, Search};
+use crate::class_guard::{ClassGuard, NewSlot};
 use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::policy::SCAN_MAX;
+use crate::search::{Search, alloc_slot, lowest_committed};
 use crate::table::Table;
 use page::ExtentId;
 
@@ -108,7 +109,7 @@ fn alloc_slot_in(
     if let Ok(new) = locked.alloc_slot_at(target, lowest, entry) {
         return Some(new);
     }
-    let free = locked.lowest_committed(target).filter(|&free| will_do(free))?;
+    let free = lowest_committed(locked, target).filter(|&free| will_do(free))?;
     locked.alloc_slot_at(target, free, entry).ok()
 }
 
@@ -160,8 +161,8 @@ pub(crate) fn reclassify(
 
 /// A slot, at the limit one on committed pages; `None` where there is no zspage with room.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
-    locked.alloc_slot(entry, Search::Lowest).or_else(|limit| {
-        let new = locked.alloc_slot(entry, Search::Committed(SCAN_MAX))?;
+    alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
+        let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;
         new.map(Some).ok_or(limit)
     })
 }

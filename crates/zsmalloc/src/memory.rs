@@ -59,7 +59,7 @@ pub(crate) fn prefetch_whole<T>(it: &T) {
 
 /// Has the processor fetch `bytes`, the first `lines` lines of them at most.
 #[inline]
-fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
+pub(crate) fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -279,6 +279,12 @@ impl Memory {
         // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry named
         // it, and by zs-M3 it is neither written nor given back while the entry is locked.
         unsafe { self.space.bytes(offset, len) }
+    }
+
+    /// Where the object of an entry lies that is locked.
+    #[inline]
+    pub(crate) fn locked(&self, offset: u64, len: usize) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.space.address(offset), len)
     }
 
     /// Has the processor fetch the first `lines` lines of an object; it may be gone.

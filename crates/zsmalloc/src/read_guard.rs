@@ -16,10 +16,11 @@
 use crate::entry::{Location, Value};
 use crate::fork::expect_here;
 use crate::inner::PoolInner;
-use crate::memory::Memory;
+use crate::memory::prefetch;
 use crate::policy::{ENTRIES_AHEAD, LINES_AHEAD};
 use crate::table::{ReadLock, Row};
 use std::fmt;
+use std::ptr::NonNull;
 
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,18 +62,34 @@ impl From<Value> for Old {
 /// An entry locked for reading.
 #[derive(Debug)]
 pub struct EntryReadGuard<'p> {
-    memory: &'p Memory,
     /// The object, or the payload.
-    held: Result<Location, u64>,
+    held: Result<LockedObject, u64>,
     lock: Option<ReadLock<'p>>,
 }
+
+/// Where the object lies that a locked entry names. To find it takes three loads, so it is done
+/// once.
+#[derive(Debug)]
+struct LockedObject {
+    bytes: NonNull<[u8]>,
+    flags: u8,
+}
+
+// SAFETY: its bytes are looked at as a shared slice would be, by the guard that has it alone.
+unsafe impl Send for LockedObject {}
+// SAFETY: as above.
+unsafe impl Sync for LockedObject {}
 
 impl<'p> EntryReadGuard<'p> {
     /// Locks entry `index`; not one that holds nothing where `admits` says no of its row.
     pub(crate) fn new(inner: &'p PoolInner, index: u32, admits: impl Fn(Row<'_>) -> bool) -> Self {
         let lock = inner.entries.lock_shared(index, admits);
         let held = lock.as_ref().map_or(Value::EMPTY, ReadLock::value).decode();
-        EntryReadGuard { memory: &inner.memory, held, lock }
+        let held = held.map(|Location { offset, len, flags }| {
+            let bytes = inner.memory.locked(offset, len);
+            LockedObject { bytes, flags }
+        });
+        EntryReadGuard { held, lock }
     }
 
     /// What the entry holds.
@@ -84,10 +101,10 @@ impl<'p> EntryReadGuard<'p> {
     pub fn content(&self) -> Content<'_> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
         match self.held {
-            Ok(Location { offset, len, flags }) => {
-                // SAFETY: the entry named it when it was locked, and is locked as long as this
-                // guard is borrowed, in this process.
-                let bytes = unsafe { self.memory.read(offset, len) };
+            Ok(LockedObject { bytes, flags }) => {
+                // SAFETY: the entry named the object when it was locked, and is locked as long as
+                // this guard is borrowed, in this process: no one writes to it or frees it (zs-M3).
+                let bytes = unsafe { bytes.as_ref() };
                 Content::Object { bytes, flags }
             }
             Err(payload) => Content::Inline(payload),
@@ -111,8 +128,8 @@ impl<'p> EntryReadGuard<'p> {
     /// soon.
     #[inline]
     fn prefetch(&self, lines: usize) {
-        if let Ok(location) = self.held {
-            self.memory.prefetch(location.offset, location.len, lines);
+        if let Ok(object) = &self.held {
+            prefetch(object.bytes, lines);
         }
     }
 }

@@ -13,6 +13,8 @@
 pub mod cached;
 pub mod child;
 mod choices;
+#[cfg(feature = "zcomp")]
+pub mod codec;
 pub mod contents;
 #[cfg(feature = "zram")]
 pub mod device;
@@ -22,6 +24,8 @@ pub mod disk;
 pub mod entries;
 #[cfg(feature = "zram")]
 pub mod faulty;
+#[cfg(feature = "zcomp")]
+pub mod fence;
 #[cfg(feature = "zsmalloc")]
 pub mod geometry;
 #[cfg(feature = "zsmalloc")]
@@ -37,7 +41,10 @@ mod quiet;
 #[cfg(feature = "zram")]
 pub mod range;
 pub mod s4;
+pub mod samples;
 mod seed;
+#[cfg(feature = "zcomp")]
+pub mod settings;
 #[cfg(feature = "zram")]
 pub mod shadow;
 pub mod shrink;

@@ -328,7 +328,8 @@ impl DeviceModel {
         };
         let (freed, after) = (freed as u64 * page, used());
         // Where classes with hardly an object are closed, a few pages more may be taken than freed.
-        // Blocks that are stored anew free what is not counted, and may take a zspage of their size.
+        // Blocks that are stored anew free what is not counted, and may take a zspage of their
+        // size.
         let is_taken = freed == 0 && (before..before + 8 * page).contains(&after);
         let is_stored_anew =
             self.setup.block > SLOT_BYTES && after < before + 8 * self.setup.block as u64;

@@ -57,4 +57,4 @@ pub mod wait;
 pub use choices::Choices;
 pub use interleave::outcomes;
 pub use model::{Model, Run, fuzz, replay, run, run_any};
-pub use seed::{is_long, load_time, scaled, seed, setting};
+pub use seed::{is_long, load_time, random_seed, scaled, seed, seed_of, setting};

@@ -48,6 +48,8 @@ pub mod settings;
 #[cfg(feature = "zram")]
 pub mod shadow;
 pub mod shrink;
+#[cfg(feature = "page")]
+pub mod space;
 #[cfg(feature = "slab")]
 pub mod subject;
 #[cfg(feature = "page")]

@@ -3,14 +3,11 @@
 //! their way changes nothing of what is answered, and each that is whole is answered once.
 #![no_main]
 
-mod edges;
-
-use arbitrary::{Result, Unstructured};
-use edges::around;
 use libfuzzer_sys::fuzz_target;
 use serve::nbd::{Export, Exports, Mode, converse};
 use std::collections::HashMap;
 use std::sync::Arc;
+use testkit::Choices;
 use zram::{Config, Device};
 
 const SIZE: u64 = 1 << 20;
@@ -48,27 +45,22 @@ struct Request {
 }
 
 impl Request {
-    fn new(input: &mut Unstructured, is_exact: bool) -> Result<Self> {
-        let kind = match input.int_in_range(0..=15u16)? {
+    fn draw(choices: &mut Choices, is_exact: bool) -> Self {
+        let kind = match choices.below(16) as u16 {
             10..=12 => READ,
             13.. => WRITE,
             // Of 8 and 9 there are none.
             kind => kind,
         };
-        let has_other = !is_exact && input.ratio(1, 8)?;
-        let payload = if has_other { Some(input.arbitrary()?) } else { None };
+        let has_other = !is_exact && choices.one_in(8);
+        let payload = has_other.then(|| choices.bytes(256));
         let most = if kind == WRITE && payload.is_none() { WRITTEN_MAX } else { (32 << 20) + 1 };
         // Mostly on the disk, sometimes beyond it.
-        let offset = around(input, &[0, SIZE as usize / 2, SIZE as usize], SIZE as usize + 4096)?;
-        let len = around(input, &EDGES, most)?;
-        let len = if input.ratio(1, 3)? { len % 4096 } else { len };
-        Ok(Request {
-            flags: input.arbitrary::<u16>()? % 64,
-            kind,
-            offset: offset as u64,
-            len,
-            payload,
-        })
+        let offset = choices.beside(&[0, SIZE as usize / 2, SIZE as usize], SIZE as usize + 4096);
+        let len = choices.beside(&EDGES, most);
+        let len = if choices.one_in(3) { len % 4096 } else { len };
+        let flags = choices.below(64) as u16;
+        Request { flags, kind, offset: offset as u64, len, payload }
     }
 
     fn bytes(&self, cookie: u64) -> Vec<u8> {
@@ -97,22 +89,22 @@ fn option(kind: u32, data: &[u8]) -> Vec<u8> {
 }
 
 /// What comes before the requests.
-fn handshake(input: &mut Unstructured) -> Result<Vec<u8>> {
+fn handshake(choices: &mut Choices) -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
-    for _ in 0..input.int_in_range(0..=4)? {
-        bytes.extend(option(input.int_in_range(2..=12)?, input.arbitrary::<&[u8]>()?));
+    for _ in 0..choices.below(5) {
+        bytes.extend(option(choices.within(2..=12) as u32, &choices.bytes(256)));
     }
-    if input.ratio(3, 4)? {
+    if !choices.one_in(4) {
         bytes.extend(option(8, &[]));
         let contexts =
             [&[0; 4][..], &1_u32.to_be_bytes(), &15_u32.to_be_bytes(), b"base:allocation"];
         bytes.extend(option(10, &contexts.concat()));
     }
-    match input.ratio(3, 4)? {
-        true => bytes.extend(option(7, &[0; 6])),
-        false => bytes.extend(option(1, b"r")),
+    match choices.one_in(4) {
+        true => bytes.extend(option(1, b"r")),
+        false => bytes.extend(option(7, &[0; 6])),
     }
-    Ok(bytes)
+    bytes
 }
 
 /// Numbers of the requests that are answered to the end, each with how often; `None`: these are no
@@ -141,17 +133,17 @@ fn answered(mut replies: &[u8], requests: &[Request]) -> Option<HashMap<u64, usi
     replies.is_empty().then_some(answered)
 }
 
-fn session(input: &mut Unstructured) -> Result<()> {
-    let step = input.int_in_range(1..=64)?;
-    let mut bytes = handshake(input)?;
+fn session(choices: &mut Choices) {
+    let step = choices.within(1..=64);
+    let mut bytes = handshake(choices);
     let before = converse(&exports(), &bytes, usize::MAX);
     let probed = [&bytes[..], &Request::probe().bytes(1)].concat();
     let is_open = converse(&exports(), &probed, usize::MAX).len() > before.len();
     // A payload of another length makes the next request begin somewhere.
-    let is_exact = input.ratio(3, 4)?;
+    let is_exact = !choices.one_in(4);
     let mut requests = Vec::new();
-    while !input.is_empty() && requests.len() < 200 {
-        let request = Request::new(input, is_exact)?;
+    while !choices.is_over() && requests.len() < 200 {
+        let request = Request::draw(choices, is_exact);
         bytes.extend(request.bytes(requests.len() as u64 + 1));
         requests.push(request);
     }
@@ -171,11 +163,9 @@ fn session(input: &mut Unstructured) -> Result<()> {
         converse(&exports(), &bytes, step) == whole,
         "by {step} bytes it is answered otherwise"
     );
-    Ok(())
 }
 
 fuzz_target!(|data: &[u8]| {
     converse(&exports(), data, usize::MAX);
-    // Input that ends amid a request says no more.
-    let _ = session(&mut Unstructured::new(data));
+    session(&mut Choices::of_bytes(data));
 });

@@ -90,9 +90,16 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns bytes, at most `most`.
+    /// Returns bytes, at most `most`: no more than the source has.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
-        (0..len).map(|_| self.number(1) as u8).collect()
+        match self {
+            Choices::Seeded(rng) => (0..len).map(|_| rng.u8(..)).collect(),
+            Choices::Bytes(rest) => {
+                let (taken, left) = rest.split_at(len.min(rest.len()));
+                *rest = left;
+                taken.to_vec()
+            }
+        }
     }
 }

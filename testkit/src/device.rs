@@ -40,6 +40,8 @@ pub struct Setup {
     /// Whether the pool is compacted by itself, which makes what happens depend on time.
     pub is_compacted: bool,
     pub limits: Limits,
+    /// Whether much is done to cold data: marked, recompressed, written back.
+    pub is_cold: bool,
     /// Bytes of the store that data are written back to.
     pub store: Option<usize>,
     pub refuse: Option<Refuse>,
@@ -57,6 +59,7 @@ impl Setup {
             checksums: false,
             is_compacted: false,
             limits: Limits::Off,
+            is_cold: false,
             store: None,
             refuse: None,
         }
@@ -147,8 +150,9 @@ pub struct Report {
     pub by_total: u64,
     /// Writes that failed, as the device counts them.
     pub failed_writes: u64,
-    /// Slots that were recompressed to less.
+    /// Slots that were recompressed to less, and those of them in the end, with cold data.
     pub smaller: u64,
+    pub smaller_in_the_end: u64,
     pub written_back: u64,
     /// Requests and jobs that ended as the store failed, or was full.
     pub failed: u64,
@@ -157,6 +161,9 @@ pub struct Report {
     /// Bytes of the pool's pages after all was discarded.
     pub left: u64,
 }
+
+const KINDS: [Which; 5] =
+    [Which::All, Which::Idle, Which::Huge, Which::HugeIdle, Which::Incompressible];
 
 pub struct DeviceModel {
     shadow: Shadow<Device>,
@@ -193,8 +200,12 @@ impl DeviceModel {
     fn expect_refusal(&mut self, error: &Error) {
         match error {
             Error::OutOfMemory { source, total_limit, .. } => {
-                let is_limit = source.is_limit() || total_limit.is_some();
-                let may_be = self.is_refusing || is_limit && self.setup.limits != Limits::Off;
+                // A total limit refuses address space, too, which looks as if the system did.
+                let may_be = match self.setup.limits {
+                    Limits::Off => self.is_refusing,
+                    Limits::Pages => self.is_refusing || source.is_limit(),
+                    Limits::Total | Limits::Both => true,
+                };
                 assert!(may_be, "{error}");
                 assert_eq!(error.errno(), 12);
                 self.report.refused += 1;
@@ -224,16 +235,12 @@ impl DeviceModel {
     }
 
     fn zero(&mut self, at: usize, len: usize) {
+        let old = self.shadow.bytes[at..at + len].to_vec();
         let zeroed = self.device().write_zeroes(at as u64, len as u64);
         let zeroed = self.soundly(|shadow| shadow.settle(at, &vec![0; len], zeroed));
         if let Err(error) = zeroed {
             self.expect_refusal(&error);
-            // The first of the others may be, too; of blocks more may stay.
-            if self.setup.block == SLOT_BYTES && matches!(error, Error::OutOfMemory { .. }) {
-                let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
-                let mut found = self.shadow.bytes.get(whole).unwrap_or_default().iter();
-                assert!(found.all(|byte| *byte == 0), "whole slots are not free");
-            }
+            self.expect_freed(at, &old, &error);
         }
     }
 
@@ -243,6 +250,7 @@ impl DeviceModel {
         if whole.is_empty() {
             return assert_eq!(discarded, Ok(()));
         }
+        let old = self.shadow.bytes[whole.clone()].to_vec();
         let zeros = vec![0; whole.len()];
         let discarded = self.soundly(|shadow| shadow.settle(whole.start, &zeros, discarded));
         if let Err(error) = discarded {
@@ -251,6 +259,37 @@ impl DeviceModel {
                 "a slot of its own needs nothing to go: {error}"
             );
             self.expect_refusal(&error);
+            self.expect_freed(whole.start, &old, &error);
+        }
+    }
+
+    /// Of a range that was to be zeros, of which `old` was there, whole slots are free before parts
+    /// of others are written, in their order. Of a block that is covered in part, whole slots may
+    /// stay: then the error names one of them, and no part is written.
+    fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
+        let Error::OutOfMemory { slot: named, .. } = *error else { return };
+        let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
+        let is_whole = |slot: usize| at <= slot && slot + SLOT_BYTES <= end;
+        let is_block_whole = |slot: usize| {
+            let block = slot / self.setup.block * self.setup.block;
+            at <= block && (block + self.setup.block).min(self.shadow.bytes.len()) <= end
+        };
+        for slot in (at / SLOT_BYTES * SLOT_BYTES..end).step_by(SLOT_BYTES) {
+            let range = slot.max(at)..(slot + SLOT_BYTES).min(end);
+            let is_new = match (is_whole(slot), is_whole(named)) {
+                (false, false) => slot < named,
+                (false, true) => false,
+                (true, true) if slot == named => false,
+                // It may be another that stays.
+                (true, true) if !is_block_whole(slot) => continue,
+                (true, _) => true,
+            };
+            let found = &self.shadow.bytes[range.clone()];
+            let is_right = match is_new {
+                true => found.iter().all(|byte| *byte == 0),
+                false => *found == old[range.start - at..range.end - at],
+            };
+            assert!(is_right, "{range:?}, and is to be new: {is_new}; {named} is named");
         }
     }
 
@@ -289,9 +328,11 @@ impl DeviceModel {
         };
         let (freed, after) = (freed as u64 * page, used());
         // Where classes with hardly an object are closed, a few pages more may be taken than freed.
-        // Blocks that are stored anew free what is not counted.
+        // Blocks that are stored anew free what is not counted, and may take a zspage of their
+        // size.
         let is_taken = freed == 0 && (before..before + 8 * page).contains(&after);
-        let is_stored_anew = self.setup.block > SLOT_BYTES && after < before + 8 * page;
+        let is_stored_anew =
+            self.setup.block > SLOT_BYTES && after < before + 8 * self.setup.block as u64;
         let is_right = after + freed == before || is_taken || is_stored_anew;
         assert!(is_right || self.setup.is_compacted, "{before} to {after}, {freed} freed");
     }
@@ -307,7 +348,9 @@ impl DeviceModel {
     fn limit_total(&mut self, limit: Option<u64>) {
         let limit = limit.map(|above| self.empty + above);
         self.device().set_total_limit(limit);
-        self.total_max = limit.unwrap_or(u64::MAX).max(self.device().mem_total());
+        // What comes with an extent is not asked for: for that so much is left below the limit.
+        let at_most = self.device().mem_total() + (64 << 10);
+        self.total_max = limit.unwrap_or(u64::MAX).max(at_most);
     }
 
     fn expect_statistics(&self) {
@@ -331,6 +374,16 @@ impl DeviceModel {
             }
             Err(error) => self.expect_refusal(&error),
         }
+    }
+
+    /// At the end there is something of which the second codec makes less than the first.
+    fn recompress_all(&mut self) {
+        let before = self.report.smaller;
+        let len = self.setup.block.min(self.shadow.bytes.len());
+        self.apply(&Event::Write { at: 0, len, data: Letters(self.stamp) });
+        self.apply(&Event::Recompress { which: Which::All, priority: 3 });
+        self.check();
+        self.report.smaller_in_the_end = self.report.smaller - before;
     }
 
     fn write_back(&mut self, which: Which) {
@@ -443,9 +496,18 @@ impl DeviceModel {
         }
     }
 
+    fn draw_cold(&self, choices: &mut Choices) -> Event {
+        let which = *choices.pick(&KINDS);
+        match choices.below(6) {
+            0 | 1 => Event::MarkIdle,
+            2 => Event::Compact,
+            _ if self.store.is_some() && !choices.one_in(3) => Event::WriteBack { which },
+            _ => Event::Recompress { which, priority: *choices.pick(&[1, 3]) },
+        }
+    }
+
     fn draw_seldom(&self, choices: &mut Choices) -> Event {
-        let kinds = [Which::All, Which::Idle, Which::Huge, Which::HugeIdle, Which::Incompressible];
-        let which = *choices.pick(&kinds);
+        let which = *choices.pick(&KINDS);
         match choices.below(12) {
             0 => Event::PastTheEnd { offset: choices.u64(), len: choices.below(1 << 16) as u16 },
             1 => Event::MarkIdle,
@@ -485,6 +547,7 @@ impl Model for DeviceModel {
             refuse,
             track_access: choices.bool(),
             checksums: choices.bool(),
+            is_cold: choices.bool(),
             limits: *choices.pick(&[Limits::Off, Limits::Pages, Limits::Total, Limits::Both]),
             store: choices.one_in(4).then(|| choices.within(1..=96) * SLOT_BYTES),
             ..Setup::new(disksize)
@@ -519,13 +582,19 @@ impl Model for DeviceModel {
     }
 
     fn draw(&self, choices: &mut Choices) -> Event {
-        let kinds = [(10, 'w'), (2, 'm'), (7, 'r'), (3, 'd'), (2, 'z'), (3, '?')];
+        let cold = if self.setup.is_cold { 12 } else { 0 };
+        let kinds = [(10, 'w'), (2, 'm'), (7, 'r'), (3, 'd'), (2, 'z'), (3, '?'), (cold, 'c')];
         let kind = choices.weighted(&kinds);
-        if kind == '?' {
-            return self.draw_seldom(choices);
+        match kind {
+            'c' => return self.draw_cold(choices),
+            '?' => return self.draw_seldom(choices),
+            _ => {}
         }
         let (at, len) = self.draw_range(choices);
         match kind {
+            'w' if self.setup.is_cold && choices.bool() => {
+                Event::Write { at, len, data: Letters(self.stamp) }
+            }
             'w' => Event::Write { at, len, data: Data::draw(choices, self.stamp) },
             'm' => {
                 let block = self.setup.block;
@@ -588,6 +657,9 @@ impl Model for DeviceModel {
 
     fn finish(mut self) -> Report {
         self.apply(&Event::Mend);
+        if self.setup.is_cold {
+            self.recompress_all();
+        }
         self.report.failed_writes = self.device().io_stat().failed_writes;
         self.report.store = self.device().bd_stat();
         self.report.blocks = self.device().order_stats().pop();

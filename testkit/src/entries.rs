@@ -290,6 +290,9 @@ impl Model for EntriesModel {
         }
         let used = self.pool.pages().used();
         assert!(self.setup.limit.is_none_or(|most| used <= most), "{used} pages");
+        if self.is_refusing {
+            self.pool.check();
+        }
     }
 
     fn check(&mut self) {

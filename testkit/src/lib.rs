@@ -13,6 +13,8 @@
 pub mod cached;
 pub mod child;
 mod choices;
+#[cfg(feature = "zcomp")]
+pub mod codec;
 pub mod contents;
 #[cfg(feature = "zram")]
 pub mod device;
@@ -22,6 +24,8 @@ pub mod disk;
 pub mod entries;
 #[cfg(feature = "zram")]
 pub mod faulty;
+#[cfg(feature = "zcomp")]
+pub mod fence;
 #[cfg(feature = "zsmalloc")]
 pub mod geometry;
 #[cfg(feature = "zsmalloc")]
@@ -37,10 +41,15 @@ mod quiet;
 #[cfg(feature = "zram")]
 pub mod range;
 pub mod s4;
+pub mod samples;
 mod seed;
+#[cfg(feature = "zcomp")]
+pub mod settings;
 #[cfg(feature = "zram")]
 pub mod shadow;
 pub mod shrink;
+#[cfg(feature = "page")]
+pub mod space;
 #[cfg(feature = "slab")]
 pub mod subject;
 #[cfg(feature = "page")]
@@ -50,4 +59,4 @@ pub mod wait;
 pub use choices::Choices;
 pub use interleave::outcomes;
 pub use model::{Model, Run, fuzz, replay, run, run_any};
-pub use seed::{is_long, load_time, scaled, seed, setting};
+pub use seed::{is_long, load_time, random_seed, scaled, seed, seed_of, setting};

@@ -1,5 +1,6 @@
 //! Seeds, and how much a test tries.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Returns the seed of a random test, printed: `UZRAM_SEED`, or the test's own.
@@ -7,6 +8,16 @@ pub fn seed(own: u64) -> u64 {
     let seed = setting("UZRAM_SEED", own);
     println!("UZRAM_SEED={seed}");
     seed
+}
+
+/// Returns the seed of a test that is to be another each time, printed, or `UZRAM_SEED`.
+pub fn random_seed() -> u64 {
+    seed(RandomState::new().hash_one(0))
+}
+
+/// Returns the seed of the so many-th of some contents: others with another `UZRAM_SEED`.
+pub fn seed_of(nth: u64) -> u64 {
+    setting("UZRAM_SEED", 0).rotate_left(32) ^ nth
 }
 
 /// Returns the number in an environment variable, decimal or `0x` and hexadecimal, or `default`.

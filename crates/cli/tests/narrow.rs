@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 use support::host::Unmounted;
 use support::nbd::Client;
-use support::{Server, UZRAM, end, host, noise, random_seed};
+use support::{Server, UZRAM, end, host, noise};
+use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
@@ -29,8 +30,8 @@ const DISK: u64 = 512 << 20;
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// What a part is to hold.
-fn part(seed: u64, nth: u64) -> Vec<u8> {
-    noise(seed ^ nth, PART)
+fn part(disk: u64, nth: u64) -> Vec<u8> {
+    noise(disk ^ nth, PART)
 }
 
 /// A client that does not wait for ever.
@@ -68,12 +69,12 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
 
 /// Fills the disk until nothing more is taken; the parts that were acknowledged. A connection may
 /// break now and then.
-fn fill(socket: &Path, seed: u64, mib: usize) -> Vec<u64> {
+fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     let (mut acknowledged, mut broken) = (Vec::new(), 0);
     let mut to = client(socket);
     for nth in 0..DISK / PART as u64 {
         let Some(open) = &mut to else { break };
-        match open.try_write(nth * PART as u64, &part(seed, nth)) {
+        match open.try_write(nth * PART as u64, &part(disk, nth)) {
             Ok(()) => acknowledged.push(nth),
             // It is full.
             Err(error) if error.raw_os_error() == Some(28) => return acknowledged,

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::host::{Looped, Unmounted, has, run};
-use support::{Server, noise, random_seed, serve_unsized, text};
+use support::{Server, noise, serve_unsized, text};
+use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 

@@ -1,143 +1,28 @@
-//! Random extents, commits and releases against a naive model, which compares every byte written.
-#![allow(unsafe_code, clippy::unwrap_used)]
+//! Random extents, commits and releases against a naive model.
+#![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
-use page::{Config, Error, ExtentId, PageSet, RefuseNth, Space, page_size};
+use page::{Config, Error, ExtentId, Space, page_size};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
-use testkit::seed;
-
-/// What an extent should hold: the stamp of each page, `None` if the page is not committed.
-type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;
-
-struct Subject {
-    space: Space<()>,
-    by_address: bool,
-    model: Model,
-    stamp: u64,
-}
-
-impl Subject {
-    fn new(config: Config) -> Self {
-        let by_address = config.by_address;
-        Subject { space: Space::new(config).unwrap(), by_address, model: Model::new(), stamp: 0 }
-    }
-
-    fn offset(&self, id: ExtentId, page: u32) -> u64 {
-        self.space.extent(id).start() + page as u64 * page_size() as u64
-    }
-
-    fn any(&self, random: &mut Rng) -> Option<ExtentId> {
-        let len = self.model.len();
-        (len > 0).then(|| *self.model.keys().nth(random.u32(..len as u32) as usize).unwrap())
-    }
-
-    fn range(&self, id: ExtentId, random: &mut Rng) -> Range<u32> {
-        let pages = self.model[&id].len() as u32;
-        let start = random.u32(..pages);
-        start..start + 1 + random.u32(..pages - start)
-    }
-
-    fn alloc(&mut self, random: &mut Rng) -> Result<(), Error> {
-        // Lengths at the edges of granules, the longest, any, and short ones.
-        let pages = match random.u32(..8) {
-            0 => [1, 2, 16, 64][random.usize(..4)] * random.u32(1..=4) + random.u32(..3) - 1,
-            1 => 256 - random.u32(..2),
-            2 => 1 + random.u32(..256),
-            _ => 1 + random.u32(..16),
-        };
-        let pages = pages.clamp(1, 256);
-        let id = self.space.alloc(pages, random.u32(..500))?;
-        assert!(self.model.insert(id, vec![None; pages as usize]).is_none(), "{id:?} twice");
-        Ok(())
-    }
-
-    fn commit(&mut self, id: ExtentId, range: Range<u32>) -> Result<(), Error> {
-        let old = self.model[&id][range.start as usize..range.end as usize].to_vec();
-        self.space.charge(old.iter().filter(|page| page.is_none()).count() as u32)?;
-        for page in range {
-            self.stamp += 1;
-            let at = self.offset(id, page) + page_size() as u64 - 8;
-            // SAFETY: the page was charged above, or before, and this thread alone uses the space.
-            unsafe { self.space.write(at, &self.stamp.to_ne_bytes()) };
-            self.model.get_mut(&id).unwrap()[page as usize] = Some(self.stamp);
-        }
-        Ok(())
-    }
-
-    fn release(&mut self, id: ExtentId, range: Range<u32>) {
-        let set = <PageSet>::default();
-        let pages = self.model.get_mut(&id).unwrap();
-        for page in range {
-            if pages[page as usize].take().is_some() {
-                set.insert(page..page + 1);
-            }
-        }
-        // SAFETY: this thread alone uses the space, and the model forgot the pages' stamps.
-        assert_eq!(unsafe { self.space.release(id, &set) }.len(), set.len());
-    }
-
-    fn free(&mut self, id: ExtentId) {
-        self.release(id, 0..self.model[&id].len() as u32);
-        self.space.free(id);
-        self.model.remove(&id);
-    }
-
-    fn step(&mut self, random: &mut Rng) -> Result<(), Error> {
-        let Some(id) = self.any(random) else {
-            return self.alloc(random);
-        };
-        let range = self.range(id, random);
-        match random.u32(..10) {
-            0..2 if self.model.len() < 400 => self.alloc(random)?,
-            2..6 => self.commit(id, range)?,
-            6..9 => self.release(id, range),
-            _ => self.free(id),
-        }
-        Ok(())
-    }
-
-    fn check(&self) {
-        self.space.check();
-        let mut committed = 0;
-        for (&id, pages) in &self.model {
-            let extent = self.space.extent(id);
-            assert_eq!(extent.pages() as usize, pages.len());
-            let address = self.space.address(extent.start()).addr().get();
-            let found = self.by_address.then_some(extent.start());
-            assert_eq!(self.space.offset_of(address), found);
-            for (page, &stamp) in pages.iter().enumerate() {
-                let at = self.offset(id, page as u32) + page_size() as u64 - 8;
-                // SAFETY: the page lies in a live extent, and this thread alone uses the space.
-                let bytes = unsafe { self.space.bytes(at, 8) };
-                assert_eq!(bytes, stamp.unwrap_or(0).to_ne_bytes(), "{id:?} page {page}");
-                committed += usize::from(stamp.is_some());
-            }
-        }
-        assert_eq!(self.space.budget().used(), committed);
-    }
-}
+use testkit::space::{Event, Setup, SpaceModel};
+use testkit::supply::Refuse;
+use testkit::{Model, Run, run_any, scaled, seed};
 
 #[test]
 fn random_operations_match_the_model() {
     for (nth, granule) in [1, 2, 16, 64].into_iter().enumerate() {
         println!("granule {granule}");
-        let mut random = Rng::with_seed(seed(nth as u64));
-        let by_address = nth % 2 == 0;
-        let mut subject = Subject::new(Config { granule, by_address, ..Config::default() });
-        for step in 0..10_000 {
-            subject.step(&mut random).unwrap();
-            if step < 2000 || step % 1000 == 0 {
-                subject.check();
-            }
-        }
-        while let Some(id) = subject.any(&mut random) {
-            subject.free(id);
-        }
-        subject.check();
-        assert_eq!(subject.space.budget().used(), 0);
+        let setup = Setup { granule, by_address: nth % 2 == 0, ..Setup::default() };
+        let run = Run { seed: seed(nth as u64), steps: 10_000, first: 2000, every: 1000 };
+        testkit::run::<SpaceModel>(setup, run);
     }
+}
+
+/// With any granule, limit, and requests that are refused.
+#[test]
+fn any_space_matches_the_model() {
+    (100..scaled(140, 1000)).for_each(|nth| _ = run_any::<SpaceModel>(nth as u64, 500));
 }
 
 #[test]
@@ -145,20 +30,13 @@ fn every_refusal_is_an_error_and_loses_nothing() {
     let seed = seed(9);
     for from_then_on in [false, true] {
         for nth in 1.. {
-            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
-            let mut subject =
-                Subject::new(Config { supply: Some(supply.clone()), ..Config::default() });
-            let mut random = Rng::with_seed(seed);
-            let mut refused = 0;
-            for _ in 0..120 {
-                refused += usize::from(subject.step(&mut random).is_err());
-                subject.check();
-            }
-            if refused == 0 {
-                // A smaller segment replaces a large one that was refused.
-                if supply.requests() < nth {
-                    break;
-                }
+            let setup = Setup { refuse: Some(Refuse { nth, from_then_on }), ..Setup::default() };
+            let run = Run { seed, steps: 120, first: 120, every: 120 };
+            let requests = testkit::run::<SpaceModel>(setup, run).unwrap().requests;
+            assert_eq!(requests.of_setup, 0);
+            if requests.all < nth {
+                assert!(nth > 20, "{nth} requests only");
+                break;
             }
         }
     }
@@ -166,16 +44,17 @@ fn every_refusal_is_an_error_and_loses_nothing() {
 
 #[test]
 fn the_limit_holds_for_part_of_a_range() {
-    let mut subject = Subject::new(Config { limit: Some(10), ..Config::default() });
-    let id = subject.space.alloc(64, 0).unwrap();
-    subject.model.insert(id, vec![None; 64]);
-    subject.commit(id, 0..8).unwrap();
-    let refused = subject.commit(id, 4..12).unwrap_err();
-    assert_eq!(refused, Error::Limit { limit: 10, used: 8, wanted: 4 });
-    subject.check();
-    subject.commit(id, 4..10).unwrap();
-    subject.free(id);
-    subject.check();
+    let setup = Setup { limit: Some(10), ..Setup::default() };
+    let mut model = SpaceModel::new(&setup).unwrap();
+    model.apply(&Event::Alloc { pages: 64, tag: 0 });
+    model.apply(&Event::Commit { nth: 0, first: 0, count: 8 });
+    let refused = model.space.charge(3).unwrap_err();
+    assert_eq!(refused, Error::Limit { limit: 10, used: 8, wanted: 3 });
+    model.apply(&Event::Commit { nth: 0, first: 4, count: 8 });
+    model.check();
+    model.apply(&Event::Commit { nth: 0, first: 4, count: 6 });
+    assert_eq!(model.space.budget().used(), 10);
+    model.finish();
 }
 
 #[test]

@@ -142,9 +142,9 @@ fn a_full_disk_has_no_space_left_and_keeps_what_it_has() {
     let served =
         Served::new(Exports::new([export("disk", Arc::new(device.clone()), Mode::ReadWrite)]));
     let mut client = served.chosen();
-    let noise = |seed: u64| {
+    let noise = |nth: u64| {
         let mut bytes = vec![0; 64 << 10];
-        fastrand::Rng::with_seed(seed).fill(&mut bytes);
+        fastrand::Rng::with_seed(testkit::seed_of(nth)).fill(&mut bytes);
         bytes
     };
     let mut stored = 0;

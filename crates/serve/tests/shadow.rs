@@ -240,7 +240,7 @@ impl Shadow {
 }
 
 fn seconds() -> u64 {
-    if std::env::var_os("UZRAM_LONG").is_some() { 180 } else { 8 }
+    testkit::scaled(8, 180) as u64
 }
 
 /// Sends until no more is given to it. What it could not send, as its connection has ended, is
@@ -251,7 +251,7 @@ fn send(mut stream: impl Write, bursts: Receiver<Vec<u8>>) {
 
 #[test]
 fn all_bytes_are_as_an_array_has_them() {
-    let seed = seed();
+    let seed = testkit::random_seed();
     let mut random = Rng::with_seed(seed);
     let config = Config {
         algorithm: zcomp::by_name("lz4").unwrap(),

@@ -9,13 +9,12 @@
 // A sanitizer's own malloc stands in there already.
 #![cfg(all(target_env = "gnu", not(asan)))]
 
-mod support;
-
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use support::data::kinds;
-use support::setting::{levels, settings};
+use testkit::samples::kinds;
+use testkit::seed;
+use testkit::settings::{levels, settings};
 
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
@@ -59,10 +58,11 @@ fn allocations(work: impl FnOnce()) -> usize {
 #[test]
 fn nothing_allocates_once_a_stream_is_made() {
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0, "they are counted");
+    let seed = seed(41);
     for setting in settings() {
         for level in levels(setting.codec) {
             let mut stream = setting.stream(Some(level), 16_384);
-            let sources = kinds(16_384, 41);
+            let sources = kinds(16_384, seed);
             let (mut compressed, mut back) = (vec![0; 32_768], vec![0; 16_384]);
             let calls = allocations(|| {
                 for src in &sources {

@@ -4,11 +4,11 @@
 // Helpers outside the test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::data::{Xorshift, graded, kinds, random, real, seed, text};
-use support::fence::{Fence, decompressed};
-use support::setting::{Setting, dictionaries, levels, settings};
+use fastrand::Rng;
+use testkit::fence::{Fence, decompressed};
+use testkit::samples::{graded, kinds, random, real, text};
+use testkit::seed;
+use testkit::settings::{Setting, dictionaries, levels, settings};
 use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Memory, Params, Stream, by_name, codecs};
 
 const BLOCKS: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
@@ -37,12 +37,13 @@ fn round_trip(stream: &mut dyn Stream, src: &[u8], what: &str) {
 
 #[test]
 fn all_kinds_come_back_at_all_levels_and_block_sizes() {
+    let seed = seed(1);
     for setting in settings() {
         for level in levels(setting.codec) {
             for block in BLOCKS {
                 let mut stream = setting.stream(Some(level), block);
                 let what = format!("{} level {level} block {block}", setting.name);
-                for src in kinds(block, 1) {
+                for src in kinds(block, seed) {
                     round_trip(&mut *stream, &src, &what);
                 }
             }
@@ -52,6 +53,7 @@ fn all_kinds_come_back_at_all_levels_and_block_sizes() {
 
 #[test]
 fn all_lengths_near_edges_come_back() {
+    let seed = seed(2);
     for setting in settings() {
         for level in levels(setting.codec) {
             for block in [4096, 65_536] {
@@ -60,7 +62,7 @@ fn all_lengths_near_edges_come_back() {
                 let edges = [64, 256, 1024, 4096, 16_384, 65_536];
                 let near = edges.map(|edge: usize| edge.saturating_sub(3).max(1)..=edge + 3);
                 for length in (0..40).chain(near.into_iter().flatten()).filter(|l| *l <= block) {
-                    for src in [graded(length, 20, 2), random(length, 2), vec![9; length]] {
+                    for src in [graded(length, 20, seed), random(length, seed), vec![9; length]] {
                         round_trip(&mut *stream, &src, &what);
                     }
                 }
@@ -102,12 +104,13 @@ fn real_pages_come_back() {
 /// Among what came before are blocks that did not fit.
 #[test]
 fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
+    let seed = seed(3);
     for setting in settings() {
         for level in levels(setting.codec) {
             for block in [4096, 65_536] {
                 let (what, level) = (format!("{} level {level}", setting.name), Some(level));
                 let mut used = setting.stream(level, block);
-                let sources = [real(block), kinds(block, 3), kinds(block / 3, 3)].concat();
+                let sources = [real(block), kinds(block, seed), kinds(block / 3, seed)].concat();
                 for (index, src) in sources.iter().step_by(9).enumerate() {
                     let fresh = compressed(&mut *setting.stream(level, block), src);
                     assert!(compressed(&mut *used, src) == fresh, "{what} block {index}");
@@ -121,10 +124,11 @@ fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
 /// lz4hc numbers places over blocks and begins anew after a GiB of numbers, 16,000 blocks.
 #[test]
 fn what_a_block_compresses_to_does_not_change_in_long_use() {
+    let seed = seed(3);
     for setting in settings().filter(|setting| setting.codec.name() == "lz4hc") {
         for level in [1, 3, 10] {
             let [mut used, mut fresh] = [4096; 2].map(|block| setting.stream(Some(level), block));
-            let src = graded(600, 40, 3);
+            let src = graded(600, 40, seed);
             let expected = compressed(&mut *fresh, &src);
             let mut dst = vec![0; bound(4096)];
             for round in 0..17_000 {
@@ -137,9 +141,10 @@ fn what_a_block_compresses_to_does_not_change_in_long_use() {
 
 #[test]
 fn output_that_does_not_fit_is_none_and_never_overflows() {
+    let seed = seed(4);
     for setting in settings() {
         let mut stream = setting.stream(None, 4096);
-        for src in [text(600, 4), random(600, 4), graded(4096, 30, 4), vec![0; 4096]] {
+        for src in [text(600, seed), random(600, seed), graded(4096, 30, seed), vec![0; 4096]] {
             let full = compressed(&mut *stream, &src);
             for room in (0..=full.len() + HEADROOM).filter(|room| {
                 src.len() == 600 || room % 97 == 0 || room.abs_diff(full.len()) < HEADROOM
@@ -160,10 +165,11 @@ fn output_that_does_not_fit_is_none_and_never_overflows() {
 
 #[test]
 fn lz4_fits_exactly_and_not_with_one_byte_less() {
+    let seed = seed(5);
     for setting in settings().filter(|setting| setting.codec.name() != "zstd") {
         for level in levels(setting.codec) {
             let mut stream = setting.stream(Some(level), 4096);
-            for src in kinds(4096, 5).iter().chain(&real(4096)) {
+            for src in kinds(4096, seed).iter().chain(&real(4096)) {
                 let full = compressed(&mut *stream, src);
                 let mut exact = Fence::new(full.len(), 0);
                 assert_eq!(stream.compress(src, &mut exact), Ok(Some(full.len())));
@@ -187,9 +193,10 @@ fn more_than_the_block_is_refused() {
 
 #[test]
 fn wrong_output_lengths_are_refused() {
+    let seed = seed(6);
     for setting in settings() {
         let mut stream = setting.stream(None, 4096);
-        for src in kinds(4096, 6) {
+        for src in kinds(4096, seed) {
             let small = compressed(&mut *stream, &src);
             for expected in [0, 1, 2048, 4094, 4095, 4097, 4200, 8192] {
                 let error = decompressed(&mut *stream, &small, expected).unwrap_err();
@@ -206,9 +213,10 @@ fn wrong_output_lengths_are_refused() {
 
 #[test]
 fn truncated_input_is_refused_at_every_length() {
+    let seed = seed(7);
     for setting in settings() {
         let mut stream = setting.stream(None, 4096);
-        for src in [text(4096, 7), graded(4096, 40, 7), random(700, 7), vec![0; 4096]] {
+        for src in [text(4096, seed), graded(4096, 40, seed), random(700, seed), vec![0; 4096]] {
             let small = compressed(&mut *stream, &src);
             for length in 0..small.len() {
                 let result = decompressed(&mut *stream, &small[..length], src.len());
@@ -229,7 +237,7 @@ fn flipped_bits_never_stray() {
     let seed = seed(8);
     for setting in settings() {
         let mut stream = setting.stream(None, 65_536);
-        for src in [text(200, 8), random(60, 8), vec![0; 300], graded(500, 40, 8)] {
+        for src in [text(200, seed), random(60, seed), vec![0; 300], graded(500, 40, seed)] {
             let small = compressed(&mut *stream, &src);
             for bit in 0..small.len() * 8 {
                 let mut damaged = small.clone();
@@ -243,15 +251,15 @@ fn flipped_bits_never_stray() {
             }
             assert_eq!(decompressed(&mut *stream, &small, src.len()).as_deref(), Ok(&src[..]));
         }
-        let mut numbers = Xorshift::new(seed);
+        let mut rng = Rng::with_seed(seed);
         for block in [4096, 65_536] {
             for src in kinds(block, seed.wrapping_add(1)) {
                 let small = compressed(&mut *stream, &src);
                 for round in 0..200 {
                     let mut damaged = small.clone();
                     for _ in 0..=round % 4 {
-                        let index = numbers.below(damaged.len());
-                        damaged[index] ^= 1 << numbers.below(8);
+                        let index = rng.usize(..damaged.len());
+                        damaged[index] ^= 1 << rng.usize(..8);
                     }
                     let _ = decompressed(&mut *stream, &damaged, src.len());
                 }
@@ -263,14 +271,14 @@ fn flipped_bits_never_stray() {
 
 #[test]
 fn noise_is_no_block() {
-    let first = seed(0);
+    let seed = seed(10);
     for setting in settings() {
         let mut stream = setting.stream(None, 4096);
         for nth in 0..3000 {
-            let noise = random(1 + nth as usize % 400, first.wrapping_add(nth));
+            let noise = random(1 + nth as usize % 400, seed.wrapping_add(nth));
             let _ = decompressed(&mut *stream, &noise, 4096);
         }
-        round_trip(&mut *stream, &text(4096, 10), &setting.name);
+        round_trip(&mut *stream, &text(4096, seed), &setting.name);
     }
 }
 
@@ -278,25 +286,27 @@ fn noise_is_no_block() {
 /// memory is wasted and want another.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
+    let seed = seed(11);
     for setting in settings() {
         for level in levels(setting.codec) {
             let mut stream = setting.stream(Some(level), 65_536);
             for round in 0..200 {
-                round_trip(&mut *stream, &text(1 + round % 90, 11), &setting.name);
+                round_trip(&mut *stream, &text(1 + round % 90, seed), &setting.name);
             }
-            round_trip(&mut *stream, &text(65_536, 11), &setting.name);
+            round_trip(&mut *stream, &text(65_536, seed), &setting.name);
         }
     }
 }
 
 #[test]
 fn odd_block_sizes_work() {
+    let seed = seed(12);
     for setting in settings() {
         for level in levels(setting.codec) {
             for block in [1, 7, 100, 1000, 5000, 12_345, 65_537, 200_000] {
                 let mut stream = setting.stream(Some(level), block);
-                round_trip(&mut *stream, &graded(block, 30, 12), &setting.name);
-                round_trip(&mut *stream, &graded(block.div_ceil(2), 30, 12), &setting.name);
+                round_trip(&mut *stream, &graded(block, 30, seed), &setting.name);
+                round_trip(&mut *stream, &graded(block.div_ceil(2), 30, seed), &setting.name);
             }
         }
     }
@@ -304,6 +314,7 @@ fn odd_block_sizes_work() {
 
 #[test]
 fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
+    let seed = seed(13);
     for setting in settings() {
         for level in levels(setting.codec) {
             let prepared = setting.prepared(Some(level), 4096);
@@ -316,8 +327,8 @@ fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
                 let given = Memory::Given(&mut memory[start..start + words]);
                 assert_eq!(given.bytes(), needed);
                 let mut stream = prepared.stream(given).unwrap();
-                round_trip(&mut *stream, &graded(4096, 30, 13), &setting.name);
-                round_trip(&mut *stream, &random(4096, 13), &setting.name);
+                round_trip(&mut *stream, &graded(4096, 30, seed), &setting.name);
+                round_trip(&mut *stream, &random(4096, seed), &setting.name);
                 drop(stream);
                 let around = memory[..start].iter().chain(&memory[start + words..]);
                 assert!(around.into_iter().all(|word| *word == !0), "{}", setting.name);
@@ -328,14 +339,15 @@ fn given_memory_serves_wherever_it_starts_and_keeps_to_itself() {
 
 #[test]
 fn larger_memory_serves_and_smaller_is_refused() {
+    let first = seed(0);
     for setting in settings() {
         let prepared = setting.prepared(None, 4096);
         let needed = prepared.stream_bytes();
         for extra in [8, 1 << 20] {
             let memory = Memory::owned(needed + extra).unwrap();
             let mut stream = prepared.stream(memory).unwrap();
-            for seed in 0..300 {
-                round_trip(&mut *stream, &text(4096, seed), &setting.name);
+            for nth in 0..300 {
+                round_trip(&mut *stream, &text(4096, first.wrapping_add(nth)), &setting.name);
             }
         }
         for given in [0, 8, needed - 8] {
@@ -352,16 +364,18 @@ fn larger_memory_serves_and_smaller_is_refused() {
 
 #[test]
 fn streams_work_on_other_threads_and_independently() {
+    let first = seed(0);
     for setting in settings() {
         // One digest for all of them.
         let prepared = setting.prepared(None, 4096);
         let name = &setting.name;
         std::thread::scope(|scope| {
-            for seed in 0..4 {
+            for nth in 0..4 {
                 let mut stream = prepared.stream_owned().unwrap();
                 scope.spawn(move || {
                     for round in 0..200 {
-                        let src = graded(4096, 25, seed * 1000 + round);
+                        let seed = first.wrapping_add(nth * 1000 + round);
+                        let src = graded(4096, 25, seed);
                         round_trip(&mut *stream, &src, name);
                     }
                 });
@@ -459,10 +473,11 @@ fn a_dictionary_is_used() {
 /// dictionaries, or none, it is an error or other bytes, never a stray access.
 #[test]
 fn only_the_same_dictionary_decompresses() {
+    let seed = seed(21);
     for block in [4096, 65_536] {
         for from in settings() {
             let mut encoder = from.stream(None, block);
-            for src in kinds(block, 21) {
+            for src in kinds(block, seed) {
                 let small = compressed(&mut *encoder, &src);
                 for to in settings().filter(|to| to.codec.name() == from.codec.name()) {
                     let back = decompressed(&mut *to.stream(None, block), &small, block);
@@ -477,6 +492,7 @@ fn only_the_same_dictionary_decompresses() {
 
 #[test]
 fn dictionaries_of_all_sizes_work() {
+    let seed = seed(22);
     let content = dictionaries()[1].1.bytes();
     for codec in codecs() {
         for bytes in (1..20).chain([4095, 65_535, 65_536, 65_537, content.len()]) {
@@ -484,7 +500,7 @@ fn dictionaries_of_all_sizes_work() {
             let params = Params { level: None, dictionary: Some(dictionary) };
             for block in [100, 4096, 65_536] {
                 let mut stream = codec.prepare(&params, block).unwrap().stream_owned().unwrap();
-                for src in kinds(block, 22) {
+                for src in kinds(block, seed) {
                     round_trip(&mut *stream, &src, &format!("{} with {bytes}", codec.name()));
                 }
             }
@@ -494,6 +510,7 @@ fn dictionaries_of_all_sizes_work() {
 
 #[test]
 fn what_is_shared_is_counted_and_stays() {
+    let seed = seed(23);
     for setting in settings() {
         let prepared = setting.prepared(None, 4096);
         let content = setting.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len());
@@ -506,13 +523,14 @@ fn what_is_shared_is_counted_and_stays() {
         let mut streams = [prepared.stream_owned().unwrap(), prepared.stream_owned().unwrap()];
         drop(prepared);
         for stream in &mut streams {
-            round_trip(&mut **stream, &text(4096, 23), "a stream that is left");
+            round_trip(&mut **stream, &text(4096, seed), "a stream that is left");
         }
     }
 }
 
 #[test]
 fn dictionaries_that_can_not_be_used_are_refused() {
+    let seed = seed(24);
     assert_eq!(Dictionary::new([]).err(), Some(Error::EmptyDictionary));
     let largest = vec![7; Dictionary::BYTES_MAX];
     assert!(Dictionary::new(&largest[..]).is_ok());
@@ -525,6 +543,6 @@ fn dictionaries_that_can_not_be_used_are_refused() {
     assert!(expected.to_string().contains("40 bytes is damaged for zstd"), "{expected}");
     for name in ["lz4", "lz4hc"] {
         let prepared = by_name(name).unwrap().prepare(&params, 4096).unwrap();
-        round_trip(&mut *prepared.stream_owned().unwrap(), &text(4096, 24), name);
+        round_trip(&mut *prepared.stream_owned().unwrap(), &text(4096, seed), name);
     }
 }

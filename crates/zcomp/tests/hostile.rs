@@ -5,25 +5,26 @@
 // Helpers outside the test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::data::{Xorshift, kinds, random, seed};
-use support::fence::decompressed;
-use support::setting::settings;
+use fastrand::Rng;
+use testkit::codec::CodecModel;
+use testkit::fence::decompressed;
+use testkit::samples::{kinds, random};
+use testkit::settings::settings;
+use testkit::{run_any, scaled, seed};
 
 /// For each codec with each dictionary: a tenth of a second or so.
 const ROUNDS: usize = 3000;
 
 /// Changes a few bytes, or cuts some off, or repeats some.
-fn damage(bytes: &mut Vec<u8>, numbers: &mut Xorshift) {
-    for _ in 0..=numbers.below(3) {
-        let at = numbers.below(bytes.len());
-        match numbers.below(6) {
+fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    for _ in 0..=rng.usize(..3) {
+        let at = rng.usize(..bytes.len());
+        match rng.usize(..6) {
             0 => bytes.truncate(at.max(1)),
             1 => bytes.extend_from_within(at..),
             2 => bytes[at] = 0xff,
             3 => bytes[at] = 0,
-            _ => bytes[at] ^= 1 << numbers.below(8),
+            _ => bytes[at] ^= 1 << rng.usize(..8),
         }
     }
 }
@@ -36,7 +37,7 @@ fn whatever_is_decompressed_stays_within_its_slices() {
     let seed = seed(31);
     for setting in settings() {
         let mut stream = setting.stream(None, BLOCK);
-        let mut numbers = Xorshift::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let plain = kinds(BLOCK, seed);
         let mut buffer = vec![0; 2 * BLOCK];
         let compressed: Vec<Vec<u8>> = plain
@@ -46,20 +47,20 @@ fn whatever_is_decompressed_stays_within_its_slices() {
                 buffer[..length].to_vec()
             })
             .collect();
-        let rounds = if std::env::var_os("UZRAM_LONG").is_some() { 100 * ROUNDS } else { ROUNDS };
+        let rounds = scaled(ROUNDS, 100 * ROUNDS);
         for round in 0..rounds {
-            let nth = numbers.below(compressed.len());
-            let length = match numbers.below(4) {
+            let nth = rng.usize(..compressed.len());
+            let length = match rng.usize(..4) {
                 // All lengths there are, and some above.
                 0 => round * 7 % (BLOCK + 64),
-                1 => EDGES[numbers.below(EDGES.len())],
+                1 => EDGES[rng.usize(..EDGES.len())],
                 _ => BLOCK,
             };
-            let hostile = match numbers.below(4) {
-                0 => random(1 + numbers.below(600), numbers.next()),
+            let hostile = match rng.usize(..4) {
+                0 => random(1 + rng.usize(..600), rng.u64(..)),
                 _ => {
                     let mut bytes = compressed[nth].clone();
-                    damage(&mut bytes, &mut numbers);
+                    damage(&mut bytes, &mut rng);
                     bytes
                 }
             };
@@ -72,4 +73,9 @@ fn whatever_is_decompressed_stays_within_its_slices() {
             }
         }
     }
+}
+
+#[test]
+fn any_stream_is_as_good_as_new_after_any_bytes() {
+    (500..scaled(560, 3000)).for_each(|nth| _ = run_any::<CodecModel>(nth as u64, 60));
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use testkit::device::{DeviceModel, Limits, Setup};
 use testkit::idle::{mark_idle_up_to, next_second};
 use testkit::supply::refuse_every;
-use testkit::{Run, is_long, scaled, seed};
+use testkit::{Run, is_long, scaled, seed, seed_of};
 use zram::{Compaction, Config, Device, Error, OrderStat, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};
 
@@ -236,7 +236,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
 /// A slot's content: which it is, its version, and what follows from both. Half of them compress
 /// well.
 fn stamped(slot: usize, version: u64) -> Vec<u8> {
-    let mut rng = Rng::with_seed((slot as u64) << 40 | version);
+    let mut rng = Rng::with_seed(seed_of((slot as u64) << 40 | version));
     let run = if version.is_multiple_of(2) { 400 } else { 20 };
     let mut bytes = [slot as u64, version].map(u64::to_ne_bytes).concat();
     while bytes.len() < SLOT_BYTES {

@@ -11,9 +11,9 @@ use zram::{Config, Device, Error, Fork, SLOT_BYTES};
 const SLOTS: u64 = 400;
 
 /// A block in which every byte follows from its first eight.
-fn block(seed: u64) -> Vec<u8> {
-    let mut rng = Rng::with_seed(seed);
-    let mut block = seed.to_ne_bytes().to_vec();
+fn block(stamp: u64) -> Vec<u8> {
+    let mut rng = Rng::with_seed(testkit::seed_of(stamp));
+    let mut block = stamp.to_ne_bytes().to_vec();
     while block.len() < SLOT_BYTES {
         let len = (block.len() + rng.usize(1..=100)).min(SLOT_BYTES);
         block.resize(len, rng.u8(..));

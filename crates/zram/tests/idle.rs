@@ -21,7 +21,7 @@ fn block(seed: u64, slot: u64) -> Vec<u8> {
     block
 }
 
-fn fill(device: &Device, seed: u64) {
+fn write_all(device: &Device, seed: u64) {
     for slot in 0..SLOTS {
         device.write(slot * SLOT_BYTES as u64, &block(seed, slot)).unwrap();
     }
@@ -42,7 +42,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
         let device = device(track_access);
         let at = |slot: u64| slot * SLOT_BYTES as u64;
         let (mut one, mut whole) = ([0], vec![0; SLOT_BYTES]);
-        fill(&device, seed);
+        write_all(&device, seed);
         device.write(at(2), &[7; SLOT_BYTES]).unwrap();
         device.write(at(3), &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
         device.write_zeroes(at(4), SLOT_BYTES as u64).unwrap();
@@ -79,7 +79,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
 fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     let device = device(true);
     let (begun, seed) = (boot_seconds(), seed(155));
-    fill(&device, seed);
+    write_all(&device, seed);
     let written = states(&device);
     assert!(written.iter().all(|state| {
         state.accessed_seconds.is_some_and(|seconds| (begun..=boot_seconds()).contains(&seconds))
@@ -121,7 +121,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
 #[test]
 fn without_times_an_age_is_refused() {
     let device = device(false);
-    fill(&device, seed(156));
+    write_all(&device, seed(156));
     device.mark_idle().unwrap();
     let error = device.mark_idle_older(0).unwrap_err();
     assert_eq!((&error, error.errno()), (&Error::Untracked, 22));

@@ -90,7 +90,7 @@ fn open_devices_are_not_reset() {
 
 /// Which of the words in the block of a slot is which.
 fn block(slot: u64, version: u64) -> Vec<u8> {
-    let mut rng = Rng::with_seed(slot << 32 | version);
+    let mut rng = Rng::with_seed(testkit::seed_of(slot << 32 | version));
     let mut block = vec![rng.u8(..); SLOT_BYTES];
     let noise = rng.usize(16..SLOT_BYTES);
     rng.fill(&mut block[..noise]);

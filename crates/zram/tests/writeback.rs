@@ -74,7 +74,7 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
 fn what_is_written_back_changes() {
     for (nth, block) in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES].into_iter().enumerate() {
         for store in [2 * BYTES, 20 * SLOT_BYTES] {
-            let setup = Setup { block, store: Some(store), ..Setup::new(BYTES) };
+            let setup = Setup { block, store: Some(store), is_cold: true, ..Setup::new(BYTES) };
             let run = Run { seed: seed(27 + nth as u64), steps: 1500, first: 0, every: 30 };
             let report = testkit::run::<DeviceModel>(setup, run).unwrap();
             println!("{report:?}");

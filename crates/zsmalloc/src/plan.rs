@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn no_set_of_classes_is_cheaper() {
-        let mut seed = 3;
+        let mut seed = testkit::seed(3);
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
             // As far apart as each other, or twice as far each time, about as above a page.

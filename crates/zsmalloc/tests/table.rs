@@ -202,9 +202,7 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     core.check();
     let tidied = each(core.bytes() - empty);
     for &slot in slots {
-        assert!(
-            matches!(core.read(slot).content(), Content::Inline(payload) if payload == 1 + slot as u64)
-        );
+        assert_eq!(core.read(slot).content(), Content::Inline(1 + slot as u64));
     }
     slots.iter().for_each(|&slot| {
         core.lock_existing(slot).unwrap().set_payload(0);

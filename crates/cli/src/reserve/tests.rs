@@ -49,13 +49,6 @@ impl Live {
     }
 }
 
-fn seed() -> u64 {
-    let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("UZRAM_SEED={seed}");
-    seed
-}
-
 /// Allocates, resizes and frees at random.
 fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
     let mut live: Vec<Live> = Vec::new();
@@ -114,7 +107,7 @@ fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
 
 #[test]
 fn it_is_as_a_model() {
-    let mut random = fastrand::Rng::with_seed(seed());
+    let mut random = fastrand::Rng::with_seed(testkit::random_seed());
     for bytes in [1, 4096, 100_000, 1 << 20] {
         let memory = refusing();
         memory.keep(bytes).unwrap();
@@ -128,7 +121,7 @@ fn it_is_as_a_model() {
 
 #[test]
 fn many_threads_share_it() {
-    let seed = seed();
+    let seed = testkit::random_seed();
     let memory = refusing();
     memory.keep(1 << 20).unwrap();
     std::thread::scope(|scope| {

@@ -69,22 +69,9 @@ pub fn end(command: &mut Command) -> Ended {
     command.output().unwrap().into()
 }
 
-/// `UZRAM_SEED`; where it is not set, `unset`, or a random one.
-fn seed(unset: Option<u64>) -> u64 {
-    let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    seed.or(unset).unwrap_or_else(|| fastrand::u64(..))
-}
-
-/// What chance begins with: `UZRAM_SEED`, or one that is printed.
-pub fn random_seed() -> u64 {
-    let seed = seed(None);
-    println!("UZRAM_SEED={seed}");
-    seed
-}
-
 /// `bytes` random bytes; others for each `nth`, and with each `UZRAM_SEED`.
 pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed(Some(0)).rotate_left(32) ^ nth;
+    let mut state = testkit::seed_of(nth);
     let mut words = Vec::with_capacity(bytes + 8);
     while words.len() < bytes {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

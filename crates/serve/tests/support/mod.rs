@@ -403,21 +403,13 @@ pub fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-/// Bytes that shrink somewhat, and differ for each seed.
-pub fn contents(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
+/// Bytes that shrink somewhat, others for each number.
+pub fn contents(nth: u64, len: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(testkit::seed_of(nth));
     let mut bytes = vec![b'.'; len];
     for piece in bytes.chunks_mut(16) {
         let half = piece.len() / 2;
         random.fill(&mut piece[..half]);
     }
     bytes
-}
-
-/// The seed of a random test: `UZRAM_SEED`, or one that is printed.
-pub fn seed() -> u64 {
-    let seed = std::env::var("UZRAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    eprintln!("UZRAM_SEED={seed}");
-    seed
 }

@@ -52,7 +52,7 @@ fn jobs_go_on_past_what_is_damaged() {
             ..Config::new(1 << 20).unwrap()
         };
         let device = Device::new(config).unwrap();
-        let mut rng = fastrand::Rng::with_seed(1);
+        let mut rng = fastrand::Rng::with_seed(testkit::seed(1));
         let bytes: Vec<u8> = (0..1 << 20).map(|_| b"acgt"[rng.usize(..4)]).collect();
         device.write(0, &bytes).unwrap();
         let layout = device.table.layout;

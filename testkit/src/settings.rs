@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use zcomp::{Codec, Dictionary, Params, Prepared, Stream, codecs, train};
 
-use super::data::{graded, kinds, random, text};
+use crate::samples::{graded, kinds, random, text};
+use crate::seed;
 
 /// A codec, and the dictionary it is to use.
 #[derive(Clone)]
@@ -32,8 +33,11 @@ impl Setting {
 /// A trained one, and content of more than a window; both are what blocks of `kinds` are like.
 pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     static DICTIONARIES: LazyLock<[(&str, Dictionary); 2]> = LazyLock::new(|| {
-        let samples: Vec<u8> = (0..40).flat_map(|seed| kinds(4096, seed).concat()).collect();
-        let content = [graded(50_000, 20, 2), random(20_000, 1), text(30_000, 1)].concat();
+        let seed = seed(1);
+        let samples = (0..40).flat_map(|nth| kinds(4096, seed.wrapping_add(nth)).concat());
+        let samples: Vec<u8> = samples.collect();
+        let noise = random(20_000, seed);
+        let content = [graded(50_000, 20, seed), noise, text(30_000, seed)].concat();
         [
             ("trained", train(&samples, 4096, 16 << 10).unwrap()),
             ("content", Dictionary::new(content).unwrap()),

@@ -1,54 +1,26 @@
 //! Data to compress: made up from a seed, and found in files.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
+use fastrand::Rng;
 use std::fs;
 use std::path::Path;
 
-/// Numbers from a seed.
-pub struct Xorshift(u64);
-
-impl Xorshift {
-    pub fn new(seed: u64) -> Self {
-        Xorshift(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
-        ((self.next() >> 32) as usize * end) >> 32
-    }
-}
-
-/// The seed of a random test, printed: `UZRAM_SEED`, or its own.
-pub fn seed(own: u64) -> u64 {
-    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
-    println!("UZRAM_SEED={seed}");
-    seed
-}
-
 /// Bytes without any order.
 pub fn random(length: usize, seed: u64) -> Vec<u8> {
-    let mut numbers = Xorshift::new(seed);
-    (0..length).map(|_| numbers.next() as u8).collect()
+    let mut rng = Rng::with_seed(seed);
+    (0..length).map(|_| rng.u8(..)).collect()
 }
 
 /// Copies of earlier bytes, with `percent` of the runs random instead: from nothing to do but copy
 /// (0) to nothing to gain (100).
 pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
-    let mut numbers = Xorshift::new(seed);
-    let mut bytes = vec![numbers.next() as u8];
+    let mut rng = Rng::with_seed(seed);
+    let mut bytes = vec![rng.u8(..)];
     while bytes.len() < length {
-        let run = 1 + numbers.below(24);
-        let is_random = numbers.below(100) < percent;
-        let from = numbers.below(bytes.len());
+        let run = 1 + rng.usize(..24);
+        let is_random = rng.usize(..100) < percent;
+        let from = rng.usize(..bytes.len());
         for step in 0..run {
-            bytes.push(if is_random { numbers.next() as u8 } else { bytes[from + step] });
+            bytes.push(if is_random { rng.u8(..) } else { bytes[from + step] });
         }
     }
     bytes.truncate(length);
@@ -71,11 +43,11 @@ pub fn text(length: usize, seed: u64) -> Vec<u8> {
         "mover",
         "a",
     ];
-    let mut numbers = Xorshift::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut bytes = Vec::new();
     while bytes.len() < length {
-        bytes.extend(WORDS[numbers.below(WORDS.len())].bytes());
-        bytes.push(if numbers.below(9) == 0 { b'\n' } else { b' ' });
+        bytes.extend(WORDS[rng.usize(..WORDS.len())].bytes());
+        bytes.push(if rng.usize(..9) == 0 { b'\n' } else { b' ' });
     }
     bytes.truncate(length);
     bytes

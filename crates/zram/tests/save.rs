@@ -84,6 +84,8 @@ fn what_was_saved_is_restored_to_any_device() {
                     block: to,
                     geometry,
                     algorithm: codec(algorithm).codec,
+                    // A restore does not wait for a stream that it has itself.
+                    streams: Some(1),
                     ..config.clone()
                 };
                 let recompression = [None, Some(codec("zstd")), None];

@@ -1,0 +1,208 @@
+//! Typed caches, and boxes that free themselves.
+//!
+//! # Safety
+//! - sl-T1: a `CacheBox` alone owns its object, from `alloc` to its drop, and holds the cache, so
+//!   the object's memory outlives it. There is a T in it.
+//! - sl-T2: in a constructed cache there is one in every object, from the slab's beginning to its
+//!   end, as no one else gets at the cache.
+#![allow(unsafe_code)]
+
+use crate::{Arena, CacheStat, Error, Leak, Options, RawCache, SlabInfo};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A cache of `T`s, which are made when they are taken and dropped when they are freed.
+pub struct Cache<T> {
+    raw: Arc<RawCache>,
+    objects: PhantomData<fn() -> T>,
+}
+
+impl<T> Cache<T> {
+    /// Returns a cache in `arena`.
+    pub fn new(arena: &Arc<Arena>, name: &str) -> Result<Self, Error> {
+        Self::with_options(arena, Options::named(name))
+    }
+
+    /// As [`new`](Self::new), with a choice. Constructor and destructor are for
+    /// [`ConstructedCache`], and left out here.
+    pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
+        let options = Options { constructor: None, destructor: None, ..options };
+        let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
+        Ok(Cache { raw: Arc::new(raw), objects: PhantomData })
+    }
+
+    /// Moves `value` into an object of the cache.
+    #[inline]
+    pub fn alloc(&self, value: T) -> Result<CacheBox<T>, Error> {
+        Ok(self.place(self.raw.alloc()?, value))
+    }
+
+    /// As [`alloc`](Self::alloc), into an object of the reserve where there is no memory.
+    pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
+        Ok(self.place(self.raw.alloc_reserved()?, value))
+    }
+
+    fn place(&self, object: NonNull<u8>, value: T) -> CacheBox<T> {
+        let object = object.cast::<T>();
+        // SAFETY: the cache gave memory of T's size and alignment that no one else has.
+        unsafe { object.write(value) };
+        CacheBox { object, cache: self.raw.clone(), drops: true }
+    }
+
+    /// Returns the untyped cache below.
+    pub fn raw(&self) -> &RawCache {
+        &self.raw
+    }
+
+    /// Returns the number of objects and slabs there are now.
+    pub fn stat(&self) -> CacheStat {
+        self.raw.stat()
+    }
+
+    /// Returns the same counts as the kernel tells them.
+    pub fn slabinfo(&self) -> SlabInfo {
+        self.raw.slabinfo()
+    }
+
+    /// Gives empty slabs back; see [`RawCache::shrink`].
+    pub fn shrink(&self) -> usize {
+        self.raw.shrink()
+    }
+
+    /// Ends the cache; boxes that are left keep what they need of it, and are told of.
+    pub fn destroy(self) -> Result<(), Leak> {
+        destroy(self.raw)
+    }
+}
+
+/// A cache whose `T`s are made when their slab is and dropped when it goes: for what is dear to
+/// make. A `T` comes out as its last user left it.
+pub struct ConstructedCache<T> {
+    raw: Arc<RawCache>,
+    objects: PhantomData<fn() -> T>,
+}
+
+/// How a `T` is made.
+pub trait Construct {
+    /// Returns a new `T`.
+    fn construct() -> Self;
+}
+
+impl<T: Construct + Send + 'static> ConstructedCache<T> {
+    /// Returns a cache in `arena`.
+    pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
+        let constructor = |object: NonNull<u8>| {
+            // SAFETY: the cache calls it with memory of T's size and alignment that no one else
+            // has.
+            unsafe { object.cast::<T>().write(T::construct()) }
+        };
+        let destructor = |object: NonNull<u8>| {
+            // SAFETY: there is a T, which no one has, and the object is gone after this (sl-T2).
+            unsafe { object.cast::<T>().drop_in_place() }
+        };
+        let (constructor, destructor) = (Some(constructor as _), Some(destructor as _));
+        let options = Options { constructor, destructor, ..options };
+        let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
+        Ok(ConstructedCache { raw: Arc::new(raw), objects: PhantomData })
+    }
+
+    /// Takes a `T` that was made before, or is made now.
+    pub fn alloc(&self) -> Result<CacheBox<T>, Error> {
+        let object = self.raw.alloc()?.cast();
+        Ok(CacheBox { object, cache: self.raw.clone(), drops: false })
+    }
+
+    /// Returns the number of objects and slabs there are now.
+    pub fn stat(&self) -> CacheStat {
+        self.raw.stat()
+    }
+
+    /// Gives empty slabs back; see [`RawCache::shrink`].
+    pub fn shrink(&self) -> usize {
+        self.raw.shrink()
+    }
+
+    /// Ends the cache; boxes that are left keep what they need of it, and are told of.
+    pub fn destroy(self) -> Result<(), Leak> {
+        destroy(self.raw)
+    }
+}
+
+fn destroy(raw: Arc<RawCache>) -> Result<(), Leak> {
+    Arc::try_unwrap(raw).map_or_else(|shared| shared.leak(), RawCache::destroy)
+}
+
+impl<T> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cache").field(&self.raw).finish()
+    }
+}
+
+impl<T> fmt::Debug for ConstructedCache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConstructedCache").field(&self.raw).finish()
+    }
+}
+
+/// An object of a cache, freed on drop.
+///
+/// # Panics
+/// On drop, when the cache can't take the object back: it was written to beyond its end
+/// ([`Debug::On`](crate::Debug::On)), or something is wrong with the cache. The object's memory is
+/// lost then, not given out again, and [`CacheStat::refused`] counts it. (A thread that panics
+/// already only counts.)
+pub struct CacheBox<T> {
+    object: NonNull<T>,
+    cache: Arc<RawCache>,
+    /// Whether the T ends with the box.
+    drops: bool,
+}
+
+// SAFETY: a box owns its T, as Box does; the cache behind it is Sync.
+unsafe impl<T: Send> Send for CacheBox<T> {}
+// SAFETY: `&CacheBox` gives `&T` and nothing else.
+unsafe impl<T: Sync> Sync for CacheBox<T> {}
+
+impl<T> Deref for CacheBox<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: sl-T1; this box lends it with itself.
+        unsafe { self.object.as_ref() }
+    }
+}
+
+impl<T> DerefMut for CacheBox<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: sl-T1; `&mut self` excludes every other borrow.
+        unsafe { self.object.as_mut() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for CacheBox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> Drop for CacheBox<T> {
+    fn drop(&mut self) {
+        // SAFETY: sl-T1, and the box is gone after this; no one uses the object again.
+        let freed = unsafe {
+            if self.drops {
+                self.object.drop_in_place();
+            }
+            self.cache.free(self.object.cast())
+        };
+        if let Err(error) = freed
+            && !std::thread::panicking()
+        {
+            panic!("an object of the cache {} can't be freed: {error}", self.cache.name());
+        }
+    }
+}

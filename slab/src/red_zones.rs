@@ -1,0 +1,124 @@
+//! Debug mode: zones around objects that no one writes to, and a pattern in free ones.
+//!
+//! ```text
+//!   | left zone (align, 16 or more) | object: size | right zone, 8 or more, up to the next |
+//! ```
+//! # Safety
+//! Zones and object of a slab's object lie within its stride, as `bytes` went into the slab's
+//! shape.
+#![allow(unsafe_code)]
+
+use crate::Error;
+use crate::options::{Debug, Options};
+use std::ptr::NonNull;
+
+const ZONE: u8 = 0xbd;
+const FREED: u8 = 0xdf;
+const FRESH: u8 = 0xcd;
+const RIGHT_MIN: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct RedZones {
+    size: usize,
+    left: usize,
+    right: usize,
+    /// Whether a free object's bytes mean nothing, so that it can be filled.
+    fills: bool,
+}
+
+impl RedZones {
+    pub(crate) fn new(size: usize, align: usize, options: &Options) -> Option<Self> {
+        let left = align.max(16);
+        let right = (size + RIGHT_MIN).next_multiple_of(align) - size;
+        let fills = options.may_forget();
+        (options.debug == Debug::On).then_some(RedZones { size, left, right, fills })
+    }
+
+    /// Returns the bytes of an object with its zones.
+    pub(crate) fn bytes(&self) -> usize {
+        self.left + self.size + self.right
+    }
+
+    /// Returns the bytes before the object.
+    pub(crate) fn pad(&self) -> usize {
+        self.left
+    }
+
+    /// Draws the zones of a new object, and fills it.
+    ///
+    /// # Safety
+    /// It is an object of a slab whose shape counts [`bytes`](Self::bytes), and no one uses it.
+    pub(crate) unsafe fn write_zones(&self, object: NonNull<u8>) {
+        // SAFETY: as the caller says.
+        unsafe {
+            object.sub(self.left).write_bytes(ZONE, self.left);
+            object.add(self.size).write_bytes(ZONE, self.right);
+            self.fill(object, FREED);
+        }
+    }
+
+    /// # Safety
+    /// As for `write_zones`.
+    unsafe fn fill(&self, object: NonNull<u8>, byte: u8) {
+        if self.fills {
+            // SAFETY: as the caller says.
+            unsafe { object.write_bytes(byte, self.size) };
+        }
+    }
+
+    /// Returns the first byte of `len` at `start` that is not `byte`.
+    ///
+    /// # Safety
+    /// They are bytes of an object that no one uses, or of its zones.
+    unsafe fn first_other(start: NonNull<u8>, len: usize, byte: u8) -> Option<usize> {
+        // SAFETY: as the caller says.
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
+        let at = bytes.iter().position(|&other| other != byte)?;
+        Some(start.addr().get() + at)
+    }
+
+    /// Looks at an object that is to be given out, and fills it.
+    ///
+    /// # Safety
+    /// As for `write_zones`, which was called.
+    pub(crate) unsafe fn on_alloc(&self, object: NonNull<u8>) -> Result<(), Error> {
+        let address = object.addr().get();
+        if self.fills {
+            // SAFETY: as the caller says.
+            if let Some(at) = unsafe { Self::first_other(object, self.size, FREED) } {
+                return Err(Error::UsedAfterFree { address, at });
+            }
+        }
+        // SAFETY: as the caller says.
+        unsafe {
+            self.check_zones(object)?;
+            self.fill(object, FRESH);
+        }
+        Ok(())
+    }
+
+    /// Looks at an object that was given back, and fills it.
+    ///
+    /// # Safety
+    /// As for `write_zones`, which was called.
+    pub(crate) unsafe fn on_free(&self, object: NonNull<u8>) -> Result<(), Error> {
+        // SAFETY: as the caller says.
+        unsafe {
+            self.check_zones(object)?;
+            self.fill(object, FREED);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for `write_zones`, which was called.
+    unsafe fn check_zones(&self, object: NonNull<u8>) -> Result<(), Error> {
+        // SAFETY: as the caller says.
+        let found = unsafe {
+            let left = Self::first_other(object.sub(self.left), self.left, ZONE);
+            left.or_else(|| Self::first_other(object.add(self.size), self.right, ZONE))
+        };
+        let address = object.addr().get();
+        found.map_or(Ok(()), |at| Err(Error::RedZone { address, at }))
+    }
+}

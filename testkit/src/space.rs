@@ -43,7 +43,7 @@ pub struct SpaceModel {
     pub space: Space<()>,
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
-    /// Per page the stamp written to it, None where it is not committed.
+    /// The stamp of each page, None if the page is not committed.
     extents: BTreeMap<ExtentId, Vec<Option<u64>>>,
     stamp: u64,
     report: Report,
@@ -235,7 +235,7 @@ impl Model for SpaceModel {
     }
 }
 
-/// At the edges of granules, the longest, any, and short ones.
+/// Draws an extent: lengths at the edges of granules, the longest, any, and short ones.
 fn draw_alloc(choices: &mut Choices) -> Event {
     let granule = *choices.pick(&[1, 2, 16, 64]);
     let pages = match choices.below(8) {

@@ -1,4 +1,4 @@
-//! Random extents, commits and releases against a naive model.
+//! Random extents, commits and releases against a naive model, which compares every byte written.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;

@@ -33,8 +33,8 @@ impl OutFile {
                 let path = fs::canonicalize(given);
                 path.map(|path| (path, Some(metadata.permissions())))
             }
-            Ok(_) => Err(io::Error::other("it is no regular file")),
-            Err(_) if !names_file(given) => Err(io::Error::other("it names no file")),
+            Ok(_) => Err(io::Error::other("it is not a regular file")),
+            Err(_) if !names_file(given) => Err(io::Error::other("it does not name a file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((given.to_owned(), None)),
             Err(error) => Err(error),
         };

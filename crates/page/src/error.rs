@@ -15,7 +15,7 @@ pub enum Error {
         wanted: usize,
     },
     /// A [`Supply`](crate::Supply) refused to have them committed.
-    #[error("{pages} more pages were refused by a limit beside that of pages")]
+    #[error("{pages} more pages were refused by another limit than that of pages")]
     Refused {
         /// Pages asked for.
         pages: usize,
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// There was no memory to have the handlers of forks called, and what a child finds would be
     /// anything.
-    #[error("forks can't be watched: there is no memory for it (pthread_atfork)")]
+    #[error("handlers of forks can't be registered: out of memory (pthread_atfork)")]
     Forks,
     /// The space's own range of offsets, 4 TiB, is used up.
     #[error("all 4 TiB of the space are in use")]

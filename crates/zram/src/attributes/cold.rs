@@ -108,9 +108,12 @@ pub(super) fn recompress(zram: &Zram, text: &str) -> Result<Recompressed, Error>
         (None, at) => at.unwrap_or(1),
         (Some(_), Some(at)) if named(&at) => at,
         (Some(_), None) => (1..=SECONDARY_MAX).find(named).ok_or_else(|| {
-            invalid("recomp_algorithm has no such one; see there which there are")
+            invalid(
+                "recomp_algorithm does not have this algorithm; read recomp_algorithm for those it \
+                 has",
+            )
         })?,
-        (Some(_), Some(_)) => return Err(invalid("the algorithm of that priority is another one")),
+        (Some(_), Some(_)) => return Err(invalid("another algorithm has that priority")),
     };
     instance.device.recompress(&how)
 }
@@ -176,7 +179,7 @@ pub(super) fn show_writeback_limit(zram: &Zram, out: &mut dyn Write) -> Result<(
 }
 
 pub(super) fn writeback_limit(zram: &Zram, text: &str) -> Result<(), Error> {
-    let (name, reason) = ("writeback_limit", "expected blocks of 4 KiB that may be written");
+    let (name, reason) = ("writeback_limit", "expected a number of blocks of 4 KiB");
     let left = unsigned(text, Base::Any).map_err(|why| bad(name, text, why, reason))?;
     zram.settings().writeback.set_left(left);
     Ok(())
@@ -198,7 +201,8 @@ pub(super) fn show_writeback_batch_size(zram: &Zram, out: &mut dyn Write) -> Res
 }
 
 pub(super) fn writeback_batch_size(zram: &Zram, text: &str) -> Result<(), Error> {
-    let (name, reason) = ("writeback_batch_size", "expected writes of 1 MiB, 1 or more");
+    let (name, reason) =
+        ("writeback_batch_size", "expected a number of writes of 1 MiB, at least 1");
     match unsigned::<u32>(text, Base::Any) {
         Ok(0) => Err(bad(name, text, BadValue::Invalid, reason)),
         Ok(writes) => {

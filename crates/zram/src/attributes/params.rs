@@ -30,17 +30,17 @@ impl AlgorithmLine {
             (None, None) => Ok(0),
             (None, Some(name)) => (0..=SECONDARY_MAX).find(named).ok_or_else(|| {
                 let chosen = settings.algorithm.name();
-                invalid(&format!("comp_algorithm is {chosen}; choose {name} there first"))
+                invalid(&format!("comp_algorithm is {chosen}; set it to {name} first"))
             }),
             (Some(nth), None) if name_of(nth).is_some() => Ok(nth),
             (Some(nth), Some(_)) if named(&nth) => Ok(nth),
             (Some(0), Some(name)) => {
                 let chosen = settings.algorithm.name();
-                Err(invalid(&format!("comp_algorithm is {chosen}; choose {name} there first")))
+                Err(invalid(&format!("comp_algorithm is {chosen}; set it to {name} first")))
             }
             (Some(nth), _) => {
                 let reason = format!(
-                    "recomp_algorithm has no such one of priority {nth}; choose it there first"
+                    "recomp_algorithm has no such algorithm of priority {nth}; set it there first"
                 );
                 Err(invalid(&reason))
             }

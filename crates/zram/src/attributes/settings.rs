@@ -72,7 +72,7 @@ pub(super) fn block_size(zram: &Zram, text: &str) -> Stored {
 pub(super) fn comp_algorithm(zram: &Zram, text: &str) -> Stored {
     let name = "comp_algorithm";
     if text.len() >= NAME_BYTES {
-        let reason = "no name of an algorithm is as long";
+        let reason = "no algorithm has such a long name";
         return Err(bad(name, text, BadValue::TooLong, reason));
     }
     let algorithm = zcomp::by_name(text)
@@ -109,7 +109,7 @@ pub(super) fn total_limit(zram: &Zram, text: &str) -> Stored {
 
 pub(super) fn mem_used_max(zram: &Zram, text: &str) -> Stored {
     let Ok(0) = unsigned::<u64>(text, Base::Ten) else {
-        let reason = "expected 0, which makes it what is used now";
+        let reason = "expected 0, which resets the peak";
         return Err(bad("mem_used_max", text, BadValue::Invalid, reason));
     };
     zram.instance().inspect(|instance| instance.device.reset_mem_used_max());

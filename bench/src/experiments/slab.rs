@@ -5,8 +5,6 @@ mod batches;
 mod live;
 mod messages;
 mod misses;
-#[path = "../../../crates/slab/tests/support/s4.rs"]
-mod s4;
 mod shapes;
 
 pub use live::hold;

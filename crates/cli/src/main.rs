@@ -16,7 +16,7 @@ mod attributes;
 mod client;
 mod error;
 mod log;
-mod outfile;
+mod output;
 mod process_start;
 mod reserve;
 mod restore;
@@ -32,7 +32,6 @@ use measure::classes::ClassesArgs;
 use measure::fill::FillArgs;
 use measure::train::TrainArgs;
 use measure::{Interrupt, Outcome};
-use outfile::OutFile;
 use reserve::Reserved;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
@@ -66,7 +65,7 @@ fn main() -> ExitCode {
 /// Runs `uzram fill`.
 fn fill(args: &FillArgs) -> Result<(), Error> {
     // Better now than after the work.
-    args.saves_to().map_or(Ok(()), OutFile::check_saved)?;
+    args.saves_to().map_or(Ok(()), output::check)?;
     let interrupt = Interrupt::install().map_err(Error::Signal)?;
     report(measure::fill::run(args, &interrupt)?)
 }
@@ -87,10 +86,12 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
 
 /// Runs `uzram train-dictionary`. Only when all is well, the file is written.
 fn train(args: &TrainArgs) -> Result<(), Error> {
-    let out = OutFile::new(args.output())?;
+    output::check(args.output())?;
     let interrupt = Interrupt::install().map_err(Error::Signal)?;
     let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
-    out.write(dictionary.bytes())?;
+    output::write(args.output(), 0o666, |file| {
+        file.write_all(dictionary.bytes()).map_err(output::failed(args.output()))
+    })?;
     report(outcome)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{Form, RestoreArgs};
 use crate::error::Error;
-use crate::outfile::OutFile;
+use crate::output;
 use measure::Interrupt;
 use measure::Progress;
 use measure::memory;
@@ -144,8 +144,8 @@ pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
 
 /// Where what a device reads as goes.
 enum Image {
-    /// A file, which is there whole or not at all.
-    File(OutFile),
+    /// A file, which is there whole or not at all, and its permissions if it is new.
+    File(PathBuf, u32),
     /// A block device, written in place.
     Disk(PathBuf),
 }
@@ -159,26 +159,31 @@ impl Image {
             (Ok(out), Ok(saved)) if (out.0, out.1) == (saved.0, saved.1) => {
                 Err(failed(io::Error::other("it is the saved file itself")))
             }
-            _ => Ok(Image::File(OutFile::new(path)?.with_privacy_of(saved))),
+            _ => {
+                output::check(path)?;
+                // Those of the saved file: what it has is as private.
+                let mode = fs::metadata(saved).map_or(0o666, |saved| saved.mode() & 0o777);
+                Ok(Image::File(path.to_owned(), mode))
+            }
         }
     }
 
     fn write(&self, device: &Device, interrupt: &Interrupt) -> Result<(), Error> {
         match self {
-            Image::File(out) => out.fill(|file| {
-                let failed = |source| out.failed(source);
+            Image::File(path, mode) => output::write(path, *mode, |file| {
+                let (file, failed) = (file.file(), output::failed(path));
                 // What is not written is a hole.
-                write_stored(file, device, interrupt, failed, |block| {
+                write_stored(file, device, interrupt, &failed, |block| {
                     block.iter().any(|&of| of != 0)
                 })?;
                 file.set_len(device.disksize()).map_err(failed)
             }),
             Image::Disk(path) => {
-                let failed = |source| Error::OutFile { path: path.clone(), source };
-                let disk = File::options().write(true).open(path).map_err(failed)?;
+                let failed = output::failed(path);
+                let disk = File::options().write(true).open(path).map_err(&failed)?;
                 // Nobody knows what is there.
-                zero(&disk, device.disksize(), interrupt, failed)?;
-                write_stored(&disk, device, interrupt, failed, |_| true)?;
+                zero(&disk, device.disksize(), interrupt, &failed)?;
+                write_stored(&disk, device, interrupt, &failed, |_| true)?;
                 disk.sync_all().map_err(failed)
             }
         }

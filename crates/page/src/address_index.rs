@@ -1,21 +1,22 @@
-//! From an address to its section in constant time: a hash of the 64 MiB windows that sections lie
-//! in.
+//! The address index: from an address to its section in constant time, by a hash of the 64 MiB
+//! window that the address lies in.
 //!
 //! ```text
-//!   tables: | 2048 buckets | 4096 | ... | 131,072 |      made as sections come; one is in use, the last that was made
+//!   tables: | 64 buckets | 128 | ... | 131,072 |     made as sections come; the last is in use
 //! ```
-//! A section never straddles a window (segments are aligned to their size, or to 64 MiB). Small
-//! segments may share one, so a window may have several buckets; probing goes on to the first empty
-//! one.
+//! A section never straddles a window: segments are aligned to their size, or to 64 MiB. Small
+//! segments may share a window, which has several buckets then; a look-up probes until the first
+//! empty bucket.
 //!
-//! pg-W1: the table in use has a bucket for each section, made before anyone knows an address in
-//! the section, and which stays as long as the section has address space. No bucket becomes empty
-//! again, so probing comes by all of them. A table that is no longer in use stays as it was: who
-//! still looks there knows of no section that came later.
+//! pg-W1: the table in use has a bucket for each section. The bucket is made before any thread
+//! knows an address in the section, and stays as long as the section has address space. No bucket
+//! becomes empty again, so a look-up comes by all buckets of a window. A table that is no longer in
+//! use is not changed: a thread that still reads it knows of no section that came later.
 
 use crate::Error;
-use crate::section::SECTION_SHIFT;
-use crate::supply::{Request, Supply};
+use crate::config::SECTION_SHIFT;
+use crate::heap::boxed;
+use crate::supply::Supply;
 use std::sync::OnceLock;
 
 #[cfg(not(all(test, loom)))]
@@ -27,35 +28,31 @@ use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 const EMPTY: u32 = 0;
 const GONE: u32 = u32::MAX;
 
-/// Entries of the first table.
-const FIRST: usize = 2048;
-/// The last of so many has twice as many buckets as a space has sections.
-const TABLES: usize = 7;
+/// The number of buckets of the first table.
+const FIRST: usize = 64;
+/// The number of tables: the last has twice as many buckets as a space has sections.
+const TABLES: usize = 12;
 
 type Buckets = Box<[AtomicU32]>;
 
-/// An open hash table of section numbers, read without a lock, changed under the space's.
+/// An open hash table of section numbers. It is read without a lock, and changed under the space's.
 #[derive(Debug)]
 pub(crate) struct AddressIndex {
     tables: [OnceLock<Buckets>; TABLES],
-    /// The table in use.
+    /// The number of the table in use.
     current: AtomicUsize,
-    /// Entries of the first one.
+    /// The number of buckets of the first table.
     first: usize,
-    /// Sections that are entered: at most half as many as there are buckets.
+    /// The number of sections in the table: at most half the number of buckets.
     sections: AtomicU32,
 }
 
-/// A table of `len` buckets, all empty.
-fn table(len: usize) -> Result<Buckets, Error> {
-    let mut buckets = Vec::new();
-    let refused = |_| Error::Mapping { bytes: len * size_of::<AtomicU32>() };
-    buckets.try_reserve_exact(len).map_err(refused)?;
-    buckets.resize_with(len, || AtomicU32::new(EMPTY));
-    Ok(buckets.into_boxed_slice())
+/// Returns a table of `len` empty buckets.
+fn table(len: usize, supply: Option<&dyn Supply>) -> Result<Buckets, Error> {
+    boxed(supply, (0..len).map(|_| AtomicU32::new(EMPTY)))
 }
 
-/// Entries to probe for `address`, in order.
+/// Returns the buckets to probe for `address`, in order.
 #[inline]
 fn probe(buckets: &[AtomicU32], address: usize) -> impl Iterator<Item = &AtomicU32> {
     let mask = buckets.len() - 1;
@@ -74,14 +71,14 @@ fn enter(buckets: &[AtomicU32], address: usize, section: u32) {
 }
 
 impl AddressIndex {
-    /// A table for 1,024 sections, half full then, and which grows.
+    /// Returns an index with room for 32 sections.
     pub(crate) fn new() -> Result<Self, Error> {
         Self::with_first(FIRST)
     }
 
     fn with_first(first: usize) -> Result<Self, Error> {
         let tables = [const { OnceLock::new() }; TABLES];
-        let buckets = table(first)?;
+        let buckets = table(first, None)?;
         tables[0].get_or_init(|| buckets);
         Ok(AddressIndex {
             tables,
@@ -93,11 +90,11 @@ impl AddressIndex {
 
     #[inline]
     fn buckets(&self) -> &[AtomicU32] {
-        // Acquire: whoever finds a table finds the buckets that it began with.
+        // Acquire: a thread that finds a table finds the buckets that the table began with.
         self.tables[self.current.load(Acquire)].get().map_or(&[], |buckets| buckets)
     }
 
-    /// What `look` has for a section at `address`, of the first for which it has anything.
+    /// Returns the first result of `look` over the sections that may hold `address`.
     #[inline]
     pub(crate) fn find<T>(&self, address: usize, look: impl Fn(u32) -> Option<T>) -> Option<T> {
         probe(self.buckets(), address)
@@ -107,8 +104,8 @@ impl AddressIndex {
             .find_map(|bucket| look(bucket - 1))
     }
 
-    /// Makes room for `more` sections; `base` says where a section begins. Whoever looks meanwhile
-    /// finds what was there.
+    /// Makes room for `more` sections; `base` returns where a section begins. A look-up at the same
+    /// time finds what was there before.
     pub(crate) fn make_room(
         &self,
         more: u32,
@@ -122,30 +119,23 @@ impl AddressIndex {
         if next == now {
             return Ok(());
         }
-        let len = self.first << next;
-        let bytes = len * size_of::<AtomicU32>();
-        if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
-            return Err(Error::Mapping { bytes });
-        }
-        let larger = table(len)?;
-        let sections = self.buckets().iter().map(|bucket| bucket.load(Relaxed));
-        for section in
-            sections.filter(|&bucket| bucket != EMPTY && bucket != GONE).map(|bucket| bucket - 1)
-        {
-            enter(&larger, base(section), section);
+        let larger = table(self.first << next, supply)?;
+        let buckets = self.buckets().iter().map(|bucket| bucket.load(Relaxed));
+        for bucket in buckets.filter(|&bucket| bucket != EMPTY && bucket != GONE) {
+            enter(&larger, base(bucket - 1), bucket - 1);
         }
         self.tables[next].get_or_init(|| larger);
         self.current.store(next, Release);
         Ok(())
     }
 
-    /// Enters `section`, which begins at `address`; there is room.
+    /// Enters `section`, which begins at `address`. There is room.
     pub(crate) fn insert(&self, address: usize, section: u32) {
         enter(self.buckets(), address, section);
         self.sections.store(self.sections.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Takes `section` out again.
+    /// Removes `section`, which begins at `address`.
     pub(crate) fn remove(&self, address: usize, section: u32) {
         let mut buckets = probe(self.buckets(), address);
         if let Some(bucket) = buckets.find(|bucket| bucket.load(Relaxed) == section + 1) {
@@ -154,6 +144,7 @@ impl AddressIndex {
         }
     }
 
+    /// Returns the bytes of memory that the tables take.
     pub(crate) fn bytes(&self) -> usize {
         self.tables.iter().filter_map(OnceLock::get).map(|buckets| size_of_val(&**buckets)).sum()
     }
@@ -205,7 +196,7 @@ mod tests {
             }
         }
         assert_eq!(index.make_room(1, None, small), Err(Error::Exhausted));
-        assert_eq!(index.bytes(), 4 * 2048 * 127);
+        assert_eq!(index.bytes(), 4 * 64 * 4095);
     }
 
     #[test]
@@ -213,15 +204,15 @@ mod tests {
         let index = AddressIndex::with_first(2).unwrap();
         index.insert(small(0), 0);
         let refuses = crate::RefuseNth::new(1, true);
-        assert_eq!(index.make_room(1, Some(&refuses), small), Err(Error::Mapping { bytes: 16 }));
+        assert_eq!(index.make_room(1, Some(&refuses), small), Err(Error::Refused { pages: 1 }));
         assert_eq!((find(&index, small(0)), index.bytes()), (Some(0), 8));
         index.make_room(1, None, small).unwrap();
         assert_eq!((find(&index, small(0)), index.bytes()), (Some(0), 24));
     }
 }
 
-/// Models of pg-W1: one changes the table, as under the space's lock, while another looks addresses
-/// up.
+/// Models of pg-W1: one thread changes the table, as under the space's lock, while another looks
+/// addresses up.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -230,8 +221,8 @@ mod loom_tests {
 
     const PLACES: [usize; 2] = [0x7000_0000_0000, 0x7000_4000_0000];
 
-    /// Where the sections begin, whether the second's address was told to anyone, and the table,
-    /// which has room for one.
+    /// Two sections' bases, an index with room for one section, and whether the other thread was
+    /// told of the second section's address.
     struct Subject {
         index: AddressIndex,
         bases: [AtomicUsize; 2],
@@ -251,7 +242,7 @@ mod loom_tests {
             self.index.find(address, |section| begins(section).then_some(section))
         }
 
-        /// Gives the second section address space, and tells of it.
+        /// Gives the second section address space, and tells the other thread.
         fn attach(&self, address: usize) {
             let base = |section: u32| self.bases[section as usize].load(Relaxed);
             self.index.make_room(1, None, base).unwrap();
@@ -290,7 +281,7 @@ mod loom_tests {
                     subject.attach(PLACES[0]);
                 })
             };
-            // Who knows of no address in the later one may find either, or none.
+            // A thread that was told of no address in the later section may find either, or none.
             let found = subject.find(PLACES[0]);
             if subject.told.load(Acquire) == 1 {
                 assert_eq!(subject.find(PLACES[0]), Some(1), "after {found:?}");

@@ -1,15 +1,21 @@
-//! Bits in words of 64: bit n is bit `n % 64` of word `n / 64`.
+//! Bits in words of 64, and sets of an extent's pages: bit n is bit `n % 64` of word `n / 64`.
 
 use crate::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::ops::Range;
 
-/// The bits of a word, for who looks at what was done before [`publish`] set them.
+/// The longest extent, in pages.
+pub const EXTENT_PAGES_MAX: u32 = 256;
+
+/// Words of a set that has room for every page of the longest extent.
+const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
+
+/// Returns a word that [`set_release`] changes, with what was done before the changes it shows.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// Sets or clears a bit, after what it says is so; whether it was set.
+/// Sets or clears bit `nth` once what the bit says is so. Returns whether it was set before.
 #[inline]
 pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;
@@ -17,7 +23,7 @@ pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     before & bit != 0
 }
 
-/// The words that `range` lies in, by number, and its bits in each.
+/// Returns the number of each word that `range` touches, with the bits of `range` in that word.
 #[inline]
 pub fn masks(range: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
     let mut at = range.start;
@@ -33,13 +39,13 @@ pub fn masks(range: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// Whether a bit of `range` is set.
+/// Returns whether a bit of `range` is set.
 #[inline]
 pub fn any(words: &[AtomicU64], range: Range<u32>) -> bool {
     masks(range).any(|(word, bits)| words[word].load(Relaxed) & bits != 0)
 }
 
-/// The first bit from `from` on that is set, or that is not.
+/// Returns the first bit from `from` on whose value is `set`.
 #[inline]
 pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
     let flip = if set { 0 } else { u64::MAX };
@@ -52,6 +58,237 @@ pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
         }
     }
     None
+}
+
+/// A set of pages of an extent, by number: those below 64 * `W`.
+///
+/// The set's owner sees to it that one thread at a time changes the set. The words are atomic so
+/// that a stale reader reads an old set, and there is no data race.
+#[derive(Debug)]
+pub struct PageSet<const W: usize = WORDS>([AtomicU64; W]);
+
+impl<const W: usize> Default for PageSet<W> {
+    fn default() -> Self {
+        PageSet(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl PageSet {
+    /// Returns the set of the pages below 64 whose bits are set in `bits`.
+    pub fn from_low_bits(bits: u64) -> Self {
+        let set = PageSet::default();
+        set.0[0].store(bits, Relaxed);
+        set
+    }
+}
+
+impl<const W: usize> PageSet<W> {
+    /// Returns the pages below 64 of the set, bit n for page n.
+    pub fn low_bits(&self) -> u64 {
+        self.0[0].load(Relaxed)
+    }
+
+    /// Returns the words that `range` touches, and the bits of `range` in each.
+    #[inline]
+    fn words(&self, range: Range<u32>) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        masks(range).map(|(word, bits)| (&self.0[word], bits))
+    }
+
+    /// Adds `range`. Returns how many of its pages were not in the set.
+    #[inline]
+    pub fn insert(&self, range: Range<u32>) -> u32 {
+        let added = self.words(range).map(|(word, bits)| {
+            let had = word.load(Relaxed);
+            word.store(had | bits, Relaxed);
+            (bits & !had).count_ones()
+        });
+        added.sum()
+    }
+
+    /// Removes `range`. Returns how many of its pages were in the set.
+    #[inline]
+    pub fn remove(&self, range: Range<u32>) -> u32 {
+        let removed = self.words(range).map(|(word, bits)| {
+            let had = word.load(Relaxed);
+            word.store(had & !bits, Relaxed);
+            (bits & had).count_ones()
+        });
+        removed.sum()
+    }
+
+    /// Returns how many pages of `range` are in the set.
+    #[inline]
+    pub fn count(&self, range: Range<u32>) -> u32 {
+        self.words(range).map(|(word, bits)| (word.load(Relaxed) & bits).count_ones()).sum()
+    }
+
+    /// Returns whether every page of `range` is in the set.
+    #[inline]
+    pub fn contains_all(&self, range: Range<u32>) -> bool {
+        self.words(range).all(|(word, bits)| word.load(Relaxed) & bits == bits)
+    }
+
+    /// Returns whether a page of `range` is in the set.
+    #[inline]
+    pub fn contains_any(&self, range: Range<u32>) -> bool {
+        any(&self.0, range)
+    }
+
+    /// Returns whether `page` is in the set.
+    #[inline]
+    pub fn contains(&self, page: u32) -> bool {
+        self.0[page as usize / 64].load(Relaxed) >> (page % 64) & 1 == 1
+    }
+
+    /// Returns the number of pages in the set.
+    pub fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.load(Relaxed).count_ones()).sum()
+    }
+
+    /// Returns whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    /// Makes the set empty.
+    pub fn clear(&self) {
+        for word in &self.0 {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Makes the set equal to `other`.
+    pub fn copy_from(&self, other: &Self) {
+        for (word, from) in self.0.iter().zip(&other.0) {
+            word.store(from.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// Returns the first page from `page` on that is in the set.
+    pub fn first_from(&self, page: u32) -> Option<u32> {
+        first(&self.0, page, true)
+    }
+
+    /// Returns the first page of `range` that is not in the set.
+    pub fn first_missing(&self, range: Range<u32>) -> Option<u32> {
+        first(&self.0, range.start, false).filter(|&page| page < range.end)
+    }
+
+    /// Returns the maximal runs of consecutive pages, lowest first.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = first(&self.0, at, true)?;
+            at = first(&self.0, start, false).unwrap_or(W as u32 * 64);
+            Some(start..at)
+        })
+    }
+}
+
+/// Which pages of an extent have memory, and which of those hold no live object.
+///
+/// ```text
+///   untouched --enter--> committed --leave--> retained --begin_release .. end_release--> untouched
+///                            ^                   | ^
+///                            '-------enter-------' '------prefault-- untouched
+/// ```
+/// A page that is being given back, outside of the owner's lock, stays retained until
+/// [`released`](Self::released). Until then the owner keeps its slots from being given out, and
+/// notes beside this that the extent is busy. Changes are ordered as those of a [`PageSet`].
+#[derive(Debug, Default)]
+pub struct Residency<const W: usize = WORDS> {
+    committed: PageSet<W>,
+    retained: PageSet<W>,
+}
+
+impl<const W: usize> Residency<W> {
+    /// Returns the pages that are counted in the budget, the retained ones among them.
+    pub fn committed(&self) -> &PageSet<W> {
+        &self.committed
+    }
+
+    /// Returns the pages that are counted in the budget though no live object lies on them.
+    pub fn retained(&self) -> &PageSet<W> {
+        &self.retained
+    }
+
+    /// Returns how many of `pages` must be committed before an object may lie there.
+    #[inline]
+    pub fn missing(&self, pages: Range<u32>) -> u32 {
+        pages.len() as u32 - self.committed.count(pages)
+    }
+
+    /// Makes `pages` those of a live object, which are charged to the budget. Returns how many of
+    /// them were retained.
+    #[inline]
+    pub fn enter(&self, pages: Range<u32>) -> u32 {
+        // Mostly all are committed and none is retained: nothing is written then.
+        if !self.committed.contains_all(pages.clone()) {
+            self.committed.insert(pages.clone());
+        }
+        if self.retained.contains_any(pages.clone()) { self.retained.remove(pages) } else { 0 }
+    }
+
+    /// Makes a committed page retained, as no live object lies on it. Returns whether it was not.
+    #[inline]
+    pub fn leave(&self, page: u32) -> bool {
+        debug_assert!(self.committed.contains(page), "page {page} is left, and not committed");
+        self.retained.insert(page..page + 1) == 1
+    }
+
+    /// Makes untouched pages, which are charged to the budget, retained ones.
+    pub fn prefault(&self, pages: Range<u32>) {
+        debug_assert!(!self.committed.contains_any(pages.clone()), "{pages:?} are committed");
+        self.committed.insert(pages.clone());
+        self.retained.insert(pages);
+    }
+
+    /// Returns the highest retained pages, `most` at most, for the owner to give back.
+    pub fn releasable(&self, most: u32) -> PageSet<W> {
+        let highest = PageSet::default();
+        let mut left = most;
+        for (nth, word) in self.retained.0.iter().enumerate().rev() {
+            let mut bits = word.load(Relaxed);
+            for _ in left..bits.count_ones() {
+                bits &= bits - 1;
+            }
+            left -= bits.count_ones();
+            highest.0[nth].store(bits, Relaxed);
+        }
+        highest
+    }
+
+    /// Makes pages untouched that the system has taken back. They were retained. Returns how many
+    /// they are.
+    pub fn released(&self, gone: &PageSet<W>) -> u32 {
+        for pages in gone.runs() {
+            debug_assert!(self.retained.contains_all(pages.clone()), "{pages:?} are not retained");
+            self.committed.remove(pages.clone());
+            self.retained.remove(pages);
+        }
+        gone.len()
+    }
+
+    /// Makes every page untouched.
+    pub fn clear(&self) {
+        self.committed.clear();
+        self.retained.clear();
+    }
+
+    /// Makes no page retained, for an owner who finds anew on which pages objects live.
+    pub fn clear_retained(&self) {
+        self.retained.clear();
+    }
+
+    /// Asserts that the committed pages are those with a live object, and the retained ones.
+    pub fn check(&self, live: impl Fn(u32) -> bool) {
+        for page in 0..W as u32 * 64 {
+            let (is_live, is_retained) = (live(page), self.retained.contains(page));
+            assert!(!(is_live && is_retained), "page {page} is retained under a live object");
+            let is_committed = self.committed.contains(page);
+            assert_eq!(is_committed, is_live || is_retained, "whether page {page} is committed");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -76,5 +313,121 @@ mod tests {
         assert_eq!((first(&words, 3, false), first(&words, 63, false)), (Some(4), Some(64)));
         assert_eq!(first(&words, 192, false), None);
         assert!(any(&words, 60..66) && !any(&words, 64..128) && !any(&words, 4..63));
+    }
+
+    #[test]
+    fn ranges_across_words() {
+        let set = <PageSet>::default();
+        assert_eq!(set.insert(60..70), 10);
+        assert_eq!(set.insert(62..130), 60);
+        assert_eq!(set.len(), 70);
+        assert!(set.contains_all(60..130) && !set.contains_all(59..130));
+        assert_eq!((set.first_missing(60..130), set.first_missing(60..131)), (None, Some(130)));
+        assert_eq!(set.first_missing(255..256), Some(255));
+        assert_eq!(
+            [0, 60, 64, 129, 130].map(|page| set.first_from(page)),
+            [Some(60), Some(60), Some(64), Some(129), None]
+        );
+        assert_eq!(set.remove(64..65), 1);
+        assert_eq!(set.remove(64..65), 0);
+        assert_eq!(set.runs().collect::<Vec<_>>(), [60..64, 65..130]);
+        assert_eq!(set.insert(0..256), 256 - 69);
+        assert_eq!(set.runs().next(), Some(0..256));
+        assert_eq!(PageSet::from_low_bits(1 << 63 | 5).runs().last(), Some(63..64));
+        assert_eq!(PageSet::from_low_bits(0x123).low_bits(), 0x123);
+        set.clear();
+        assert!(set.is_empty() && set.runs().next().is_none());
+    }
+
+    #[test]
+    fn against_a_model() {
+        let set = <PageSet>::default();
+        let mut model = [false; 256];
+        let mut seed = testkit::seed(7);
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let start = (seed >> 33) as u32 % 256;
+            let end = start + (seed >> 43) as u32 % (257 - start);
+            let range = start as usize..end as usize;
+            let had = model[range.clone()].iter().filter(|&&bit| bit).count() as u32;
+            assert_eq!(set.count(start..end), had);
+            if seed >> 60 & 1 == 0 {
+                assert_eq!(set.insert(start..end), end - start - had);
+                model[range].fill(true);
+            } else {
+                assert_eq!(set.remove(start..end), had);
+                model[range].fill(false);
+            }
+            assert_eq!(set.len() as usize, model.iter().filter(|&&bit| bit).count());
+        }
+    }
+
+    /// A page, as an array has it.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Page {
+        Untouched,
+        Live,
+        Retained,
+    }
+
+    fn residency_against_a_model<const W: usize>() {
+        let len = W * 64;
+        let mut random = fastrand::Rng::with_seed(testkit::seed(13));
+        let residency = Residency::<W>::default();
+        let mut model = vec![Page::Untouched; len];
+        for _ in 0..5_000 {
+            let start = random.usize(..len);
+            let pages = start..random.usize(start..len.min(start + 20)) + 1;
+            let range = start as u32..pages.end as u32;
+            let count = |which| model[pages.clone()].iter().filter(|&&page| page == which).count();
+            match random.u32(..5) {
+                0 | 1 => {
+                    assert_eq!(residency.missing(range.clone()) as usize, count(Page::Untouched));
+                    assert_eq!(residency.enter(range) as usize, count(Page::Retained));
+                    model[pages].fill(Page::Live);
+                }
+                2 => {
+                    for page in pages {
+                        let was = model[page];
+                        if was != Page::Untouched {
+                            assert_eq!(residency.leave(page as u32), was == Page::Live);
+                            model[page] = Page::Retained;
+                        }
+                    }
+                }
+                3 if count(Page::Untouched) == pages.len() => {
+                    residency.prefault(range);
+                    model[pages].fill(Page::Retained);
+                }
+                _ => {
+                    let most = random.u32(..20);
+                    let going = residency.releasable(most);
+                    let retained = (0..len).rev().filter(|&page| model[page] == Page::Retained);
+                    let mut highest: Vec<_> = retained.take(most as usize).collect();
+                    highest.reverse();
+                    assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
+                    // Some of them stay, as locked pages do.
+                    highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
+                        going.remove(page as u32..page as u32 + 1);
+                    });
+                    assert_eq!(residency.released(&going), going.len());
+                    going.runs().flatten().for_each(|page| model[page as usize] = Page::Untouched);
+                }
+            }
+            residency.check(|page| model[page as usize] == Page::Live);
+            let is = |which| model.iter().filter(|&&page| page == which).count() as u32;
+            assert_eq!(residency.retained().len(), is(Page::Retained));
+            assert_eq!(residency.committed().len(), is(Page::Retained) + is(Page::Live));
+        }
+        residency.clear_retained();
+        assert!(residency.retained().is_empty());
+        residency.clear();
+        residency.check(|_| false);
+    }
+
+    #[test]
+    fn residency_of_short_and_long_extents() {
+        residency_against_a_model::<1>();
+        residency_against_a_model::<4>();
     }
 }

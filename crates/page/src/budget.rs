@@ -1,17 +1,18 @@
-//! A count of committed pages with a hard limit and a soft one. `used <= limit` at all times.
+//! The count of committed pages, with a hard limit and a soft one. `used <= limit` at all times,
+//! but after the limit was lowered.
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Pages that were charged, and go back when it is dropped.
+/// Pages that were charged, and are uncharged on drop unless they are kept.
 pub(crate) struct Charge<'b> {
     budget: &'b Budget,
     pages: usize,
 }
 
 impl Charge<'_> {
-    /// They stay charged.
+    /// Leaves the pages charged.
     #[inline]
     pub(crate) fn keep(self) {
         std::mem::forget(self);
@@ -24,23 +25,23 @@ impl Drop for Charge<'_> {
     }
 }
 
-/// Counts pages in use against a limit that may change at any time.
+/// A count of pages in use, against a limit that may change at any time.
 ///
-/// A limit set below what is in use takes nothing away; it refuses more until enough was given
-/// back. What is being charged while the limit changes may still be held against the old one.
+/// A limit below the pages in use takes no page away; it refuses more until enough were given back.
+/// A charge at the time of the change may still be compared with the old limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
     soft: AtomicUsize,
-    /// Held by waiters between their look at `used` and their sleep, so that no wake-up is missed.
+    /// Held by a waiter from its look at `used` until it sleeps, so that it misses no wake-up.
     waiters: Mutex<()>,
     woken: Condvar,
 }
 
 impl Budget {
-    /// A budget of `limit` pages; `None` is no limit.
+    /// Returns a budget of `limit` pages; `None` is no limit.
     pub fn new(limit: Option<usize>) -> Self {
         Budget {
             limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
@@ -52,18 +53,18 @@ impl Budget {
         }
     }
 
-    /// Pages in use.
+    /// Returns the pages in use.
     #[inline]
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
-    /// The most pages that were in use since the last [`reset_peak`](Self::reset_peak).
+    /// Returns the most pages that were in use since the last [`reset_peak`](Self::reset_peak).
     pub fn peak(&self) -> usize {
         self.peak.load(Relaxed)
     }
 
-    /// The limit in pages, if there is one.
+    /// Returns the limit in pages, if there is one.
     pub fn limit(&self) -> Option<usize> {
         Some(self.limit.load(Relaxed)).filter(|&limit| limit != usize::MAX)
     }
@@ -73,31 +74,25 @@ impl Budget {
         self.limit.store(limit.unwrap_or(usize::MAX), Relaxed);
     }
 
-    /// Makes the peak what is in use now.
+    /// Sets the peak to the pages in use.
     pub fn reset_peak(&self) {
         self.peak.store(self.used(), Relaxed);
     }
 
-    /// The soft limit in pages, if there is one.
-    pub fn soft_limit(&self) -> Option<usize> {
-        Some(self.soft.load(Relaxed)).filter(|&soft| soft != usize::MAX)
-    }
-
-    /// Sets or lifts the soft limit: it refuses nothing, but whoever waits is told when it is
-    /// reached.
+    /// Sets or lifts the soft limit, which refuses nothing: it wakes those who wait for it.
     pub fn set_soft_limit(&self, soft: Option<usize>) {
         self.soft.store(soft.unwrap_or(usize::MAX), SeqCst);
         self.wake();
     }
 
-    /// Whether the soft limit is reached.
+    /// Returns whether the soft limit is reached.
     pub fn is_near(&self) -> bool {
         self.used.load(SeqCst) >= self.soft.load(SeqCst)
     }
 
-    /// Waits until the soft limit is reached, `timeout` at most; whether it is.
+    /// Waits until the soft limit is reached, but no longer than `timeout`. Returns whether it is.
     pub fn wait_near(&self, timeout: Duration) -> bool {
-        // A time too long to be told is for ever.
+        // A timeout beyond the clock's range never ends.
         let end = Instant::now().checked_add(timeout);
         let left = |end: Instant| end.checked_duration_since(Instant::now());
         let mut waiting = self.waiters.lock();
@@ -108,17 +103,17 @@ impl Budget {
         true
     }
 
-    /// Makes the count what was found to be in use: after a fork, in a child that lost other
-    /// threads.
+    /// Sets the pages in use to `used`, which a child counted after a fork that lost other threads.
     pub(crate) fn recount(&self, used: usize) {
         self.used.store(used, SeqCst);
     }
 
-    /// Holds the lock of those who wait, over a fork.
+    /// Takes the waiters' lock over a fork.
     pub(crate) fn lock_for_fork(&self) {
         self.waiters.lock_for_fork();
     }
 
+    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
     pub(crate) fn unlock_after_fork(&self) {
         self.waiters.unlock_after_fork();
     }
@@ -128,7 +123,7 @@ impl Budget {
         self.woken.notify_all();
     }
 
-    /// Takes `pages`, or nothing and an error where that would pass the limit.
+    /// Counts `pages` more as in use, or none of them if that would pass the limit.
     pub(crate) fn charge(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
         let charged = self.used.fetch_update(SeqCst, Relaxed, |used| {
@@ -150,14 +145,14 @@ impl Budget {
         }
     }
 
-    /// As [`charge`](Self::charge), to be uncharged unless it is kept.
+    /// Counts `pages` more as in use, until the result is dropped, or for good if it is kept.
     #[inline]
     pub(crate) fn try_charge(&self, pages: usize) -> Result<Charge<'_>, Error> {
         self.charge(pages)?;
         Ok(Charge { budget: self, pages })
     }
 
-    /// Gives back `pages` that were charged.
+    /// Counts `pages`, which were charged, as no longer in use.
     pub(crate) fn uncharge(&self, pages: usize) {
         let before = self.used.fetch_sub(pages, Relaxed);
         debug_assert!(before >= pages, "{pages} pages given back of {before}");
@@ -169,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_up_to_the_limit_and_not_beyond() {
+    fn charges_up_to_the_limit_and_not_beyond() {
         let budget = Budget::new(Some(10));
         budget.charge(10).unwrap();
         let refused = budget.charge(1).unwrap_err();

@@ -1,20 +1,40 @@
-//! Extents: runs of consecutive pages with a descriptor.
+//! Extents: runs of consecutive pages with a descriptor each, and the table of the descriptors.
+//!
+//! ```text
+//!   extents: | 0 | 1 | 2 | ...           12 bytes and the owner's each
+//!   used:    | bit per descriptor |      set while it is an extent's
+//!   spare:   a number for each word of `used`, 1 if the word has a clear bit
+//! ```
+//! Numbers are given out lowest first. A page of the table without a used descriptor is given back,
+//! so what is left after most extents went is few pages of low numbers.
+//!
+//! All changes are made under the space's lock; look-ups take no lock.
+//!
+//! # Safety
+//! A page of the table is given back only while no descriptor in it is used: then no one expects
+//! its bytes, and zeros are as good.
+#![allow(unsafe_code)]
 
-use crate::page_shift;
-use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::max_tree::MaxTree;
+use crate::supply::Supply;
+use crate::sync::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::table::GrowingTable;
+use crate::zeroed::Zeroed;
+use crate::{Error, bits, page_shift, page_size};
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 /// The number of an extent within its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExtentId(NonZeroU32);
 
 impl ExtentId {
-    /// From the number a descriptor field holds; 0 is none.
+    /// Returns the id whose number is `raw`; 0 is none.
     pub fn from_raw(raw: u32) -> Option<Self> {
         NonZeroU32::new(raw).map(ExtentId)
     }
 
-    /// The number to keep in a descriptor field.
+    /// Returns the id's number, to be stored where 0 means none.
     pub fn to_raw(self) -> u32 {
         self.0.get()
     }
@@ -28,62 +48,195 @@ impl ExtentId {
     }
 }
 
-/// A descriptor: 12 bytes and the owner's. Its memory keeps its type for the life of the space
-/// (`data` is never dropped, and made anew by nobody), so a stale [`ExtentId`] reads old values or
-/// zeros, never foreign memory.
+/// The descriptor of an extent: 12 bytes and the owner's data. Its memory keeps its type for the
+/// life of the space (`data` is never dropped and never replaced), so a stale [`ExtentId`] reads
+/// old values or zeros, never foreign memory.
 #[derive(Debug)]
 pub struct Extent<D> {
-    /// First page, counted in the space's offsets.
+    /// The number of the first page: its offset divided by the page size.
     first: AtomicU32,
-    /// Number of pages; 0 while the extent is free. Stored last, read first.
+    /// The number of pages; 0 while the extent is free. It is stored last and read first.
     pages: AtomicU32,
-    /// Owner's number, set when the extent is made.
+    /// The owner's number, set when the extent is made.
     tag: AtomicU32,
-    /// What the owner keeps about the extent, such as which of its pages are committed. At first
-    /// zeros, or what the last owner left.
+    /// What the owner keeps about the extent, such as which of its pages are committed. A new
+    /// extent finds zeros here, or what an earlier extent of the same number left.
     pub data: D,
 }
 
 const _: () = assert!(cfg!(all(test, loom)) || size_of::<Extent<()>>() == 12);
 
+// SAFETY: its own fields are AtomicU32, and zeros are valid for D.
+unsafe impl<D: Zeroed> Zeroed for Extent<D> {}
+
 impl<D> Extent<D> {
-    /// As a table's memory is, which is zeros.
+    /// Returns a descriptor as it is in a table's fresh memory.
     #[cfg(all(test, loom))]
     pub(crate) fn unused(data: D) -> Self {
         let [first, pages, tag] = std::array::from_fn(|_| AtomicU32::new(0));
         Extent { first, pages, tag, data }
     }
 
-    /// Makes it an extent, under the space's lock.
+    /// Makes the descriptor an extent's, under the space's lock.
     pub(crate) fn begin(&self, first: u32, pages: u32, tag: u32) {
         self.first.store(first, Relaxed);
         self.tag.store(tag, Relaxed);
         self.pages.store(pages, Release);
     }
 
-    /// Makes it a free one, under the space's lock; its first page, and how many it had.
+    /// Makes the descriptor free, under the space's lock. Returns the extent's first page and its
+    /// number of pages.
     pub(crate) fn end(&self) -> (u32, u32) {
         (self.first.load(Relaxed), self.pages.swap(0, Relaxed))
     }
 
-    /// Offset of the extent's first byte.
+    /// Returns the offset of the extent's first byte.
     pub fn start(&self) -> u64 {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Number of pages that were asked for. Whoever reads it first, of an extent that may go, reads
-    /// start and tag of the same extent, or of a later one.
+    /// Returns the number of pages that were asked for, or 0 if the extent is freed. A caller that
+    /// does not own the extent and calls this first reads `start` and `tag` of the same extent, or
+    /// of a later one with the same number.
     pub fn pages(&self) -> u32 {
         self.pages.load(Acquire)
     }
 
-    /// The number its owner gave it last: in [`Space::alloc`](crate::Space::alloc), or since.
+    /// Returns the number that the owner gave the extent last, in
+    /// [`Space::alloc`](crate::Space::alloc) or since.
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
     }
 
-    /// Gives it another number. The extent is the caller's.
+    /// Gives the extent, which is the caller's, another number.
     pub fn set_tag(&self, tag: u32) {
         self.tag.store(tag, Relaxed);
+    }
+}
+
+/// The table of descriptors.
+pub(crate) struct ExtentTable<D> {
+    extents: GrowingTable<Extent<D>>,
+    used: GrowingTable<AtomicU64>,
+    /// Pages of `extents` with a used descriptor.
+    pages: AtomicU32,
+}
+
+impl<D: Zeroed> ExtentTable<D> {
+    pub(crate) fn new() -> Self {
+        ExtentTable {
+            extents: GrowingTable::new(),
+            used: GrowingTable::new(),
+            pages: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn get(&self, id: ExtentId) -> Option<&Extent<D>> {
+        self.extents.get(id.index())
+    }
+
+    /// Returns the bytes of memory that the descriptors take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.load(Relaxed) as usize * page_size() + self.used.bytes()
+    }
+
+    /// Returns the lowest spare descriptor, and makes one if there is none.
+    pub(crate) fn spare(
+        &self,
+        spare: &mut MaxTree,
+        supply: Option<&dyn Supply>,
+    ) -> Result<ExtentId, Error> {
+        let word = match spare.first(1) {
+            Some(word) => word,
+            None => {
+                let word = self.used.len();
+                spare.grow(word + 1, supply)?;
+                self.used.push(supply)?;
+                spare.set(word, 1);
+                word
+            }
+        };
+        let index = word.checked_mul(64).ok_or(Error::Exhausted)? + self.word(word).trailing_ones();
+        while self.extents.len() <= index {
+            self.extents.push(supply)?;
+        }
+        ExtentId::from_index(index).ok_or(Error::Exhausted)
+    }
+
+    /// Marks the spare descriptor `id` as used.
+    pub(crate) fn claim(&self, spare: &mut MaxTree, id: ExtentId) {
+        let pages = GrowingTable::<Extent<D>>::pages_of(id.index());
+        let fresh = pages.filter(|page| !self.any_used(page.elements.clone())).count();
+        self.pages.fetch_add(fresh as u32, Relaxed);
+        self.set_used(id, true);
+        let word = id.index() / 64;
+        spare.set(word, u16::from(self.word(word) != u64::MAX));
+    }
+
+    /// Marks the descriptor `id` as spare, and releases the pages of the table that have no used
+    /// descriptor left.
+    pub(crate) fn release(&self, spare: &mut MaxTree, id: ExtentId) {
+        self.set_used(id, false);
+        spare.set(id.index() / 64, 1);
+        for page in GrowingTable::<Extent<D>>::pages_of(id.index()) {
+            if !self.any_used(page.elements.clone()) {
+                // SAFETY: no descriptor in the page is used, and the space's lock, which the caller
+                // holds, keeps it so.
+                unsafe { self.extents.release(&page) };
+                self.pages.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    fn word(&self, word: u32) -> u64 {
+        self.used.get(word).map_or(0, bits::load_acquire)
+    }
+
+    fn set_used(&self, id: ExtentId, used: bool) {
+        if let Some(word) = self.used.get(id.index() / 64) {
+            let before = bits::set_release(word, id.index() % 64, used);
+            debug_assert_ne!(before, used, "{id:?}");
+        }
+    }
+
+    fn any_used(&self, elements: Range<u32>) -> bool {
+        bits::masks(elements).any(|(word, bits)| self.word(word as u32) & bits != 0)
+    }
+
+    /// Returns the used descriptors, lowest first.
+    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
+        let mut word = 0;
+        let mut bits = self.word(word);
+        std::iter::from_fn(move || {
+            while bits == 0 {
+                word += 1;
+                if word >= self.used.len() {
+                    return None;
+                }
+                bits = self.word(word);
+            }
+            let index = word * 64 + bits.trailing_zeros();
+            bits &= bits - 1;
+            ExtentId::from_index(index)
+        })
+    }
+
+    /// Asserts that bits, tree and count of pages agree with the extents.
+    pub(crate) fn check(&self, spare: &MaxTree) {
+        spare.check();
+        for word in 0..self.used.len() {
+            let has_spare = self.word(word) != u64::MAX;
+            assert_eq!(spare.get(word), u16::from(has_spare), "word {word} of descriptors");
+        }
+        let mut pages = Vec::new();
+        for id in self.live() {
+            assert!(self.get(id).is_some_and(|extent| extent.pages() > 0), "{id:?} has no pages");
+            pages.extend(GrowingTable::<Extent<D>>::pages_of(id.index()).map(|page| page.elements));
+        }
+        pages.dedup();
+        assert_eq!(pages.len() as u32, self.pages.load(Relaxed), "pages of descriptors");
+        let live = (0..self.extents.len()).filter_map(|index| self.extents.get(index));
+        let live = live.filter(|extent| extent.pages() > 0).count();
+        assert_eq!(live, self.live().count(), "live descriptors");
     }
 }

@@ -1,17 +1,17 @@
-//! Fork: what must be whole in the child is registered here, locked before the fork and unlocked
+//! Fork: what must be whole in a child is registered here, locked before each fork and unlocked
 //! after it.
 //!
 //! A child has only the thread that forked. A lock that another thread held would never be released
-//! there, and what it guarded would stay half changed; so all locks are taken before the fork, in
-//! their order. The handlers are asked for when the program is loaded, before it has threads: a
-//! fork that began before they were there would be held by none, and a lock that was made and taken
-//! since would be lost. (So it may be where a library with this in it is loaded later, by a program
-//! that forks in another thread at that moment.)
+//! there, and the data behind it would stay half changed; so all locks are taken before the fork,
+//! in their order. The handlers are registered when the program is loaded, before it has threads: a
+//! fork that began earlier would call no handler, and a lock that was taken since would stay locked
+//! in the child. (This can happen if a program loads a library with this crate late, while another
+//! thread forks.)
 //!
 //! # Safety
-//! The handlers are plain functions; the C library calls them in the thread that forks. A mutex is
-//! unlocked without its guard only when `lock_for_fork` took it and forgot the guard, which the
-//! flag beside it says.
+//! The handlers are plain functions, which the C library calls in the thread that forks. A mutex is
+//! unlocked without its guard only after `lock_for_fork` took it and forgot the guard; the flag
+//! beside the mutex says so.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,8 +22,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Weak};
 
-/// A mutex that can be locked over a fork: one futex word, which knows no owner and keeps no list
-/// of waiters that the child would lack.
+/// A mutex that can be locked over a fork: a futex word, without an owner and without a list of
+/// waiters, which a child would lack.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     mutex: futex::Mutex<T>,
@@ -31,18 +31,18 @@ pub struct Mutex<T> {
 }
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
+    /// Returns an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Mutex { mutex: futex::Mutex::new(value), is_locked_for_fork: AtomicBool::new(false) }
     }
 
-    /// Waits for the lock.
+    /// Takes the lock, and waits for it if another thread has it.
     #[inline]
     pub fn lock(&self) -> futex::MutexGuard<'_, T> {
         self.mutex.lock()
     }
 
-    /// The lock, if it is free.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<futex::MutexGuard<'_, T>> {
         self.mutex.try_lock()
@@ -53,7 +53,8 @@ impl<T> Mutex<T> {
         self.lock_for_fork_with(|_| ());
     }
 
-    /// As [`lock_for_fork`](Self::lock_for_fork), with a look at what it guards.
+    /// Takes the lock as [`lock_for_fork`](Self::lock_for_fork) does, and calls `look` with the
+    /// data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.mutex.lock();
         look(&mut guard);
@@ -61,7 +62,7 @@ impl<T> Mutex<T> {
         self.is_locked_for_fork.store(true, Relaxed);
     }
 
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took; nothing, if it took nothing.
+    /// Releases the lock if [`lock_for_fork`](Self::lock_for_fork) took it.
     pub fn unlock_after_fork(&self) {
         if self.is_locked_for_fork.swap(false, Relaxed) {
             // SAFETY: `is_locked_for_fork` says that `lock_for_fork` locked it and forgot the
@@ -71,22 +72,22 @@ impl<T> Mutex<T> {
     }
 }
 
-/// What must be whole in a child.
+/// A structure that must be whole in a child.
 pub trait AtFork: Send + Sync {
-    /// Waits until nothing of it is half done, and keeps it so: takes its locks in their order.
+    /// Takes the structure's locks in their order, so that nothing of it is half done at the fork.
     fn prepare(&self);
 
-    /// Releases what `prepare` took, in the parent.
+    /// Releases in the parent what `prepare` took.
     fn in_parent(&self);
 
-    /// The same in the child, where no other thread is left.
+    /// Releases in the child what `prepare` took. The child has no other thread.
     fn in_child(&self);
 }
 
 #[derive(Default)]
 struct Registry {
     members: Vec<Weak<dyn AtFork>>,
-    /// Those that are locked for a fork at the moment.
+    /// The members that are locked for the fork under way.
     prepared: Vec<Arc<dyn AtFork>>,
 }
 
@@ -100,36 +101,36 @@ impl Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { members: Vec::new(), prepared: Vec::new() });
 
-/// Held from before a fork to after it: one thread forks at a time, or two would wait for what the
-/// other holds.
+/// Held from before a fork until after it, so that one thread forks at a time: two could wait for
+/// each other's locks.
 static FORKING: Mutex<()> = Mutex::new(());
 
-/// Forks that lie between this process and the first that asked.
+/// The number of forks between the process in which the handlers were installed and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// A number that is another one in each child than it was in the process it was forked from. What
-/// was made under another one than that of now came over a fork: locks may be held by threads that
-/// are not here, and memory may be the parent's alone.
+/// Returns a number that is different in each child from its parent's. What was made under another
+/// number than today's was inherited from the parent: threads that are not here may hold its locks,
+/// and its memory may be the parent's alone.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
 #[used]
-// SAFETY: what lies there are functions of this kind, which are called once each before `main`, or
-// when the library is loaded. This one needs nothing that Rust's runtime sets up before `main`.
+// SAFETY: the section holds functions of this type, each called once before `main` or when the
+// library is loaded. This one needs nothing that Rust's runtime sets up before `main`.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // Who needs it asks again.
+    // A failure is found by the next call of `install`.
     let _not_installed = install();
 }
 
-/// Has [`generation`] count from now on, if it does not yet.
+/// Installs the handlers, if they are not installed yet.
 ///
 /// # Errors
-/// [`Error::Forks`]; the next call tries again.
+/// [`Error::Forks`] if there is no memory; the next call tries again.
 pub fn install() -> Result<(), Error> {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
     install_once(&ARE_INSTALLED, || {
@@ -145,8 +146,11 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// Before the handlers are there a child may lack any thread, so none is waited for here. Several
-/// threads may have come in between, and have the handlers called several times: see [`DEPTH`].
+/// Installs the handlers with `ask`, unless `are_installed` is set, and sets it.
+///
+/// No lock is taken: before the handlers are installed, a child may lack the thread that holds it.
+/// So several threads may install them at once, and each call of them comes several times: see
+/// [`DEPTH`].
 fn install_once(
     are_installed: &AtomicBool,
     ask: impl FnOnce() -> libc::c_int,
@@ -160,20 +164,20 @@ fn install_once(
     Ok(())
 }
 
-/// Has `member` held over every fork, as long as it lives; not where [`install`] fails, which its
-/// owner may ask before.
+/// Registers `member`, which is locked over every fork as long as it lives. If [`install`] fails,
+/// which the owner may call before, the member is not locked.
 pub fn register(member: Weak<dyn AtFork>) {
     let _not_installed = install();
     REGISTRY.lock().add(member);
 }
 
-/// Has `member` held over every fork for good, if `is_registered` is not set yet, and sets it.
+/// Registers `member` for the life of the process, unless `is_registered` is set, and sets it.
 pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) {
     if is_registered.load(Acquire) {
         return;
     }
     let _not_installed = install();
-    // Forks wait for this lock, so no child is without what it sees set.
+    // A fork waits for this lock, so a child that finds the flag set finds the member registered.
     let mut registry = REGISTRY.lock();
     if !is_registered.load(Relaxed) {
         let member: Arc<dyn AtFork> = Arc::new(member);
@@ -184,8 +188,9 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) 
 }
 
 thread_local! {
-    /// Times that the handlers were called for the fork which this thread is in: once for each time
-    /// that they were asked for. The first call before it locks, the last one after it unlocks.
+    /// How often the handler before this thread's fork was called: once for each time the handlers
+    /// were installed. Its first call locks, and the last call of the handler after the fork
+    /// unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -194,14 +199,14 @@ extern "C" fn before_fork() {
         return;
     }
     FORKING.lock_for_fork();
-    // Locked throughout: who registers now does so after the fork.
+    // The registry stays locked, so a thread that registers a member now does so after the fork.
     REGISTRY.lock_for_fork_with(|registry| {
         registry.prepared = registry.members.iter().filter_map(Weak::upgrade).collect();
         registry.prepared.iter().for_each(|member| member.prepare());
     });
 }
 
-/// Whether this is the last call after the fork.
+/// Returns whether this is the last call after the fork.
 fn is_last() -> bool {
     DEPTH.set(DEPTH.get() - 1);
     DEPTH.get() == 0
@@ -215,12 +220,13 @@ extern "C" fn in_parent_after_fork() {
 
 extern "C" fn in_child_after_fork() {
     if is_last() {
-        // There is no other thread yet.
+        // The child has no other thread yet.
         GENERATION.store(generation().wrapping_add(1), Relaxed);
         after(|member| member.in_child());
     }
 }
 
+/// Unlocks the registry and calls `work` for each prepared member, last locked first.
 fn after(work: impl Fn(&dyn AtFork)) {
     REGISTRY.unlock_after_fork();
     let prepared = std::mem::take(&mut REGISTRY.lock().prepared);
@@ -236,8 +242,7 @@ mod tests {
         in_parent_after_fork, install_once, register_once,
     };
 
-    /// The child does `work`, and ends with 0 if it returns; it is not waited for longer than half
-    /// a minute.
+    /// Does `work` in a child, and asserts that it returns within half a minute.
     fn in_child(work: impl FnOnce()) {
         // SAFETY: the child does nothing but `work`, which allocates nothing, and never returns;
         // `status` is here.
@@ -263,7 +268,7 @@ mod tests {
         }
     }
 
-    /// As when another thread asks for the handlers at that moment, whom the child lacks.
+    /// The child lacks the thread that was installing the handlers at the moment of the fork.
     #[test]
     fn a_child_of_a_fork_amid_the_first_install_can_install() {
         let are_installed = AtomicBool::new(false);
@@ -277,7 +282,7 @@ mod tests {
     }
 
     thread_local! {
-        /// How often this thread has locked `Counts`, and unlocked it, in the parent or in a child.
+        /// How often this thread has locked `Counts`, and unlocked it in the parent and in a child.
         static COUNTS: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
     }
 

@@ -1,9 +1,9 @@
 //! Pages from the operating system, at the grain the layers above need them.
 //!
 //! A [`Space`] hands out [`Extent`]s: runs of consecutive pages of address space with a descriptor.
-//! Address space is cheap and comes in segments; memory is not and is *committed* page by page
-//! under a [`Budget`], and given back page by page. Every byte of a space has an *offset* (below 4
-//! TiB), from which its extent is found in constant time, as it is from an address.
+//! Address space is cheap and is reserved in segments. Memory is not: it is *committed* page by
+//! page under a [`Budget`], and given back page by page. Every byte of a space has an *offset*
+//! (below 4 TiB); its extent is found in constant time from the offset, and from the address.
 //!
 //! ```text
 //!   Space -- sections (64 MiB of offsets each) --> base address, map (4 bytes a granule)
@@ -14,35 +14,36 @@
 mod address_index;
 pub mod bits;
 mod budget;
+mod config;
 mod error;
 mod extent;
-mod extent_table;
 pub mod fork;
-mod leftover;
+mod free_runs;
+pub mod heap;
+mod list;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod mapping;
 mod max_tree;
-mod pageset;
 pub mod room;
-mod section;
 mod sections;
-#[cfg(test)]
-#[path = "../tests/support/seed.rs"]
-mod seed;
 mod size;
+mod slots;
 mod space;
 mod supply;
 mod sync;
 mod table;
 mod zeroed;
 
+pub use bits::{EXTENT_PAGES_MAX, PageSet, Residency};
 pub use budget::Budget;
+pub use config::{Config, OFFSET_BITS};
 pub use error::Error;
 pub use extent::{Extent, ExtentId};
-pub use leftover::stuck_bytes;
-pub use pageset::{EXTENT_PAGES_MAX, PageSet};
+pub use list::{Links, ListHead};
+pub use mapping::stuck_bytes;
 pub use size::{page_shift, page_size};
-pub use space::{Config, OFFSET_BITS, Space};
+pub use slots::SlotGrid;
+pub use space::Space;
 pub use supply::{RefuseNth, Request, Supply};
 pub use zeroed::Zeroed;

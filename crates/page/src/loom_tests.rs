@@ -1,14 +1,15 @@
 //! Models of what is looked up without a lock:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p page --lib loom`.
 //!
-//! Atomics are loom's in these tests; memory that is mapped is real, and no atomic that lies in it
-//! is looked at. Who changes something has the space's lock, so one thread does.
+//! Atomics are loom's in these tests. Mapped memory is real, and no model reads an atomic that lies
+//! in it. One thread of each model makes all changes, as the space's lock has it.
 //!
 //! # Safety
 //! A plain number is valid as zeros.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use crate::section::{SECTION_BYTES, Section};
+use crate::config::SECTION_BYTES;
+use crate::sections::Section;
 use crate::sync::AtomicU64;
 use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;
@@ -23,7 +24,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Runs `other` on a thread beside `first`.
+/// Runs `first` on this thread and `other` on a second one.
 fn beside<S: Send + Sync + 'static>(scene: S, first: fn(&S), other: fn(&S)) -> Arc<S> {
     let scene = Arc::new(scene);
     let shared = scene.clone();
@@ -38,7 +39,7 @@ struct Number(#[allow(dead_code)] u64);
 // SAFETY: a number.
 unsafe impl Zeroed for Number {}
 
-/// What is below the length has a chunk: also in a chunk made just before.
+/// Every element below the length has a chunk, even one that was made just before.
 #[test]
 fn loom_table_push_against_look_up() {
     model(|| {
@@ -54,12 +55,7 @@ fn loom_table_push_against_look_up() {
     });
 }
 
-fn extent() -> Extent<()> {
-    // As a table's memory is: zeros.
-    Extent::unused(())
-}
-
-/// An extent and its bit, as `alloc`, `free` and `live` have them.
+/// An extent and its bit, as `alloc`, `free` and `live` use them.
 struct Found {
     extent: Extent<()>,
     used: AtomicU64,
@@ -79,20 +75,20 @@ fn make(found: &Found) {
     assert!(!bits::set_release(&found.used, 0, true));
 }
 
-/// Who finds the bit finds the extent.
+/// A thread that finds the bit set finds the extent.
 #[test]
 fn loom_extent_made_against_live() {
     model(|| {
-        let found = Found { extent: extent(), used: AtomicU64::new(0) };
+        let found = Found { extent: Extent::unused(()), used: AtomicU64::new(0) };
         beside(found, make, |found| looked_at(found, false));
     });
 }
 
-/// The same, or that it is gone.
+/// A thread that finds the bit set finds the extent, or that it is gone.
 #[test]
 fn loom_extent_made_and_freed_against_live() {
     model(|| {
-        let found = Found { extent: extent(), used: AtomicU64::new(0) };
+        let found = Found { extent: Extent::unused(()), used: AtomicU64::new(0) };
         let make_and_free: fn(&Found) = |found| {
             make(found);
             found.extent.end();
@@ -102,11 +98,12 @@ fn loom_extent_made_and_freed_against_live() {
     });
 }
 
-/// Who reads the pages first reads start and tag of the same life of the number, or of a later one.
+/// A thread that reads `pages` first reads `start` and `tag` of the same extent, or of a later one
+/// with its number.
 #[test]
 fn loom_extent_made_again_against_look_up() {
     model(|| {
-        let first = extent();
+        let first = Extent::unused(());
         first.begin(16, 8, 5);
         let again: fn(&Extent<()>) = |extent| {
             assert_eq!(extent.end(), (16, 8));
@@ -122,7 +119,7 @@ fn loom_extent_made_again_against_look_up() {
     });
 }
 
-/// A section that has granules has a map for them; its base is that of a segment, or none.
+/// A section that has granules has a map for them; its base is a segment's, or null.
 #[test]
 fn loom_section_attached_against_look_up() {
     const GRANULES: u32 = 16;
@@ -131,10 +128,12 @@ fn loom_section_attached_against_look_up() {
         let attach: fn(&Section) = |section| {
             let base = NonNull::new(std::ptr::without_provenance_mut(SECTION_BYTES)).unwrap();
             for _ in 0..2 {
-                section.attach(base, GRANULES, page_size(), None).unwrap();
+                // SAFETY: a page has 4 bytes for each granule; the base is never followed.
+                unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
                 section.detach();
             }
-            section.attach(base, GRANULES, page_size(), None).unwrap();
+            // SAFETY: as above.
+            unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
         };
         let look: fn(&Section) = |section| {
             if section.granules() > 0 {
@@ -150,7 +149,7 @@ fn loom_section_attached_against_look_up() {
     });
 }
 
-/// `used <= limit`, and what is refused takes nothing.
+/// `used <= limit`, and a refused charge changes nothing.
 #[test]
 fn loom_budget_charged_by_two() {
     model(|| {

@@ -6,17 +6,24 @@
 //! which zero bytes are valid may lie in it.
 //!
 //! The system refuses to unmap a range amid a larger mapping (neighbours of the same kind are one
-//! to it) while the process has all the mappings it may have. A range is then not forgotten: its
-//! memory is given back, and it is unmapped later ([`leftover`](crate::leftover)).
+//! to it) while the process has all the mappings it may have. Such a range is *stuck*: its memory
+//! is given back, and it is unmapped when a later mapping is dropped. From when its owner gave it
+//! up until then it is in `STUCK`, once, and nothing else knows of it.
 #![allow(unsafe_code)]
 
-use crate::leftover;
+use crate::fork::Mutex;
 use crate::supply::{Request, Supply};
 use crate::{Error, page_size, room};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The number of bytes in stuck ranges.
+static STUCK_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Stuck ranges. No thread waits for this lock, so a child that inherits it locked is not blocked.
+static STUCK: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// An owned range of private anonymous memory, unmapped on drop. Only touched pages cost memory.
 #[derive(Debug)]
@@ -25,15 +32,13 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping is an address range without interior state; what is read or written in it, and
-// by whom, is the business of the types that hand out references into it.
+// SAFETY: a Mapping is an address range; the types that hand out references say who writes there.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&Mapping` only gives its base, its length and page-wise release (an unsafe
-// call).
+// SAFETY: as above; `&Mapping` gives out only the base and the length.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `len` bytes at an address that is a multiple of `align`, without huge pages.
+    /// Reserves `len` bytes at a multiple of `align`, without huge pages.
     pub(crate) fn reserve(
         len: usize,
         align: usize,
@@ -47,7 +52,11 @@ impl Mapping {
         let slack = if align > page_size() { align } else { 0 };
         let whole = len.checked_add(slack).ok_or(refused)?;
         let asked = room::ask(whole).ok_or(refused)?;
-        let whole = map(whole).ok_or(refused)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
+        let whole = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, access, flags) };
+        let whole = whole.ok().and_then(|whole| NonNull::new(whole.cast())).ok_or(refused)?;
         let skip = whole.addr().get().next_multiple_of(align) - whole.addr().get();
         debug_assert!(skip <= slack);
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
@@ -57,53 +66,54 @@ impl Mapping {
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
-        // Huge pages are not given back in parts.
-        // SAFETY: no byte changes.
+        // SAFETY: no byte changes. (Huge pages would not be given back in parts.)
         unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
         Ok(mapping)
     }
 
-    /// Gives the range back to the system; or, where that refuses, it stays as it is.
+    /// Unmaps the range. Returns the mapping unchanged if the system refuses.
     pub(crate) fn unmap(self) -> Result<(), Self> {
         let mapping = ManuallyDrop::new(self);
-        match unmap(mapping.base, mapping.len) {
+        // SAFETY: the range is this mapping's, which is consumed here.
+        match unsafe { unmap(mapping.base, mapping.len) } {
             true => Ok(()),
             false => Err(ManuallyDrop::into_inner(mapping)),
         }
     }
 
-    /// Leaves it out of core dumps.
+    /// Excludes the range from core dumps.
     pub(crate) fn keep_from_dumps(&self) -> Result<(), Error> {
         // SAFETY: no byte changes.
         unsafe { self.advise(Advice::LinuxDontDump) }
     }
 
-    /// Leaves its pages out of children: they have zeros there. The addresses stay the mapping's in
-    /// a child too, so nothing of the child's own comes to lie there.
+    /// Excludes the pages from children, which find zeros there. The addresses stay mapped in a
+    /// child, so no mapping of the child's own comes to lie there.
     pub(crate) fn keep_from_children(&self) -> Result<(), Error> {
         // SAFETY: no byte changes here, and zeros are as good as fresh memory there.
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
-    /// Advises all of it: parts would be mappings of their own, of which there can be 65,530. So
-    /// there may be one too many even so, where neighbours are one mapping to the system: that is
-    /// refused as a mapping would be.
+    /// Gives the system an advice about the whole range: a part with an advice would count as a
+    /// mapping of its own, of which a process has 65,530 at most. Even the whole range may be one
+    /// too many, where the system counted it and its neighbour as one.
     ///
     /// # Safety
-    /// The advice changes no byte.
+    /// The advice changes no byte that anyone expects.
     unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
-        // SAFETY: the range is a live mapping, this one's; the caller speaks for the advice.
+        // SAFETY: the range is this live mapping; the caller vouches for the advice.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
-            // A system that does not know it goes on without.
+            // The advice is optional on a system that does not know it.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(_) => Err(Error::Mapping { bytes: self.len }),
         }
     }
 
-    /// Takes over a mapping that was forgotten.
+    /// Makes the owner of a mapping again, after its `Mapping` was forgotten.
     ///
     /// # Safety
-    /// `base` and `len` are those of a Mapping that `std::mem::forget` was given.
+    /// `base` and `len` are those of a `Mapping` that was given to `std::mem::forget`; this is
+    /// called once for it.
     pub(crate) unsafe fn adopt(base: NonNull<u8>, len: usize) -> Self {
         Mapping { base, len }
     }
@@ -117,17 +127,17 @@ impl Mapping {
     }
 }
 
-/// Gives `len` bytes at `start` back to the system; they read as zero afterwards. False where the
-/// system refused (locked memory): the bytes are then unchanged.
+/// Gives `len` bytes at `start` back to the system; they read as zero afterwards. Returns false if
+/// the system refuses (locked memory); the bytes are unchanged then.
 ///
 /// # Safety
-/// The range lies in a live `Mapping`, and no one expects its old bytes any more.
+/// The range lies in a live `Mapping`, and no one expects its old bytes.
 pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller vouches for the range; private anonymous memory reads as zero afterwards.
     unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
 }
 
-/// A range of addresses, as the system takes them by the dozen.
+/// A range of addresses in the form in which the system takes many at once.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct IoRange(libc::iovec);
@@ -140,42 +150,40 @@ impl IoRange {
     }
 }
 
-/// As [`release_at`] for all `ranges`, in one call: so other processors are interrupted once, not
-/// once a range. False where the system can't do that (before Linux 6.14), or refused a range: then
-/// any of them may have gone.
+/// Gives all `ranges` back in one call, which interrupts other processors once. Returns false if
+/// the system can't do that (before Linux 6.14) or refuses a range; any range may be gone then.
 ///
 /// # Safety
 /// As for [`release_at`], of each.
 pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
     if let [IoRange(range)] = ranges {
         let start = NonNull::new(range.iov_base.cast());
-        // SAFETY: as the caller says.
+        // SAFETY: the caller vouches for the range as `release_at` asks.
         return start.is_some_and(|start| unsafe { release_at(start, range.iov_len) });
     }
-    // SAFETY: as the caller says.
+    // SAFETY: the advice zeroes the ranges, whose old bytes no one expects, as the caller vouches.
     unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
-/// Has the system find memory for all `ranges` at once, which are whole pages, whatever they hold.
-/// Where it can't, it does so when they are touched.
-///
-/// # Safety
-/// They lie in a live `Mapping`.
-pub(crate) unsafe fn populate_all_at(ranges: &[IoRange]) {
-    // SAFETY: this advice changes no byte of a private mapping; of the ranges the caller vouches.
+/// Has the system provide memory for `ranges`, which are whole pages. This is a hint: it changes no
+/// byte of memory, and if the system refuses, it provides the memory at the first touch.
+pub(crate) fn populate_all_at(ranges: &[IoRange]) {
+    // SAFETY: the advice acts as a write of each page's own bytes would, and only on pages that may
+    // be written: it changes no byte, and fails, harmless, where nothing is mapped.
     let _ = unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
 }
 
-/// One advice about many ranges of this process; whether it was taken for all of them.
+/// Gives the system one advice about many ranges of this process. Returns whether it was taken for
+/// all of them.
 ///
 /// # Safety
-/// As the advice asks for, of each.
+/// The advice is sound for each range.
 unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
-    /// The calling process: no descriptor to open, and in a child it means the child.
+    /// The calling process: there is no descriptor to open, and in a child it means the child.
     const PIDFD_SELF: libc::c_int = -10000;
     let bytes: usize = ranges.iter().map(|range| range.0.iov_len).sum();
-    // SAFETY: a IoRange is an iovec, and the slice outlives the call; of the ranges the caller
-    // vouches.
+    // SAFETY: an IoRange is an iovec, and the slice outlives the call; the caller vouches for the
+    // advice.
     let done = unsafe {
         let call = libc::SYS_process_madvise;
         libc::syscall(call, PIDFD_SELF, ranges.as_ptr(), ranges.len(), advice, 0)
@@ -185,37 +193,59 @@ unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        leftover::retry();
-        if !unmap(self.base, self.len) {
-            // SAFETY: the range is this mapping's, and no one uses it any more.
-            unsafe { release_at(self.base, self.len) };
-            leftover::add(self.base, self.len);
+        unmap_stuck();
+        // SAFETY: the range is this mapping's, which ends here: no one uses it afterwards.
+        unsafe {
+            if !unmap(self.base, self.len) {
+                release_at(self.base, self.len);
+                keep_stuck(self.base, self.len);
+            }
         }
     }
 }
 
-fn map(len: usize) -> Option<NonNull<u8>> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
-    let address = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
-    };
-    NonNull::new(address.ok()?.cast())
-}
-
-/// Unmaps a range that [`leftover::add`] was given; whether the system took it.
+/// Unmaps a range. Returns whether the system took it back.
 ///
 /// # Safety
-/// `start` and `len` are those of such a range, once.
-pub(crate) unsafe fn unmap_again(start: NonNull<u8>, len: usize) -> bool {
-    unmap(start, len)
+/// The range is one that [`Mapping::reserve`] mapped, or a part of it, and no one uses it.
+unsafe fn unmap(start: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller vouches for the range.
+    len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 
-/// Whether the system took the range back.
-fn unmap(start: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: called only with ranges that `map` returned, or parts of them, whose owner is giving
-    // them up.
-    len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
+/// Returns the bytes of unused address space that the system has refused to take back so far,
+/// because the process had all the mappings it may have (`vm.max_map_count`).
+pub fn stuck_bytes() -> usize {
+    STUCK_BYTES.load(Relaxed)
+}
+
+/// Notes a stuck range. Without memory to note it, it stays mapped for the life of the process.
+///
+/// # Safety
+/// `start` and `len` are those of a mapping whose owner gave it up, and which no one else knows of.
+unsafe fn keep_stuck(start: NonNull<u8>, len: usize) {
+    STUCK_BYTES.fetch_add(len, Relaxed);
+    if let Some(mut ranges) = STUCK.try_lock()
+        && ranges.try_reserve(1).is_ok()
+    {
+        ranges.push((start.as_ptr().expose_provenance(), len));
+    }
+}
+
+/// Tries to unmap the stuck ranges.
+fn unmap_stuck() {
+    if STUCK_BYTES.load(Relaxed) == 0 {
+        return;
+    }
+    let Some(mut ranges) = STUCK.try_lock() else { return };
+    ranges.retain(|&(start, len)| {
+        let start = NonNull::new(std::ptr::with_exposed_provenance_mut(start));
+        // SAFETY: the caller of `keep_stuck` vouched that nothing else knows of the range, and it
+        // leaves the list when it is unmapped.
+        let is_gone = start.is_none_or(|start| unsafe { unmap(start, len) });
+        STUCK_BYTES.fetch_sub(if is_gone { len } else { 0 }, Relaxed);
+        !is_gone
+    });
 }
 
 #[cfg(test)]

@@ -1,35 +1,38 @@
-//! Numbers in a row, and the largest of each 16, of each 16 of those, and so on: the first that is
-//! large enough is found, and one is changed, in a few steps, however many there are.
+//! A tree of maxima over a row of numbers: it finds the first number that is large enough, and
+//! changes one, in a few steps, however many numbers there are.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
 //!   level 1: | largest of numbers 0 to 15 | of 16 to 31 | ...
-//!   level 0: | number 0 | 1 | 2 | ...                        2 bytes each, 16 to a group; a level of one is the top
+//!   level 0: | number 0 | 1 | 2 | ...            2 bytes each, 16 to a group
 //! ```
+//! The top is the level with one group.
 
 use crate::Error;
-use crate::supply::{Request, Supply};
+use crate::heap::reserve;
+use crate::supply::Supply;
 
-/// Numbers under one of the level above.
+/// How many numbers have one number above them.
 const WIDTH: usize = 16;
-/// Enough for 2 to the power of 28 numbers.
+/// The levels that 2 to the power of 28 numbers need.
 const LEVELS: usize = 7;
 
-/// Numbers that have one above them. All are there, so that they are looked at at once.
+/// Numbers that have one number above them. A group is always whole, so that one vector instruction
+/// compares all of it.
 type Group = [u16; WIDTH];
 
-/// Numbers of 16 bits, by index; those that were never set are 0.
+/// Numbers of 16 bits, by index. A number that was never set is 0.
 #[derive(Debug, Default)]
 pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
-    /// The number that became smaller last, and its index: the levels have it as it was, until it
-    /// is found or another becomes smaller. So what comes and goes at one place changes none of
-    /// them.
+    /// The index and new value of the number that became smaller last. The levels keep its old
+    /// value until a search finds it or another number becomes smaller, so a number that goes down
+    /// and up again and again changes no level.
     deferred: Option<(u32, u16)>,
 }
 
 impl MaxTree {
-    /// Makes it `len` numbers, if it is fewer.
+    /// Makes the row at least `len` numbers long.
     pub(crate) fn grow(&mut self, len: u32, supply: Option<&dyn Supply>) -> Result<(), Error> {
         let mut lens = [(len as usize).div_ceil(WIDTH); LEVELS];
         for level in 1..LEVELS {
@@ -52,7 +55,7 @@ impl MaxTree {
         Ok(())
     }
 
-    /// The number at `index`; 0 beyond the last.
+    /// Returns the number at `index`; 0 beyond the last.
     pub(crate) fn get(&self, index: u32) -> u16 {
         let deferred = self.deferred.filter(|&(at, _)| at == index);
         deferred.map_or(self.stored(index), |(_, number)| number)
@@ -63,7 +66,7 @@ impl MaxTree {
         self.levels[0].get(at / WIDTH).map_or(0, |group| group[at % WIDTH])
     }
 
-    /// Changes the number at `index`, which is one of those there are.
+    /// Changes the number at `index`, which is below the row's length.
     pub(crate) fn set(&mut self, index: u32, number: u16) {
         if self.deferred.is_some_and(|(at, _)| at == index) {
             self.deferred = None;
@@ -94,7 +97,7 @@ impl MaxTree {
         }
     }
 
-    /// The lowest index of a number that is `least` or more.
+    /// Returns the lowest index whose number is `least` or more.
     pub(crate) fn first(&mut self, least: u16) -> Option<u32> {
         let found = self.first_stored(least)?;
         if self.get(found) >= least {
@@ -113,13 +116,13 @@ impl MaxTree {
         Some(at as u32)
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory that the tree takes.
     pub(crate) fn bytes(&self) -> usize {
         self.levels.iter().map(|groups| groups.capacity() * size_of::<Group>()).sum()
     }
 
-    /// Asserts that each level has the largest numbers of the one below, and what is deferred is to
-    /// become smaller.
+    /// Asserts that each level has the largest numbers of the level below, and that the deferred
+    /// number is smaller than the stored one.
     pub(crate) fn check(&self) {
         assert!(
             self.deferred.is_none_or(|(index, number)| number < self.stored(index)),
@@ -145,30 +148,11 @@ fn first_in(group: &Group, least: u16) -> Option<usize> {
     (bits != 0).then(|| bits.trailing_zeros() as usize)
 }
 
-/// Has room for `len` elements in all, made where its memory is granted.
-pub(crate) fn reserve<T>(
-    elements: &mut Vec<T>,
-    len: usize,
-    supply: Option<&dyn Supply>,
-) -> Result<(), Error> {
-    if len <= elements.capacity() {
-        return Ok(());
-    }
-    // At least twice as many, so that what is copied is paid for by what came since.
-    let wanted = len.max(elements.capacity() * 2);
-    let bytes = wanted * size_of::<T>();
-    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
-        return Err(Error::Refused { pages: bytes.div_ceil(crate::page_size()) });
-    }
-    let more = wanted - elements.len();
-    elements.try_reserve_exact(more).map_err(|_| Error::Mapping { bytes })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::seed;
     use fastrand::Rng;
+    use testkit::seed;
 
     #[test]
     fn the_first_is_found_at_every_edge() {
@@ -200,7 +184,7 @@ mod tests {
                 row.resize(row.len() + random.usize(1..20), 0);
                 tree.grow(row.len() as u32, None).unwrap();
             }
-            // Mostly the last, as tables that grow have it.
+            // Mostly one of the last, as in a table that grows.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);

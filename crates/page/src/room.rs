@@ -1,8 +1,8 @@
-//! Room that is left in the process's address space, where that is limited (`ulimit -v`, `-d`):
-//! mappings for pages, which can be refused without harm, leave some to what can't.
+//! Room in the process's address space, where that is limited (`ulimit -v`, `-d`): mappings for
+//! pages, which can be refused without harm, leave some room for work that can't be refused.
 //!
-//! Nothing here waits or allocates. What is being mapped at the moment counts as taken, so that of
-//! two who ask at once one is refused rather than both let in.
+//! Nothing here waits or allocates. A mapping that is being made counts as taken, so that of two
+//! threads that ask at once one is refused, rather than both granted what only one can have.
 
 use crate::page_size;
 use rustix::fs::{Mode, OFlags};
@@ -10,39 +10,38 @@ use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Bytes that all leave who can be refused; and those that mappings for pages leave besides. 0
-/// where nobody asked.
+/// Bytes that everything which can be refused leaves free. 0 unless [`keep`] was called.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// Bytes that mappings for pages leave free: more than [`KEPT`].
 static KEPT_OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that are being mapped.
+/// Bytes of the mappings that are being made.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Keeps `bytes` of the process's address space, from now on, for what can't be refused: they are
-/// left by whoever asks [`is_left`], and by mappings for pages, which leave `for_work` more, so
-/// that it is not they alone who get the rest.
+/// Keeps `bytes` of the process's address space, from now on, for what can't be refused: mappings
+/// for pages leave them free, and so do callers of [`is_left`]. Mappings for pages leave `for_work`
+/// more, which only those callers may use.
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
 }
 
-/// Has `is_short` be asked, too, whether there is room for more work: it knows whether an
-/// allocation was refused. The first one stays.
+/// Has [`is_left`] ask `is_short` too, which knows whether an allocation was refused. A second call
+/// changes nothing.
 pub fn ask_too(is_short: fn() -> bool) {
-    // The first one stays.
     let _ = IS_SHORT.set(is_short);
 }
 
-/// Whether there is room for work that takes `bytes` of address space, beside what is kept.
+/// Returns whether there is room for work that takes `bytes` of address space, beside what is kept.
 pub fn is_left(bytes: usize) -> bool {
     let needed = bytes.saturating_add(KEPT.load(Relaxed));
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)
 }
 
-/// Bytes of address space that may still be mapped and written to; `None` where there is no limit,
-/// or it can't be known.
+/// Returns the bytes of address space that may still be mapped and written to; `None` if there is
+/// no limit, or the bytes in use can't be read.
 pub fn left() -> Option<usize> {
     let under = |limit, field| {
         let limit = usize::try_from(getrlimit(limit).current?).ok()?;
@@ -51,12 +50,12 @@ pub fn left() -> Option<usize> {
     [under(Resource::As, ALL), under(Resource::Data, DATA)].into_iter().flatten().min()
 }
 
-/// Fields of `statm`: all address space, and what of it can be written and is nobody else's. Each
-/// is held against a limit.
+/// The field of `statm` with all address space, which `ulimit -v` limits.
 const ALL: usize = 0;
+/// The field of `statm` with private, writable address space, which `ulimit -d` limits.
 const DATA: usize = 5;
 
-/// Bytes of address space that the process has, as the kernel counts them.
+/// Returns the bytes of the process's address space that the kernel counts in `field`.
 fn used(field: usize) -> Option<usize> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open("/proc/self/statm", flags, Mode::empty()).ok()?;
@@ -68,10 +67,10 @@ fn used(field: usize) -> Option<usize> {
     pages.checked_mul(page_size())
 }
 
-/// A mapping that is being made.
+/// Room for a mapping that is being made, which counts as taken until this is dropped.
 pub(crate) struct Asked(usize);
 
-/// Room for a mapping of `bytes`, until it is made, or not.
+/// Returns room for a mapping of `bytes`, if there is so much.
 pub(crate) fn ask(bytes: usize) -> Option<Asked> {
     let before = ASKED.fetch_add(bytes, SeqCst);
     let asked = Asked(bytes);

@@ -1,65 +1,225 @@
-//! The sections of a space: from offsets to addresses and extents, and runs of granules for
-//! extents.
+//! The sections of a space: from offsets to addresses and extents, and granules for extents.
 //!
 //! ```text
 //!   offset (42 bits):  | section: 16 bits | byte in section: 26 bits |
 //!   sections[section] -> base address, map;   used[section * words ..] -> one bit per granule
-//!   free runs: a number per section, its longest run of unused granules; the lowest with room is found in a few steps
+//!
+//!   segment (one mapping, 1 MiB to 1 GiB)
+//!   | section u                 | section u + 1             | ...
+//!     map of a section: | u32 per granule: extent index + 1, 0 = none |   a mapping of its own
 //! ```
-//! What changes is changed under the space's lock, which guards the free runs; looking up takes
-//! none.
+//! A map is 4 KiB where a granule is 16 pages of 4 KiB, and stays mapped for the space's life. All
+//! changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
 //! A section's base points to as many granules of a live segment as it has: the space keeps the
-//! mapping until it has detached the section.
+//! mapping until it has detached the section. The map is made once per section, before `granules`
+//! is raised from 0 with release order. A page of the map is given back when none of its granules
+//! is used, so a reader with a stale offset finds zeros or another extent, never a fault.
 #![allow(unsafe_code)]
 
 use crate::address_index::AddressIndex;
-use crate::mapping::Mapping;
-use crate::max_tree::MaxTree;
-use crate::section::{SECTION_BYTES, SECTION_SHIFT, Section, section_pages};
-use crate::space::Config;
+use crate::config::{Config, SECTION_BYTES, SECTION_SHIFT, SECTIONS_MAX, section_pages};
+use crate::free_runs::{FreeRuns, longest_after_alloc, longest_after_free, runs, unused_pages};
+use crate::mapping::{Mapping, release_at};
 use crate::supply::Supply;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
 use crate::table::GrowingTable;
-use crate::{EXTENT_PAGES_MAX, Error, OFFSET_BITS, page_shift, page_size};
+use crate::zeroed::Zeroed;
+use crate::{EXTENT_PAGES_MAX, Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
-
-/// Where there is room: what the space's lock guards for its sections.
-#[derive(Debug, Default)]
-pub(crate) struct FreeRuns {
-    /// Of each section the longest run of unused granules, the largest extent's at most; 0 without
-    /// address space.
-    runs: MaxTree,
-    /// No section below this one is without address space.
-    bare: u32,
+/// One section. `base` and `granules` change only under the space's lock; any thread may read them.
+#[derive(Debug)]
+pub(crate) struct Section {
+    base: AtomicPtr<u8>,
+    map: AtomicPtr<AtomicU32>,
+    /// Granules that have address space: 0 without a segment, fewer than a full section in a small
+    /// one.
+    granules: AtomicU32,
+    free: AtomicU32,
+    /// No granule below this one is free.
+    hint: AtomicU32,
 }
 
-impl FreeRuns {
-    /// Bytes of memory that it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.runs.bytes()
+// SAFETY: its fields are AtomicPtr and AtomicU32.
+unsafe impl Zeroed for Section {}
+
+impl Section {
+    /// Returns a section as it is in a table's fresh memory.
+    #[cfg(all(test, loom))]
+    pub(crate) fn unused() -> Self {
+        let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
+        let [granules, free, hint] = std::array::from_fn(|_| AtomicU32::new(0));
+        Section { base, map, granules, free, hint }
+    }
+
+    /// Returns whether the section has a map. No model reads the map itself.
+    #[cfg(all(test, loom))]
+    pub(crate) fn has_map(&self) -> bool {
+        !self.map.load(Relaxed).is_null()
+    }
+
+    /// Gives the section `granules` granules at `base`, and a map of `map_bytes` if it has none.
+    ///
+    /// # Safety
+    /// The granules lie in a mapping that stays as long as one of them is used. `map_bytes` are
+    /// whole pages, 4 bytes or more for each granule, and the same in every call for this section.
+    pub(crate) unsafe fn attach(
+        &self,
+        base: NonNull<u8>,
+        granules: u32,
+        map_bytes: usize,
+        supply: Option<&dyn Supply>,
+    ) -> Result<(), Error> {
+        debug_assert!(self.granules() == 0 && granules as usize * 4 <= map_bytes);
+        if self.map.load(Relaxed).is_null() {
+            let map = Mapping::reserve(map_bytes, page_size(), supply)?;
+            self.map.store(map.base().as_ptr().cast(), Relaxed);
+            std::mem::forget(map); // `Section::destroy` unmaps it
+        }
+        self.base.store(base.as_ptr(), Relaxed);
+        self.free.store(granules, Relaxed);
+        self.hint.store(0, Relaxed);
+        self.granules.store(granules, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the section's address space away. No granule is in use.
+    pub(crate) fn detach(&self) {
+        debug_assert!(self.is_unused());
+        self.granules.store(0, Ordering::Release);
+        self.free.store(0, Relaxed);
+        self.base.store(std::ptr::null_mut(), Relaxed);
+    }
+
+    /// Unmaps the map.
+    ///
+    /// # Safety
+    /// No one uses the section again, and `attach` made its map with `map_bytes`.
+    pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
+        if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
+            // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller vouches
+            // that no one uses it.
+            drop(unsafe { Mapping::adopt(map.cast(), map_bytes) });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn granules(&self) -> u32 {
+        self.granules.load(Ordering::Acquire)
+    }
+
+    fn free(&self) -> u32 {
+        self.free.load(Relaxed)
+    }
+
+    fn is_unused(&self) -> bool {
+        self.free() == self.granules()
+    }
+
+    #[inline]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.load(Relaxed)
+    }
+
+    /// Returns the extent ids of the granules, 0 for a granule without extent.
+    #[inline]
+    pub(crate) fn map(&self) -> &[AtomicU32] {
+        let granules = self.granules() as usize;
+        let map = self.map.load(Relaxed);
+        if granules == 0 || map.is_null() {
+            return &[];
+        }
+        // SAFETY: `attach` mapped 4 bytes or more per granule, zeros at first (valid AtomicU32),
+        // before it raised `granules`, which was read with acquire order, and they stay as long as
+        // the space.
+        unsafe { std::slice::from_raw_parts(map, granules) }
+    }
+
+    /// Returns the granules that may be free: none below the hint is.
+    fn free_range(&self) -> Range<u32> {
+        self.hint.load(Relaxed)..self.granules()
+    }
+
+    /// Marks the lowest free run of `count` granules as used by the extent `extent_id`. Returns its
+    /// first granule and the pages of the map that had no used granule before.
+    fn alloc_run(&self, used: &[AtomicU64], count: u32, extent_id: u32) -> Option<(u32, usize)> {
+        let mut runs = runs(used, self.free_range(), count);
+        let run = runs.find(|run| run.len() as u32 == count)?;
+        let fresh = unused_pages(used, run.clone()).count();
+        self.mark(used, run.clone(), extent_id);
+        self.free.fetch_sub(count, Relaxed);
+        if run.start <= self.hint.load(Relaxed) {
+            self.hint.store(run.end, Relaxed);
+        }
+        Some((run.start, fresh))
+    }
+
+    /// Marks `range` as free, and releases the pages of the map that have no used granule left.
+    /// Returns how many those are.
+    fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> usize {
+        self.hint.fetch_min(range.start, Relaxed);
+        self.free.fetch_add(range.end - range.start, Relaxed);
+        self.mark(used, range.clone(), 0);
+        let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
+        let pages = unused_pages(used, range).map(|page| {
+            // SAFETY: `attach` mapped whole pages for all granules there may be, so the page is
+            // mapped; all its entries are zero by now (and stay so if the page is locked).
+            unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
+        });
+        pages.count()
+    }
+
+    fn mark(&self, used: &[AtomicU64], range: Range<u32>, extent_id: u32) {
+        for granule in range {
+            self.map()[granule as usize].store(extent_id, Relaxed);
+            let bit = 1 << (granule % 64);
+            let word = &used[granule as usize / 64];
+            if extent_id == 0 {
+                word.fetch_and(!bit, Relaxed)
+            } else {
+                word.fetch_or(bit, Relaxed)
+            };
+        }
+    }
+
+    /// Asserts that bitmap, free count and map agree, and that `longest` is the length of the
+    /// longest free run, capped at `enough`. Returns the pages of the map with a used granule.
+    fn check(&self, used: &[AtomicU64], longest: u32, enough: u32) -> usize {
+        let hint = self.hint.load(Relaxed);
+        let (mut free, mut run, mut run_max) = (0, 0, 0);
+        for granule in 0..self.granules() {
+            let used = used[granule as usize / 64].load(Relaxed) >> (granule % 64) & 1 == 1;
+            assert_eq!(used, self.map()[granule as usize].load(Relaxed) != 0, "granule {granule}");
+            assert!(used || granule >= hint, "granule {granule} is free below the hint {hint}");
+            free += u32::from(!used);
+            run = if used { 0 } else { run + 1 };
+            run_max = run.max(run_max);
+        }
+        assert_eq!(free, self.free(), "free granules of a section");
+        assert_eq!(run_max.min(enough), longest, "longest free run of a section");
+        let pages = (self.granules() as usize * 4).div_ceil(page_size());
+        pages - unused_pages(used, 0..self.granules()).count()
     }
 }
 
-/// An extent's granules that were entered.
+/// Where the granules of a new extent lie.
 pub(crate) struct Placed {
     /// The extent's first page.
     pub(crate) first: u32,
-    /// The number of its section, if nothing was used there before.
+    /// The number of its section, if no granule of the section was used before.
     pub(crate) new_section: Option<u32>,
 }
 
 pub(crate) struct Sections {
     sections: GrowingTable<Section>,
     used: GrowingTable<AtomicU64>,
-    /// Words of `used` that were written, and bytes of memory that those take.
+    /// Words of `used` that were written, and the bytes of memory that those words take.
     used_touched: AtomicU32,
     used_bytes: AtomicUsize,
-    /// Pages of maps in which a granule is used.
+    /// Pages of maps with a used granule.
     map_pages: AtomicUsize,
     address_index: Option<AddressIndex>,
     /// Pages of a granule, and the binary logarithm of its bytes.
@@ -69,10 +229,6 @@ pub(crate) struct Sections {
 
 impl Sections {
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
-        let granule = config.granule;
-        let is_possible = granule.is_power_of_two() && granule <= EXTENT_PAGES_MAX;
-        assert!(is_possible, "a granule of {granule} pages; powers of two up to 256 are possible");
-        let granule_shift = page_shift() + granule.trailing_zeros();
         Ok(Sections {
             sections: GrowingTable::new(),
             used: GrowingTable::new(),
@@ -80,17 +236,17 @@ impl Sections {
             used_bytes: AtomicUsize::new(0),
             map_pages: AtomicUsize::new(0),
             address_index: config.by_address.then(AddressIndex::new).transpose()?,
-            granule,
-            granule_shift,
+            granule: config.granule,
+            granule_shift: config.granule_shift(),
         })
     }
 
-    /// Whether sections can be found by address.
+    /// Returns whether sections can be found by address.
     pub(crate) fn finds_addresses(&self) -> bool {
         self.address_index.is_some()
     }
 
-    /// Bytes of a granule.
+    /// Returns the bytes of a granule.
     pub(crate) fn granule_bytes(&self) -> usize {
         1 << self.granule_shift
     }
@@ -99,12 +255,12 @@ impl Sections {
         section_pages() / self.granule
     }
 
-    /// Bytes of a section's map.
+    /// Returns the bytes of a section's map.
     fn map_bytes(&self) -> usize {
         (self.section_granules() as usize * 4).next_multiple_of(page_size())
     }
 
-    /// Words of a section's bitmap.
+    /// Returns the number of words of a section's bitmap.
     fn words(&self) -> u32 {
         self.section_granules().div_ceil(64)
     }
@@ -117,7 +273,7 @@ impl Sections {
         numbers.filter_map(|number| self.sections.get(number))
     }
 
-    /// Bytes of memory that were touched.
+    /// Returns the bytes of memory that maps, bitmaps, sections and the address index take.
     pub(crate) fn bytes(&self) -> usize {
         let maps = self.map_pages.load(Relaxed) * page_size();
         let used = self.used_bytes.load(Relaxed);
@@ -125,12 +281,12 @@ impl Sections {
         maps + used + self.sections.bytes() + index
     }
 
-    /// Granules of the largest extent.
+    /// Returns the number of granules of the largest extent.
     fn longest_run(&self) -> u32 {
         self.granules(EXTENT_PAGES_MAX.min(section_pages()))
     }
 
-    /// Enters the lowest run of granules with room for `pages` pages as the extent `extent_id`'s.
+    /// Gives the extent `extent_id` the lowest free run of granules with room for `pages` pages.
     pub(crate) fn alloc_run(
         &self,
         free_runs: &mut FreeRuns,
@@ -138,12 +294,13 @@ impl Sections {
         extent_id: u32,
     ) -> Option<Placed> {
         let count = self.granules(pages);
-        let number = free_runs.runs.first(count as u16)?;
+        let number = free_runs.longest.first(count as u16)?;
         let (section, used) = (self.sections.get(number)?, self.used(number));
         let new_section = section.is_unused().then_some(number);
         let (start, fresh) = section.alloc_run(used, count, extent_id)?;
-        let (end, room) = (start + count, free_runs.runs.get(number).into());
-        free_runs.runs.set(number, section.longest_after_alloc(used, start..end, room) as u16);
+        let (end, before) = (start + count, free_runs.longest.get(number).into());
+        let longest = longest_after_alloc(used, section.free_range(), start..end, before);
+        free_runs.longest.set(number, longest as u16);
         self.map_pages.fetch_add(fresh, Relaxed);
         let touched = number * self.words() + end.div_ceil(64);
         if touched > self.used_touched.load(Relaxed) {
@@ -153,21 +310,22 @@ impl Sections {
         Some(Placed { first: number * section_pages() + start * self.granule, new_section })
     }
 
-    /// Gives back what `alloc_run` gave; the section's number, if nothing in it is used any more.
+    /// Frees the granules that `alloc_run` gave an extent. Returns the section's number, if no
+    /// granule of it is used any more.
     pub(crate) fn free_run(&self, free_runs: &mut FreeRuns, first: u32, pages: u32) -> Option<u32> {
         let number = first / section_pages();
         let (section, used) = (self.sections.get(number)?, self.used(number));
         let start = first % section_pages() / self.granule;
         let given = start..start + self.granules(pages);
         let gone = section.free_run(used, given.clone());
-        let room = free_runs.runs.get(number).into();
-        let room = section.longest_after_free(used, given, room, self.longest_run());
-        free_runs.runs.set(number, room as u16);
+        let (before, enough) = (free_runs.longest.get(number).into(), self.longest_run());
+        let longest = longest_after_free(used, section.granules(), given, before, enough);
+        free_runs.longest.set(number, longest as u16);
         self.map_pages.fetch_sub(gone, Relaxed);
         section.is_unused().then_some(number)
     }
 
-    /// The id of the extent whose granule is at `offset`; 0 is none.
+    /// Returns the id of the extent whose granule is at `offset`; 0 if the granule is free.
     #[inline]
     pub(crate) fn extent_id_at(&self, offset: u64) -> Option<u32> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
@@ -175,55 +333,47 @@ impl Sections {
         Some(section.map().get(granule)?.load(Relaxed))
     }
 
-    /// The address of `offset`, if its section has a segment. In a short one's section it may lie
-    /// behind its end.
+    /// Returns the address of `offset`, if its section has a segment. If the segment is shorter
+    /// than a section, the address may lie behind its end.
     #[inline]
     pub(crate) fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
-        // The base is read once: a segment that goes meanwhile leaves none.
+        // The base is read once: a segment that is unmapped at the same time leaves a null.
         let base = NonNull::new(section.base())?;
         NonNull::new(base.as_ptr().wrapping_add(offset as usize & (SECTION_BYTES - 1)))
     }
 
-    #[inline]
-    fn section_bytes(&self, section: &Section) -> usize {
-        (section.granules() as usize) << self.granule_shift
-    }
-
-    /// Bytes from a section's base to `address`, if that lies in the section.
-    fn place_in(&self, section: &Section, address: usize) -> Option<usize> {
-        let bytes = self.section_bytes(section);
-        let at = address.wrapping_sub(section.base().addr());
-        (at < bytes).then_some(at)
-    }
-
-    /// The section that `address` lies in, with its number, and the bytes from its base; none where
-    /// sections can't be found so.
+    /// Returns the section that `address` lies in, its number, and the bytes from its base to
+    /// `address`. Returns `None` in a space without an address index.
     #[inline]
     fn section_at(&self, address: usize) -> Option<(u32, &Section, usize)> {
         self.address_index.as_ref()?.find(address, |number| {
             let section = self.sections.get(number)?;
-            Some((number, section, self.place_in(section, address)?))
+            let at = address.wrapping_sub(section.base().addr());
+            (at < (section.granules() as usize) << self.granule_shift)
+                .then_some((number, section, at))
         })
     }
 
-    /// The offset of `address`, if it lies in one of the sections and those can be found by
-    /// address.
+    /// Returns the offset of `address`, if it lies in a section and the space has an address index.
     pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
         let (number, _, at) = self.section_at(address)?;
         Some(((number as u64) << SECTION_SHIFT) + at as u64)
     }
 
-    /// The id of the extent whose granule `address` lies in; of an address in no segment it may be
-    /// any.
+    /// Returns the id of the extent whose granule `address` lies in. For an address outside of all
+    /// segments the id may be any extent's.
     #[inline]
     pub(crate) fn extent_id_at_address(&self, address: usize) -> Option<u32> {
         let (_, section, at) = self.section_at(address)?;
         Some(section.map().get(at >> self.granule_shift)?.load(Relaxed))
     }
 
-    /// Lays a segment's address space behind sections that have none; which.
-    pub(crate) fn attach(
+    /// Backs free sections with the address space of `mapping`. Returns their numbers.
+    ///
+    /// # Safety
+    /// The mapping stays as long as a granule of the sections is used.
+    pub(crate) unsafe fn attach(
         &self,
         free_runs: &mut FreeRuns,
         mapping: &Mapping,
@@ -237,8 +387,12 @@ impl Sections {
             index.make_room(wanted, supply, base)?;
         }
         for (nth, number) in sections.clone().enumerate() {
-            match self.attach_one(number, mapping, nth * SECTION_BYTES, supply) {
-                Ok(granules) => free_runs.runs.set(number, granules.min(self.longest_run()) as u16),
+            // SAFETY: the caller vouches for the mapping; its length is what the sections were
+            // counted from, so each begins in it.
+            match unsafe { self.attach_one(number, mapping, nth * SECTION_BYTES, supply) } {
+                Ok(granules) => {
+                    free_runs.longest.set(number, granules.min(self.longest_run()) as u16)
+                }
                 Err(error) => {
                     self.detach(free_runs, sections.start..number);
                     return Err(error);
@@ -248,7 +402,13 @@ impl Sections {
         Ok(sections)
     }
 
-    fn attach_one(
+    /// Backs one section with the address space from `at` bytes into `mapping` on. Returns its
+    /// granules.
+    ///
+    /// # Safety
+    /// `at` is below the mapping's length, and the mapping stays as long as a granule of the
+    /// section is used.
+    unsafe fn attach_one(
         &self,
         number: u32,
         mapping: &Mapping,
@@ -257,19 +417,20 @@ impl Sections {
     ) -> Result<u32, Error> {
         let section = self.sections.get(number).ok_or(Error::Exhausted)?;
         let granules = (mapping.len() - at).min(SECTION_BYTES) / self.granule_bytes();
-        // SAFETY: `at` is below the mapping's length: `attach` counted the sections from that
-        // length.
+        // SAFETY: the caller says that `at` is below the mapping's length.
         let base = unsafe { mapping.base().add(at) };
-        section.attach(base, granules as u32, self.map_bytes(), supply)?;
+        // SAFETY: these granules are what the mapping, which stays, has behind `at`; `map_bytes`
+        // depends on nothing but the size of a granule, and has 4 bytes for each of a section.
+        unsafe { section.attach(base, granules as u32, self.map_bytes(), supply) }?;
         self.address_index.as_ref().inspect(|index| index.insert(base.addr().get(), number));
         Ok(granules as u32)
     }
 
-    /// Takes the address space of sections away that are unused.
+    /// Takes the address space of `sections` away. No granule of them is used.
     pub(crate) fn detach(&self, free_runs: &mut FreeRuns, sections: Range<u32>) {
         free_runs.bare = free_runs.bare.min(sections.start);
         for number in sections {
-            free_runs.runs.set(number, 0);
+            free_runs.longest.set(number, 0);
             if let Some(section) = self.sections.get(number) {
                 self.address_index
                     .as_ref()
@@ -279,7 +440,8 @@ impl Sections {
         }
     }
 
-    /// The first `wanted` consecutive sections without address space, made if need be.
+    /// Returns the first `wanted` consecutive sections without address space, making new ones if
+    /// there are too few.
     fn spare_sections(
         &self,
         free_runs: &mut FreeRuns,
@@ -292,7 +454,7 @@ impl Sections {
         let mut start = free_runs.bare;
         for number in free_runs.bare..SECTIONS_MAX {
             if number == self.sections.len() {
-                free_runs.runs.grow(number + 1, supply)?;
+                free_runs.longest.grow(number + 1, supply)?;
                 while self.used.len() < (number + 1) * self.words() {
                     self.used.push(supply)?;
                 }
@@ -307,15 +469,15 @@ impl Sections {
         Err(Error::Exhausted)
     }
 
-    /// How many of `sections` are used.
+    /// Returns how many of `sections` have a used granule.
     pub(crate) fn count_used(&self, sections: Range<u32>) -> u32 {
         self.iter(sections).filter(|section| !section.is_unused()).count() as u32
     }
 
-    /// Asserts the state of `sections`, all of those with address space; how many of their granules
-    /// are used.
+    /// Asserts the state of `sections`, which are all that have address space. Returns the number
+    /// of their granules that are used.
     pub(crate) fn check(&self, free_runs: &FreeRuns, sections: impl Iterator<Item = u32>) -> u32 {
-        free_runs.runs.check();
+        free_runs.longest.check();
         let (mut used, mut map_pages) = (0, 0);
         let mut with_room: u32 = 0;
         for number in sections {
@@ -323,14 +485,14 @@ impl Sections {
                 panic!("section {number} was never made")
             };
             assert!(section.granules() > 0, "section {number} has no address space");
-            let room = free_runs.runs.get(number);
-            map_pages += section.check(self.used(number), room.into(), self.longest_run());
+            let longest = free_runs.longest.get(number);
+            map_pages += section.check(self.used(number), longest.into(), self.longest_run());
             used += section.granules() - section.free();
-            with_room += u32::from(room > 0);
+            with_room += u32::from(longest > 0);
         }
         assert_eq!(self.map_pages.load(Relaxed), map_pages, "pages of maps");
         let all = 0..self.sections.len();
-        let with_room_of_all = all.clone().filter(|&number| free_runs.runs.get(number) > 0);
+        let with_room_of_all = all.clone().filter(|&number| free_runs.longest.get(number) > 0);
         assert_eq!(with_room_of_all.count() as u32, with_room, "sections with room");
         let is_bare = |section: &Section| section.granules() == 0;
         assert!(
@@ -341,7 +503,7 @@ impl Sections {
         used
     }
 
-    /// The granules that `pages` pages take.
+    /// Returns the number of granules that `pages` pages take.
     pub(crate) fn granules(&self, pages: u32) -> u32 {
         pages.div_ceil(self.granule)
     }
@@ -350,8 +512,8 @@ impl Sections {
 impl Drop for Sections {
     fn drop(&mut self) {
         for section in self.iter(0..self.sections.len()) {
-            // SAFETY: `&mut self`: no reference into the sections is left; their maps have this
-            // length.
+            // SAFETY: `&mut self` says that no reference into the sections is left, and
+            // `attach_one` made their maps with this length.
             unsafe { section.destroy(self.map_bytes()) }
         }
     }

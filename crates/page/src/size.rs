@@ -1,11 +1,11 @@
-//! The system's page size P, read once.
+//! The system's page size, read once.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
+/// Returns the bytes in a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on aarch64.
 #[inline]
 pub fn page_size() -> usize {
-    /// 0 until it was read; all who read it find the same.
+    /// 0 until the size was read. Threads that read it at the same time all store the same value.
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Relaxed) {
         0 => {
@@ -18,7 +18,7 @@ pub fn page_size() -> usize {
     }
 }
 
-/// Binary logarithm of [`page_size`].
+/// Returns the binary logarithm of [`page_size`].
 #[inline]
 pub fn page_shift() -> u32 {
     page_size().trailing_zeros()

@@ -1,95 +1,56 @@
 //! A space: segments of address space, and the extents in them.
 //!
-//! Lock order: the space's lock is the last of all; nothing is called with it held but the system.
-//! `charge`, `release` and look-ups take no lock: whoever owns an extent orders its own calls, and
-//! keeps the set of the extent's pages that are committed. Over all extents its pages are what the
-//! budget counts.
+//! Lock order: the space's lock is the last of all; with it held, only the supply and the system
+//! are called. `charge`, `release` and look-ups take no lock: the owner of an extent orders its own
+//! calls, and keeps the set of the extent's committed pages. The budget counts these pages over all
+//! extents.
 //!
 //! # Safety
-//! The functions that open memory are unsafe and say what their caller must hold. Offsets are
+//! The functions that open memory are unsafe, and say what their caller must hold. Offsets are
 //! resolved through sections, whose bases point into mappings that `state.segments` owns to the end
 //! of the space, or until no extent lies in them.
 #![allow(unsafe_code)]
 
-use crate::extent_table::ExtentTable;
+use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
+use crate::extent::{Extent, ExtentId, ExtentTable};
+use crate::free_runs::FreeRuns;
+use crate::heap::reserve;
 use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_at};
-use crate::max_tree::{MaxTree, reserve};
-use crate::section::{SECTION_BYTES, section_pages};
-use crate::sections::{FreeRuns, Sections};
+use crate::max_tree::MaxTree;
+use crate::sections::Sections;
 use crate::supply::{Request, Supply};
 use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 use crate::zeroed::Zeroed;
-use crate::{Budget, EXTENT_PAGES_MAX, Error, Extent, ExtentId, PageSet, page_shift};
+use crate::{Budget, EXTENT_PAGES_MAX, Error, PageSet, page_shift};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Offsets of a space are below 2 to this power: 4 TiB.
-pub const OFFSET_BITS: u32 = 42;
-
-/// The smallest segment that is tried when the system refuses larger ones, where the extent needs
-/// no larger one. (In tests here it is small beside the longest extent, as it is where pages are
-/// larger.)
-const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The largest segment: fewer mappings (65,530 are allowed), less to ask for at a time.
-const SEGMENT_BYTES_MAX: usize = 1 << 30;
-
-/// Ranges of addresses that are given back by one call.
+/// The most ranges of addresses that one call gives back.
 const RANGES_MAX: usize = 64;
 
-/// How a space is made.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Most pages to commit; `None` is no limit.
-    pub limit: Option<usize>,
-    /// Who may refuse requests before they reach the system; `None` grants all.
-    pub supply: Option<Arc<dyn Supply>>,
-    /// Pages per entry of the map from page to extent: a power of two up to 256. An extent takes
-    /// whole granules of address space; coarse ones make the map small.
-    pub granule: u32,
-    /// Whether [`Space::offset_of`] and [`Space::extent_at`] are to find addresses, which costs a
-    /// table of 8 KiB, and more from 1,024 sections on.
-    pub by_address: bool,
-    /// Whether segments are part of core dumps.
-    pub in_dumps: bool,
-    /// Whether children have the pages too, after a fork. If not they have zeros there, and whoever
-    /// needs what was stored is to be refused: see [`fork::generation`](crate::fork::generation).
-    pub in_children: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            limit: None,
-            supply: None,
-            granule: 1,
-            by_address: false,
-            in_dumps: true,
-            in_children: true,
-        }
-    }
-}
-
-/// One mapping and the sections it fills.
+/// One mapping, and the sections that it backs.
 #[derive(Debug)]
 struct Segment {
     mapping: Mapping,
     sections: Range<u32>,
-    /// How many of its sections are used.
+    /// How many of its sections have a used granule.
     used: u32,
 }
 
+/// What the space's lock guards.
 #[derive(Debug)]
 struct State {
-    /// By their sections, lowest first.
+    /// In the order of their sections.
     segments: Vec<Segment>,
-    /// How many of them have no section that is used.
+    /// How many segments have no used granule.
     unused: usize,
     /// Bytes of the next segment to ask for.
     segment_bytes: usize,
-    /// Where there is room for extents, and which words have a spare descriptor.
+    /// Where there is room for extents.
     free_runs: FreeRuns,
+    /// Which words of the extent table have a spare descriptor.
     spare: MaxTree,
 }
 
@@ -104,19 +65,20 @@ impl State {
         }
     }
 
-    /// Bytes of memory that the tables here take.
+    /// Returns the bytes of memory that the tables here take.
     fn bytes(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<Segment>();
         segments + self.free_runs.bytes() + self.spare.bytes()
     }
 
-    /// The segment of the section `number`, which has one.
+    /// Returns the index of the segment of section `number`, which has one.
     fn segment_of(&self, number: u32) -> usize {
         self.segments.partition_point(|segment| segment.sections.end <= number)
     }
 }
 
-/// Address space in segments, handed out as extents of consecutive pages with a `D` each.
+/// Address space in segments, handed out as extents of consecutive pages. Each extent's descriptor
+/// has a `D`, which is the owner's.
 ///
 /// Extents cost address space only; pages of them are committed and released one by one.
 pub struct Space<D> {
@@ -127,7 +89,7 @@ pub struct Space<D> {
     sections: Sections,
     extents: ExtentTable<D>,
     state: Mutex<State>,
-    /// Bytes of memory of the tables in `state`.
+    /// Bytes of memory that the tables in `state` take, to be read without the lock.
     state_bytes: AtomicUsize,
 }
 
@@ -138,10 +100,10 @@ impl<D> fmt::Debug for Space<D> {
 }
 
 impl<D: Zeroed> Space<D> {
-    /// A space without segments; the first is reserved with the first extent.
+    /// Returns a space without segments; the first segment is reserved with the first extent.
     ///
     /// # Panics
-    /// When the granule is none of those that are possible.
+    /// If the configured granule is no power of two, or above 256.
     pub fn new(config: Config) -> Result<Self, Error> {
         Ok(Space {
             budget: Budget::new(config.limit),
@@ -155,23 +117,24 @@ impl<D: Zeroed> Space<D> {
         })
     }
 
-    /// The count of committed pages and its limit.
+    /// Returns the count of committed pages, with its limit.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Bytes of memory the space itself uses: maps, bitmaps and descriptors, not the pages.
+    /// Returns the bytes of memory that the space itself takes: maps, bitmaps and descriptors, not
+    /// the pages.
     pub fn metadata_bytes(&self) -> usize {
         self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
 
-    /// Who may refuse requests before they reach the system.
+    /// Returns what may refuse requests before they reach the system.
     pub fn supply(&self) -> Option<&dyn Supply> {
         self.supply.as_deref()
     }
 
-    /// Makes an extent of `pages` pages, none of them committed, with the lowest number and at the
-    /// lowest offset there is; `tag` is the owner's to read.
+    /// Makes an extent of `pages` pages, none of them committed, with the lowest free number and at
+    /// the lowest offset with room. Only the owner reads `tag`.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
@@ -199,12 +162,13 @@ impl<D: Zeroed> Space<D> {
             segment.used += 1;
         }
         self.extent(id).begin(placed.first, pages, tag);
-        // After that: who finds it among the live ones reads what it is.
+        // After `begin`, so that a thread which finds the extent among the live ones can read it.
         self.extents.claim(&mut state.spare, id);
         Ok(id)
     }
 
-    /// Gives an extent back; all its pages were released.
+    /// Frees an extent, all of whose pages were released. The callers of [`bytes`](Self::bytes) and
+    /// [`write`](Self::write) vouch that they use no extent that is freed.
     pub fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
@@ -214,8 +178,8 @@ impl<D: Zeroed> Space<D> {
         self.extents.release(&mut state.spare, id);
     }
 
-    /// Reserves one more segment, in which an extent of `pages` pages has room; smaller ones after
-    /// a refusal.
+    /// Reserves one more segment with room for an extent of `pages` pages, and tries smaller
+    /// segments if the system refuses.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -235,7 +199,10 @@ impl<D: Zeroed> Space<D> {
         if !self.in_children {
             mapping.keep_from_children()?;
         }
-        let sections = self.sections.attach(&mut state.free_runs, &mapping, self.supply())?;
+        // SAFETY: the mapping goes into `state.segments`, which it leaves with the whole space, or
+        // in `shrink`, where none of its granules is used and its sections are detached.
+        let sections =
+            unsafe { self.sections.attach(&mut state.free_runs, &mapping, self.supply()) }?;
         state.segment_bytes = (bytes * 2).clamp(SECTION_BYTES, SEGMENT_BYTES_MAX);
         let at = state.segment_of(sections.start);
         state.segments.insert(at, Segment { mapping, sections, used: 0 });
@@ -243,10 +210,10 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Takes note that nothing is used in the section `number` any more. Unmaps its segment if that
-    /// is all unused and another one is too, so that a pool at the edge of a segment does not map
-    /// and unmap it over and over. Where the system refuses that, the segment stays as it was, and
-    /// is used again or unmapped later.
+    /// Notes that section `number` has no used granule left. Unmaps its segment if the segment has
+    /// none either and another segment has none too: one is kept, so that a user at the edge of a
+    /// segment does not map and unmap it over and over. If the system refuses to unmap the segment,
+    /// it stays as it was, and is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
         state.segments[at].used -= 1;
@@ -268,10 +235,10 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// The descriptor `id`.
+    /// Returns the descriptor of `id`.
     ///
     /// # Panics
-    /// When `id` is of another space and beyond this one's descriptors.
+    /// If `id` is beyond this space's descriptors, as an id of another space may be.
     pub fn extent(&self, id: ExtentId) -> &Extent<D> {
         match self.extents.get(id) {
             Some(extent) => extent,
@@ -279,45 +246,46 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// The extents there are, lowest number first. Each is what it is said to be when it is come
-    /// to; where others make and free extents, it may be gone, or another one, when it is looked
-    /// at.
+    /// Returns the extents, lowest number first. Each is found when the iterator reaches it. If
+    /// other threads make and free extents at the same time, it may be gone, or replaced by
+    /// another, when the caller looks at it.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.extents.live()
     }
 
-    /// The extent whose granules `offset` lies in, if there is one. Its last granule may reach
-    /// beyond its pages: whoever got the offset from elsewhere compares it with [`Extent::start`]
-    /// and [`Extent::pages`].
+    /// Returns the extent whose granules `offset` lies in, if there is one. Its last granule may
+    /// reach beyond its pages: a caller that did not get the offset from a live extent compares it
+    /// with [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
 
-    /// The offset of `address`, if it lies in this space, and the space is
+    /// Returns the offset of `address`, if `address` lies in this space and the space is
     /// [`by_address`](Config::by_address).
     pub fn offset_of(&self, address: usize) -> Option<u64> {
         self.sections.offset_of(address)
     }
 
-    /// The extent whose granules `address` lies in, if it lies in one. If not, it may be any:
-    /// whoever did not get the address from a live extent compares it with where that lies.
+    /// Returns the extent whose granules `address` lies in. For an address outside of all extents
+    /// the result may be any extent: a caller that did not get the address from a live extent
+    /// compares it with where the extent lies.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
         Some((id, self.extents.get(id)?))
     }
 
-    /// The address of `offset`, if it lies in a segment at the moment: it may be gone when this
-    /// returns.
+    /// Returns the address of `offset`, if `offset` lies in a segment. Unless it lies in a live
+    /// extent, the segment may be unmapped by the time this returns.
     #[inline]
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         self.sections.try_address(offset)
     }
 
-    /// The address of `offset`, which lies in a live extent.
+    /// Returns the address of `offset`, which lies in a live extent.
     ///
     /// # Panics
-    /// When no segment lies there.
+    /// If no segment lies there.
     pub fn address(&self, offset: u64) -> NonNull<u8> {
         match self.sections.try_address(offset) {
             Some(address) => address,
@@ -325,41 +293,42 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// The `len` bytes at `offset`.
+    /// Returns the `len` bytes at `offset`.
     ///
     /// # Safety
-    /// They lie in one live extent which stays, and no one writes to or releases them while the
-    /// slice lives.
+    /// The bytes lie in one live extent, which is not freed while the slice lives, and no one
+    /// writes to them or releases them in that time.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
-        // SAFETY: `address` checked the start; the caller vouches for the rest, and an extent is
-        // consecutive memory. Memory of a segment is zero or what was written: always initialised.
+        // SAFETY: the caller vouches that the bytes lie in a live extent, which is consecutive
+        // memory of a segment, and that no one changes them. Such memory is zero or what was
+        // written: always initialised.
         unsafe { std::slice::from_raw_parts(self.address(offset).as_ptr(), len) }
     }
 
     /// Copies `bytes` to `offset`.
     ///
     /// # Safety
-    /// The place lies in committed pages of one live extent, and no one else reads, writes or
-    /// releases it meanwhile.
+    /// The bytes at `offset` lie in committed pages of one live extent, and no one else reads,
+    /// writes or releases them at the same time.
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: as the caller vouches; `bytes` is a shared slice, so it can't overlap a place
-        // that no one else reads.
+        // SAFETY: the caller vouches for the place. No one else reads it, so the shared slice
+        // `bytes` can't overlap it.
         unsafe {
             self.address(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
     }
 
-    /// Counts `pages` more pages as committed, all or none of them. It only counts: the owner notes
-    /// which they are, before anything touches them.
+    /// Counts `pages` more pages as committed, all or none of them. This only counts: the owner
+    /// notes which pages they are before anyone touches them.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {
             return Ok(());
         }
-        // Counted first: of two who ask at once, one at least sees the other's pages.
+        // Counted first: of two threads that ask at once, at least one sees the other's pages.
         let charge = self.budget.try_charge(wanted)?;
-        // It is others' code: if it panics, what was taken goes back.
+        // The supply is not this crate's code. If it panics, the pages are uncharged.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             return Err(Error::Refused { pages: wanted });
         }
@@ -367,38 +336,39 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Gives `pages` of an extent, which are committed, back to the system, and counts them so;
-    /// those that went. The rest (locked memory) stays committed.
+    /// Gives committed pages of an extent back to the system, and uncharges them. Returns the pages
+    /// that the system took; the others (locked memory) stay committed.
     ///
     /// # Safety
-    /// No one needs what these pages hold, or commits or touches them, until the call returns.
-    pub unsafe fn release(&self, id: ExtentId, pages: &PageSet) -> PageSet {
+    /// No one expects what these pages hold, and no one commits or touches them until the call
+    /// returns.
+    pub unsafe fn release<const W: usize>(&self, id: ExtentId, pages: &PageSet<W>) -> PageSet<W> {
         let going = PageSet::default();
         going.copy_from(pages);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller vouches for the pages.
         unsafe { self.release_all(std::iter::once((id, &going))) };
         going
     }
 
-    /// As [`release`](Self::release), for pages of many extents at once. Each set is left with
-    /// those that went.
+    /// Gives committed pages of many extents back, as [`release`](Self::release) does. Each set is
+    /// left with the pages that the system took.
     ///
     /// # Safety
-    /// As for `release`, of each.
-    pub unsafe fn release_all<'b>(
+    /// As for `release`, for each extent.
+    pub unsafe fn release_all<'b, const W: usize>(
         &self,
-        batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)> + Clone,
     ) {
         let mut have_gone = true;
         self.for_each_range(batch.clone(), |ranges| {
-            // SAFETY: the ranges lie in live extents (their owner's sets), and so in live segments;
-            // the caller says that no one needs their bytes.
+            // SAFETY: the pages are committed, so they lie in live extents, whose segments are
+            // mapped; the caller vouches that no one expects their bytes.
             have_gone &= unsafe { release_all_at(ranges) };
         });
         for (id, pages) in batch.clone().filter(|_| !have_gone) {
             let stays = |run: &Range<u32>| {
                 let (start, len) = self.locate(id, run);
-                // SAFETY: as above. What had gone goes once more, which changes nothing.
+                // SAFETY: as above. Releasing a range that is gone already changes nothing.
                 unsafe { !release_at(start, len) }
             };
             pages.runs().filter(stays).for_each(|run| _ = pages.remove(run));
@@ -406,17 +376,20 @@ impl<D: Zeroed> Space<D> {
         self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }
 
-    /// Has memory found for pages of extents, which are committed: who touches them then does not
-    /// wait for it.
-    pub fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
-        // SAFETY: as in `release_all`, and it changes nothing of what they hold.
-        self.for_each_range(batch, |ranges| unsafe { populate_all_at(ranges) });
+    /// Has the system provide memory for committed pages of extents, so that a later touch does not
+    /// wait for it. This is a hint, and harmless for any pages: it changes no byte of them, and a
+    /// stale range is at worst touched.
+    pub fn populate<'b, const W: usize>(
+        &self,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
+    ) {
+        self.for_each_range(batch, populate_all_at);
     }
 
-    /// Calls `work` with where the pages lie, some runs at a time.
-    fn for_each_range<'b>(
+    /// Calls `work` with the ranges of addresses of the pages, some ranges at a time.
+    fn for_each_range<'b, const W: usize>(
         &self,
-        batch: impl Iterator<Item = (ExtentId, &'b PageSet)>,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
         mut work: impl FnMut(&[IoRange]),
     ) {
         let runs = batch.flat_map(|(id, pages)| pages.runs().map(move |run| (id, run)));
@@ -433,7 +406,7 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Where a run of an extent's pages lies, and its bytes.
+    /// Returns the address of a run of an extent's pages, and the run's bytes.
     fn locate(&self, id: ExtentId, run: &Range<u32>) -> (NonNull<u8>, usize) {
         let extent = self.extent(id);
         debug_assert!(run.end <= extent.pages());
@@ -453,19 +426,19 @@ impl<D: Zeroed> Space<D> {
         self.state.unlock_after_fork();
     }
 
-    /// Whether children have the pages too, after a fork.
+    /// Returns whether children have the pages too, after a fork.
     pub fn is_in_children(&self) -> bool {
         self.in_children
     }
 
-    /// Makes the count of committed pages what the owners found: in a child, a lost thread may have
-    /// died between its count and the budget's.
+    /// Sets the number of committed pages to what the owners counted. This is for a child after a
+    /// fork: another thread may have been between its own count and the budget's.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }
 
-    /// Asserts every relation between sections and extents. That the budget counts the pages which
-    /// the owners have as committed is theirs to assert.
+    /// Asserts every relation between sections and extents. The owners assert that the budget
+    /// counts the pages which they have committed.
     pub fn check(&self) {
         let state = self.state.lock();
         let mut taken = 0;
@@ -511,8 +484,7 @@ mod tests {
         }
     }
 
-    /// A segment that is granted though the extent has no room in it would stay, one more for each
-    /// attempt.
+    /// A segment without room for the extent would stay, and one more would come with each attempt.
     #[test]
     fn no_segment_is_made_that_is_too_small_for_the_extent() {
         for granule in [1, 16] {

@@ -1,39 +1,39 @@
-//! The point at which a test, or a policy, may refuse pages.
+//! The point at which a test, or a limit beside the budget, may refuse pages.
 
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use std::fmt::Debug;
 
-/// What a [`Space`](crate::Space), or a table beside one, is about to ask of the system.
+/// What a [`Space`](crate::Space), or a table beside one, is about to ask the system for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To map this many bytes of address space.
+    /// A mapping of address space.
     Map {
         /// Bytes of the mapping.
         bytes: usize,
     },
-    /// To commit this many pages, which the budget counts already.
+    /// Pages to be committed, which the budget counts already.
     Commit {
-        /// Number of pages.
+        /// The number of pages.
         pages: usize,
     },
-    /// To allocate this many bytes outside of any space; they are touched at once.
+    /// Memory outside of any space, which is touched at once.
     Allocate {
         /// Bytes of the allocation.
         bytes: usize,
     },
 }
 
-/// Grants or refuses requests before they reach the system. Refusals are answered as the system's
+/// Grants or refuses requests before they reach the system. A refusal is handled as the system's
 /// own would be, which is how every failure path is tested.
 ///
-/// It is asked with locks held, of the space and of what is built on it: it uses neither, and does
-/// not fork.
+/// [`grant`](Self::grant) is called with locks held, the space's and those of its users. It must
+/// use none of these, and must not fork.
 pub trait Supply: Debug + Send + Sync {
-    /// Whether the request may go ahead.
+    /// Returns whether the request may go ahead.
     fn grant(&self, request: Request) -> bool;
 }
 
-/// A supply for tests: it refuses the n-th request, or every one from the n-th on.
+/// A supply for tests, which refuses the n-th request, or every one from the n-th on.
 #[derive(Debug)]
 pub struct RefuseNth {
     nth: usize,
@@ -42,12 +42,13 @@ pub struct RefuseNth {
 }
 
 impl RefuseNth {
-    /// Refuses request `nth`, counted from 1, and with `from_then_on` all that follow.
+    /// Returns a supply that refuses request `nth`, counted from 1, and with `from_then_on` all
+    /// that follow.
     pub fn new(nth: usize, from_then_on: bool) -> Self {
         RefuseNth { nth, from_then_on, requests: AtomicUsize::new(0) }
     }
 
-    /// Requests made so far.
+    /// Returns the number of requests made so far.
     pub fn requests(&self) -> usize {
         self.requests.load(Relaxed)
     }

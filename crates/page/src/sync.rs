@@ -1,5 +1,5 @@
-//! All synchronisation of this crate comes from here, so that loom can stand in, in this crate's
-//! own models.
+//! The atomics and locks of this crate. In this crate's own models loom's atomics replace the
+//! standard library's.
 
 pub(crate) use crate::fork::Mutex;
 pub(crate) use rustix_futex_sync::Condvar;

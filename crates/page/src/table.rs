@@ -1,4 +1,4 @@
-//! A growing array whose elements never move and never die before the array: readers need no lock.
+//! A growing array whose elements never move, and live as long as the array: readers need no lock.
 //!
 //! ```text
 //!   chunk 0: 1024 elements   chunk 1: 2048   chunk 2: 4096 ...   each a mapping of its own
@@ -6,9 +6,8 @@
 //!
 //! # Safety
 //! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release
-//! order, and stay to the end of the table; who looks an element up reads `len` with acquire order
-//! first. Zeros are a valid element ([`Zeroed`]). Elements are never moved, and never dropped one
-//! by one.
+//! order, and stay to the end of the table; a look-up reads `len` with acquire order first. Zeros
+//! are a valid element ([`Zeroed`]). Elements are never moved, and never dropped one by one.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
@@ -19,7 +18,7 @@ use crate::{Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// In a model a chunk is soon full.
+/// The number of elements of the first chunk: in a model one, so that it is full soon.
 const FIRST: u32 = if cfg!(all(test, loom)) { 1 } else { 1024 };
 const CHUNKS: usize = 22;
 
@@ -27,31 +26,31 @@ const CHUNKS: usize = 22;
 pub(crate) struct TablePage {
     chunk: usize,
     page: usize,
-    /// The elements that lie in it, whole or in part, made or not.
+    /// The elements that lie on the page, whole or in part, made or not.
     pub(crate) elements: Range<u32>,
 }
 
+/// The array.
 #[derive(Debug)]
 pub(crate) struct GrowingTable<T> {
-    /// Mappings that were forgotten; null before they are made.
+    /// Where the chunks begin, in mappings that were forgotten; null before they are made.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
     /// Bytes of memory that the elements take, in whole pages.
     bytes: AtomicUsize,
 }
 
-// SAFETY: the table gives out only `&T`, and owns its elements, so T: Send + Sync is what is
-// needed.
+// SAFETY: the table owns its elements and gives out only `&T`, for which T: Send + Sync suffices.
 unsafe impl<T: Send + Sync> Sync for GrowingTable<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for GrowingTable<T> {}
 
-/// Elements of a chunk.
+/// Returns the number of elements of a chunk.
 fn capacity(chunk: usize) -> usize {
     (FIRST as usize) << chunk
 }
 
-/// Bytes of a chunk.
+/// Returns the bytes of a chunk's mapping.
 fn chunk_bytes<T>(chunk: usize) -> usize {
     (capacity(chunk) * size_of::<T>()).next_multiple_of(page_size())
 }
@@ -66,7 +65,8 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// Chunk of element `index`, and its place there: chunk k starts at FIRST * (2^k - 1).
+    /// Returns the chunk of element `index`, and its index there: chunk k starts with element
+    /// FIRST * (2^k - 1).
     #[inline]
     fn locate(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
@@ -80,32 +80,32 @@ impl<T: Zeroed> GrowingTable<T> {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Where a chunk begins, if it has been made.
+    /// Returns where a chunk begins, if it has been made.
     #[inline]
     fn chunk(&self, chunk: usize) -> Option<NonNull<T>> {
         NonNull::new(self.chunks.get(chunk)?.load(Ordering::Relaxed))
     }
 
-    /// The element `index`, if it has been made.
+    /// Returns the element `index`, if it has been made.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         if index >= self.len() {
             return None;
         }
         let (chunk, at) = Self::locate(index);
-        // SAFETY: as for `slice`.
+        // SAFETY: `push` mapped the chunk, as zeros, which are valid, before it raised `len` past
+        // `index`; `len` was read with acquire order. The element lives as long as `self`.
         Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
-    /// The `count` elements from `start` on, which were made and lie in one chunk; else none.
+    /// Returns the `count` elements from `start` on, or none unless all have been made and lie in
+    /// one chunk.
     pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
         let (chunk, at) = Self::locate(start);
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
         let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
-            // SAFETY: `push` mapped `room` elements of zeros, which are valid, before it raised
-            // `len` past the last of these; `len` was read with acquire order. They live as long as
-            // `self`.
+            // SAFETY: as in `get`, and `made` says that `len` is beyond the last of them.
             Some(base) => unsafe {
                 std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
@@ -113,7 +113,7 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// The pages that element `index` lies in.
+    /// Returns the pages that element `index` lies on.
     pub(crate) fn pages_of(index: u32) -> impl Iterator<Item = TablePage> {
         let (chunk, at) = Self::locate(index);
         let (page_size, size) = (page_size(), size_of::<T>());
@@ -127,11 +127,11 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Gives a page back to the system: its elements read as zeros afterwards, or, in locked
+    /// Gives a page back to the system. Its elements read as zeros afterwards, or, in locked
     /// memory, as before.
     ///
     /// # Safety
-    /// No one expects the bytes of its elements any more.
+    /// No one expects the bytes of its elements.
     pub(crate) unsafe fn release(&self, page: &TablePage) {
         if let Some(base) = self.chunk(page.chunk) {
             // SAFETY: `pages_of` counted the page within the chunk, whose length is whole pages;
@@ -140,7 +140,7 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// Makes one more element, of zero bytes. The caller serialises pushes.
+    /// Makes one more element, of zero bytes, and returns its index. The caller serialises pushes.
     pub(crate) fn push(&self, supply: Option<&dyn Supply>) -> Result<u32, Error> {
         let index = self.len();
         if index >= FIRST * ((1 << CHUNKS) - 1) {
@@ -150,7 +150,7 @@ impl<T: Zeroed> GrowingTable<T> {
         if self.chunk(chunk).is_none() {
             let mapping = Mapping::reserve(chunk_bytes::<T>(chunk), page_size(), supply)?;
             self.chunks[chunk].store(mapping.base().as_ptr().cast(), Ordering::Relaxed);
-            std::mem::forget(mapping); // `drop` unmaps it
+            std::mem::forget(mapping); // `GrowingTable::drop` unmaps it
         }
         let pages = |elements: usize| (elements * size_of::<T>()).div_ceil(page_size());
         let more = (pages(at + 1) - pages(at)) * page_size();
@@ -159,7 +159,7 @@ impl<T: Zeroed> GrowingTable<T> {
         Ok(index)
     }
 
-    /// Bytes of memory that the first `count` elements take, in whole pages per chunk.
+    /// Returns the bytes of memory that the first `count` elements take, in whole pages per chunk.
     pub(crate) fn bytes_below(count: u32) -> usize {
         let mut left = count as usize;
         let mut bytes = 0;
@@ -173,7 +173,7 @@ impl<T: Zeroed> GrowingTable<T> {
         bytes
     }
 
-    /// Bytes of memory that the elements take.
+    /// Returns the bytes of memory that the elements take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -6,15 +6,14 @@
 //! there must be valid with all its bytes zero, and must need no drop.
 #![allow(unsafe_code)]
 
-use crate::section::Section;
+use crate::bits::{PageSet, Residency};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
-use crate::{Extent, PageSet};
 
-/// What may begin, and begin again, as zero bytes.
+/// A type whose values may begin, and begin again, as zero bytes.
 ///
 /// # Safety
-/// All zero bytes are a valid value, at any time and for all who have a reference: what changes is
-/// atomic.
+/// All zero bytes are a valid value, at any time and for every holder of a reference: whatever
+/// changes is atomic.
 pub unsafe trait Zeroed: Send + Sync {}
 
 // SAFETY: it has no bytes.
@@ -25,9 +24,7 @@ unsafe impl Zeroed for AtomicU32 {}
 unsafe impl Zeroed for AtomicU64 {}
 // SAFETY: a null pointer is valid.
 unsafe impl<T> Zeroed for AtomicPtr<T> {}
-// SAFETY: four AtomicU64.
-unsafe impl Zeroed for PageSet {}
-// SAFETY: its fields are AtomicPtr and AtomicU32.
-unsafe impl Zeroed for Section {}
-// SAFETY: its own fields are AtomicU32, and zeros are valid for D.
-unsafe impl<D: Zeroed> Zeroed for Extent<D> {}
+// SAFETY: it is an array of AtomicU64.
+unsafe impl<const W: usize> Zeroed for PageSet<W> {}
+// SAFETY: its fields are two PageSets.
+unsafe impl<const W: usize> Zeroed for Residency<W> {}

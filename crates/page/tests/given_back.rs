@@ -1,5 +1,5 @@
-//! Released pages are really free memory, and metadata is counted as the system counts it. One test
-//! at a time, so that nothing else moves the figure.
+//! Released pages are really free memory, and metadata is counted as the system counts it. The
+//! tests run one at a time, so that nothing else changes the process's memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, ExtentId, PageSet, Space, Zeroed, page_size};
@@ -18,7 +18,7 @@ unsafe impl Zeroed for Owners {}
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Bytes of anonymous memory the process has, counted page by page.
+/// Returns the bytes of the process's anonymous memory, which the system counts page by page.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let line = text.lines().find(|line| line.starts_with("Anonymous:")).unwrap();
@@ -29,7 +29,7 @@ fn resident() -> usize {
 #[test]
 fn metadata_is_counted_as_the_system_counts_it() {
     let _alone = ALONE.lock().unwrap();
-    // What the heap and the harness may add.
+    // The heap and the test harness may add this much.
     let slack = 32 << 10;
     for (granule, pages) in [(1, 1), (16, 16)] {
         let mut ids = vec![ExtentId::from_raw(1).unwrap(); 40_000];
@@ -43,7 +43,7 @@ fn metadata_is_counted_as_the_system_counts_it() {
         ids.fill_with(|| space.alloc(pages, 0).unwrap());
         let full = grown_as_counted();
         assert!(full > 4_000_000);
-        // The last ones stay, as what is left of most is anywhere.
+        // Only the last ones stay: most pages of the tables are left without a used entry.
         ids.drain(..39_000).for_each(|id| space.free(id));
         space.check();
         let left = grown_as_counted();
@@ -68,8 +68,8 @@ fn released_pages_are_really_given_back() {
     let whole = EXTENTS * PAGES as usize * page_size();
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
-    // All but one page of each extent: with huge pages little would come back.
-    let set = PageSet::default();
+    // All but one page of each extent goes: with huge pages little memory would come back.
+    let set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {
         // SAFETY: this thread alone uses the space, and reads none of these pages again.
@@ -81,8 +81,7 @@ fn released_pages_are_really_given_back() {
     space.check();
 }
 
-/// Pages of many extents go by one call; where one of them can't (it is locked), the others go all
-/// the same.
+/// Pages of many extents go by one call. If one of them is locked, the others go all the same.
 #[test]
 fn pages_of_many_extents_go_at_once() {
     let _alone = ALONE.lock().unwrap();
@@ -90,8 +89,8 @@ fn pages_of_many_extents_go_at_once() {
     let make = |_| {
         let id = space.alloc(3, 0).unwrap();
         space.charge(3).unwrap();
-        let pages = PageSet::default();
-        // Two runs each, so that one call does not take them all.
+        let pages = <PageSet>::default();
+        // Two runs each, more than one system call takes.
         pages.insert(0..1);
         pages.insert(2..3);
         space.populate(std::iter::once((id, &pages)));
@@ -107,9 +106,9 @@ fn pages_of_many_extents_go_at_once() {
     let batch: Vec<_> = (0..100).map(make).collect();
     let locked = batch[50].0;
     let at = space.address(space.extent(locked).start());
-    // SAFETY: a page of the extent, which stays; it is let go below.
+    // SAFETY: the range is a page of a live extent, and is unlocked below.
     unsafe { rustix::mm::mlock(at.as_ptr().cast(), page_size()).unwrap() };
-    // SAFETY: this thread alone uses the space, and needs none of these pages.
+    // SAFETY: this thread alone uses the space, and reads none of these pages again.
     unsafe { space.release_all(batch.iter().map(|(id, pages)| (*id, pages))) };
     for (id, gone) in &batch {
         let stays = *id == locked;

@@ -1,10 +1,10 @@
-//! Forks are held still from when the program is loaded. One test, in a process of its own, which
-//! asks for nothing before.
+//! The handlers of forks are installed when the program is loaded. This test has a process of its
+//! own, which does not call `install`.
 #![allow(unsafe_code)]
 
 #[test]
 fn a_fork_is_noticed_though_no_one_asked() {
-    // SAFETY: the child does nothing but look at a number, and ends; `status` is this function's.
+    // SAFETY: the child only reads a number, and ends; `status` is this function's.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);
@@ -13,7 +13,7 @@ fn a_fork_is_noticed_though_no_one_asked() {
         }
         let mut status = 0;
         assert_eq!(libc::waitpid(child, &mut status, 0), child);
-        assert_eq!(status, 0, "handlers were not asked for at load");
+        assert_eq!(status, 0, "the handlers were not installed at load");
     }
     assert_eq!(page::fork::generation(), 0);
 }

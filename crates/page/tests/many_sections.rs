@@ -1,16 +1,12 @@
-//! More sections than the first table by address has buckets, as small segments make them.
+//! More sections than the first tables of the address index have room for, in small segments.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/small_segments.rs"]
-mod small_segments;
-
 use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
-use small_segments::SmallSegments;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use testkit::supply::SmallSegments;
 
-/// Sections: more than 2,048, so that a table of that many buckets is full, and one more than fill
-/// the next one by half.
+/// One section more than fill a table of 4,096 buckets by half, so the eighth table is in use.
 const SECTIONS: usize = 2049;
 
 /// An extent that fills its section's segment.
@@ -44,16 +40,16 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
                 "the larger tables are counted"
             );
         }
-        // The lower half goes last, so that sections and addresses meet anew.
+        // The lower half goes last, so that sections get other addresses in the next round.
         ids.iter().rev().for_each(|&id| space.free(id));
         space.check();
     }
 }
 
-/// Bytes of the table by address that is larger than the first.
-const LARGER: usize = 4 * 4096;
+/// Bytes of the address index's second table, of 128 buckets.
+const LARGER: usize = 4 * 128;
 
-/// Small segments, and no memory for a larger table from some moment on.
+/// Grants small segments, and refuses a larger table once it is told to.
 #[derive(Debug, Default)]
 struct NoLargerTable {
     segments: SmallSegments,
@@ -73,10 +69,10 @@ fn a_section_that_could_not_be_found_is_refused() {
     let granted = Some(supply.clone() as Arc<dyn Supply>);
     let config = Config { by_address: true, supply: granted, ..Config::default() };
     let space = Space::new(config).unwrap();
-    let ids: Vec<_> = (0..1024).map(|_| fill_one(&space).unwrap()).collect();
+    let ids: Vec<_> = (0..32).map(|_| fill_one(&space).unwrap()).collect();
     supply.refuses.store(true, Relaxed);
     for _ in 0..3 {
-        assert_eq!(fill_one(&space), Err(Error::Mapping { bytes: LARGER }));
+        assert_eq!(fill_one(&space), Err(Error::Refused { pages: 1 }));
         space.check();
     }
     ids.iter().for_each(|&id| assert_found(&space, id));

@@ -1,5 +1,5 @@
-//! Segments that the system does not take back, as the process has all the mappings it may have.
-//! Alone in its process.
+//! Segments that the system does not take back, because the process has all the mappings it may
+//! have. This test has a process of its own.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, Request, Space, Supply};
@@ -17,7 +17,7 @@ impl Supply for Small {
     }
 }
 
-/// Mappings of the process, from and to.
+/// Returns the process's mappings, each by its first address and its end.
 fn mappings() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let parse = |line: &str| {
@@ -27,9 +27,9 @@ fn mappings() -> Vec<(usize, usize)> {
     maps.lines().map(parse).collect()
 }
 
-/// Puts a mapping of the same kind behind a segment, so that the system makes one of them.
+/// Puts a mapping of the same kind behind a segment, so that the system merges the two.
 fn join(end: usize) {
-    // SAFETY: where something is, it stays; and what is mapped here no one else knows of.
+    // SAFETY: the flag keeps what is mapped there already, and no one else knows of a new mapping.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let (at, access) =
@@ -41,11 +41,11 @@ fn join(end: usize) {
     }
 }
 
-/// Pages of different protection in one mapping, so that each is one of its own, until no more can
-/// be had.
+/// Gives the pages of a mapping different protections, so that each counts as a mapping of its own,
+/// until the system refuses. Returns the mapping's first address and its length.
 fn exhaust() -> (usize, usize) {
     let (page, count) = (page::page_size(), 70_000);
-    // SAFETY: a new mapping, of which no one else knows.
+    // SAFETY: no one else knows of the new mapping.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let start = libc::mmap(std::ptr::null_mut(), count * page, libc::PROT_NONE, flags, -1, 0);
@@ -72,7 +72,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let offsets: Vec<_> = ids.iter().map(|&id| space.extent(id).start()).collect();
     let address = |nth: usize| space.try_address(offsets[nth]).map(|at| at.addr().get());
     (0..40).for_each(|nth| join(address(nth).unwrap() + MIB));
-    // To unmap one amid a mapping makes two of it.
+    // Unmapping a segment amid a mapping splits the mapping in two.
     let maps = mappings();
     let is_amid = |nth: &usize| {
         let at = address(*nth).unwrap();
@@ -81,7 +81,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let amid: Vec<_> = (0..40).filter(is_amid).collect();
     assert!(amid.len() > 3, "no segments lie side by side: {maps:x?}");
     let (start, len) = exhaust();
-    // The first is kept anyway; the others are refused.
+    // The space keeps the first one anyway; the system refuses the others.
     amid.iter().for_each(|&nth| space.free(ids[nth]));
     space.check();
     let is_there = |nth: &&usize| address(**nth).is_some();
@@ -93,7 +93,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
         assert!(offsets.contains(&start), "{start:#x} is no segment that was there");
     }
     space.check();
-    // SAFETY: what `exhaust` mapped.
+    // SAFETY: `exhaust` made this mapping, and no one else knows of it.
     assert_eq!(unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(start), len) }, 0);
     again.into_iter().for_each(|id| space.free(id));
     space.check();

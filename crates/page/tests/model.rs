@@ -1,17 +1,14 @@
-//! Random extents, commits and releases against a naive model; every byte written is compared.
+//! Random extents, commits and releases against a naive model, which compares every byte written.
 #![allow(unsafe_code, clippy::unwrap_used)]
-
-#[path = "support/seed.rs"]
-mod seed;
 
 use fastrand::Rng;
 use page::{Config, Error, ExtentId, PageSet, RefuseNth, Space, page_size};
-use seed::seed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use testkit::seed;
 
-/// What an extent should hold: per page the stamp written to it, `None` where it is not committed.
+/// What an extent should hold: the stamp of each page, `None` if the page is not committed.
 type Model = BTreeMap<ExtentId, Vec<Option<u64>>>;
 
 struct Subject {
@@ -43,7 +40,7 @@ impl Subject {
     }
 
     fn alloc(&mut self, random: &mut Rng) -> Result<(), Error> {
-        // At the edges of granules, the longest, any, and short ones.
+        // Lengths at the edges of granules, the longest, any, and short ones.
         let pages = match random.u32(..8) {
             0 => [1, 2, 16, 64][random.usize(..4)] * random.u32(1..=4) + random.u32(..3) - 1,
             1 => 256 - random.u32(..2),
@@ -70,7 +67,7 @@ impl Subject {
     }
 
     fn release(&mut self, id: ExtentId, range: Range<u32>) {
-        let set = PageSet::default();
+        let set = <PageSet>::default();
         let pages = self.model.get_mut(&id).unwrap();
         for page in range {
             if pages[page as usize].take().is_some() {
@@ -158,7 +155,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
                 subject.check();
             }
             if refused == 0 {
-                // A refused large segment is made up for by a smaller one.
+                // A smaller segment replaces a large one that was refused.
                 if supply.requests() < nth {
                     break;
                 }
@@ -196,7 +193,7 @@ fn maps_are_as_small_as_granules_are_coarse() {
     let page = page_size();
     for (granule, map) in [(1, 16384 * 4), (16, 4096)] {
         let space = Space::<()>::new(Config { granule, ..Config::default() }).unwrap();
-        // Sections, their bits, descriptors and theirs begin with a page each.
+        // Four tables begin with a page each: sections and their bitmaps, descriptors and theirs.
         let extents: Vec<_> = (0..256).map(|_| space.alloc(64, 0).unwrap()).collect();
         let tables = space.metadata_bytes() - (map + 4 * page);
         assert!(tables < 256, "{tables} bytes beside, for a section that is all used");
@@ -231,15 +228,15 @@ fn low_numbers_and_offsets_are_taken_first() {
         .into_iter()
         .for_each(|id| space.free(id));
     space.check();
-    // 12 bytes each: 60,000 are 15 pages, of which one is left.
+    // The descriptors, 12 bytes each, took 60,000 bytes on 15 pages, of which one is left.
     assert_eq!(space.live().count(), 50);
     assert!(space.metadata_bytes() <= full - 14 * page_size());
 }
 
-/// Bytes of a section.
+/// The bytes of a section.
 const SECTION: u64 = 64 << 20;
 
-/// The granules of a space's sections, by number: the naive way to the lowest room.
+/// The naive model of where room is: which granules of each section are used.
 struct Granules {
     space: Space<()>,
     granule: u32,
@@ -262,7 +259,8 @@ impl Granules {
         ((start / SECTION) as usize, first..first + pages.div_ceil(self.granule) as usize)
     }
 
-    /// Where the lowest unused granules for `pages` pages are, in sections that have address space.
+    /// Returns the offset of the lowest free granules for `pages` pages, in sections with address
+    /// space.
     fn lowest(&self, pages: u32) -> Option<u64> {
         let count = pages.div_ceil(self.granule) as usize;
         let is_there = |number: usize| self.space.try_address(number as u64 * SECTION).is_some();
@@ -286,7 +284,7 @@ impl Granules {
         while self.sections.len() <= number {
             self.sections.push(vec![false; (SECTION / self.bytes()) as usize]);
         }
-        // A new segment is looked at from its first section on.
+        // In a new segment the first section has room.
         assert!(lowest.is_none_or(|lowest| lowest == start), "{start:#x}, {lowest:x?} is lower");
         assert!(lowest.is_some() || start.is_multiple_of(SECTION), "{start:#x} in a new segment");
         let section = &mut self.sections[number][granules];
@@ -317,7 +315,7 @@ fn the_lowest_room_is_taken_in_whichever_section_it_is() {
     let extents = (all * SECTION / (256 * page_size() as u64)) as usize;
     (0..extents).for_each(|_| _ = granules.alloc(256));
     granules.space.check();
-    // Around what the numbers of sections are counted in, and the last there is.
+    // Sections around the edges of the tree's groups and of words, and the last one.
     for section in [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, all - 1] {
         for place in [0, 1, 31, 63] {
             let start = section * SECTION + place * SECTION / 64;
@@ -345,7 +343,7 @@ fn segments_that_go_and_come_back_have_their_room() {
                 granules.alloc(random.u32(128..=256));
             }
             granules.space.check();
-            // The first two segments have a section, and two sections; those after them more.
+            // The first segment has one section, the second two; later ones have more.
             let first = random.u64(..sections as u64);
             let first = if round % 2 == 0 { [0, 1, 3][round / 2] } else { first };
             let last = if round == 5 { sections as u64 * 2 } else { first + random.u64(1..=32) };
@@ -374,7 +372,7 @@ fn an_extent_takes_whole_granules() {
     let place = |id, page: u64| space.extent(id).start() + page * page_size() as u64;
     assert_eq!(space.extent(first).pages(), 17);
     assert_eq!(place(next, 0), place(first, 32));
-    // Beyond the extent's pages, but in its granules.
+    // This is behind the extent's pages, but in its granules.
     assert_eq!(space.find(place(first, 31)), Some(first));
     assert_eq!(space.find(place(next, 16)), None);
     space.free(first);

@@ -1,5 +1,5 @@
-//! What is left of a limited address space. One test, in a process of its own, so that no other
-//! maps meanwhile.
+//! Room in a limited address space. This test has a process of its own, so that no other test maps
+//! anything at the same time.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::room;
@@ -8,12 +8,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[test]
 fn what_is_left_is_known() {
     let before = getrlimit(Resource::As);
-    // More than there are addresses, as sanitizers take most of them.
+    // Without a limit, one above all addresses there are: sanitizers map most of them.
     let limit = before.current.or(before.maximum).unwrap_or(1 << 50);
     setrlimit(Resource::As, Rlimit { current: Some(limit), ..before }).unwrap();
     let all = room::left().unwrap();
     let len = 1 << 30;
-    // SAFETY: a new mapping, of which no one else knows.
+    // SAFETY: no one else knows of the new mapping.
     let start = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0)
@@ -22,7 +22,7 @@ fn what_is_left_is_known() {
     let left = room::left().unwrap();
     // The harness may map a little.
     assert!(left < all - len / 2 && left > all - 2 * len, "{left} of {all}");
-    // SAFETY: what was just mapped.
+    // SAFETY: the range was mapped above.
     assert_eq!(unsafe { libc::munmap(start, len) }, 0);
     assert!(room::left().unwrap() > left + len / 2);
 }

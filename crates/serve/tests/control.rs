@@ -2,11 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../zram/tests/support/faulty.rs"]
-#[allow(dead_code, reason = "a part is used here")]
-mod faulty;
-
-use faulty::Faulty;
 use serve::Log;
 use serve::control::CLIENTS;
 use serve::control::{self, AskError, Control, Request, Steered};
@@ -17,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::faulty::Faulty;
 use zram::{JobKind, Zram};
 
 /// How long it is waited for what comes soon: a machine may be busy.

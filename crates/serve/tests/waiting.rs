@@ -2,16 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../zram/tests/support/faulty.rs"]
-#[allow(dead_code, reason = "a part is used here")]
-mod faulty;
 mod support;
 
-use faulty::Faulty;
 use serve::nbd::{Exports, Mode, Options};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
+use testkit::faulty::Faulty;
 use zram::{Config, Device, Selection};
 
 const PAGE: u64 = 4096;

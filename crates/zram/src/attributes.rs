@@ -2,13 +2,18 @@
 
 mod cold;
 mod keywords;
-mod numbers;
 mod params;
 mod settings;
 mod stats;
+mod value;
 
-use crate::{Access, Error, Recompressed, WrittenBack, Zram};
-use std::fmt::Write;
+use crate::{Access, Config, DebugStat, Device, Error, Recompressed, WrittenBack, Zram};
+use Kind::{Command, Flag, OfDevice, Setting, Stat, Word};
+use keywords::{COMPACTION, Choice, FORK, Keyword, SWITCH, geometry_line, store_keyword};
+use settings::instance;
+use stats::of_device;
+use std::fmt::{self, Display, Write};
+use value::Value;
 
 /// An attribute of a device, as a file of the kernel's sysfs is.
 #[derive(Clone, Copy, Debug)]
@@ -17,73 +22,137 @@ pub struct Attribute {
     pub name: &'static str,
     /// What it is, in a line.
     pub summary: &'static str,
-    show: Option<Show>,
-    store: Option<Store>,
+    kind: Kind,
 }
 
-type Show = fn(&Zram, &mut dyn Write) -> Result<(), Error>;
-type Store = fn(&Zram, &str) -> Result<(), Error>;
+type Show = fn(&Zram, &mut dyn Write) -> fmt::Result;
+type Store = fn(&Zram, Value<'_>) -> Result<(), Error>;
+
+/// How an attribute is read and written.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A setting that is yes or no.
+    Flag(fn(&mut Config) -> &mut bool),
+    /// A setting that is one of some words.
+    Word(&'static dyn Keyword),
+    /// Another setting.
+    Setting(Show, Store),
+    /// It is only read.
+    Stat(Show),
+    /// The same of a device that is made only.
+    OfDevice(fn(&Device, &mut dyn Write) -> fmt::Result),
+    /// It is only written.
+    Command(Store),
+}
 
 impl Attribute {
-    const fn new(
-        name: &'static str,
-        summary: &'static str,
-        show: Option<Show>,
-        store: Option<Store>,
-    ) -> Self {
-        Attribute { name, summary, show, store }
-    }
-
     /// What can be done with it.
     pub fn access(&self) -> Access {
-        match (self.show, self.store) {
-            (Some(_), Some(_)) => Access::ReadWrite,
-            (Some(_), None) => Access::Read,
-            _ => Access::Write,
+        match self.kind {
+            Flag(_) | Word(_) | Setting(..) => Access::ReadWrite,
+            Stat(_) | OfDevice(_) => Access::Read,
+            Command(_) => Access::Write,
         }
     }
+}
+
+const fn row(name: &'static str, kind: Kind, summary: &'static str) -> Attribute {
+    Attribute { name, summary, kind }
+}
+
+/// A line for each.
+fn each(lines: impl IntoIterator<Item: Display>, out: &mut dyn Write) -> fmt::Result {
+    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// All attributes: the kernel's, in the order of its documentation, then those it has not got.
 #[rustfmt::skip]
 const ATTRIBUTES: &[Attribute] = &[
-    Attribute::new("disksize", "bytes of the device; setting it makes the device", Some(stats::disksize), Some(settings::disksize)),
-    Attribute::new("initstate", "1 if the device is made", Some(stats::initstate), None),
-    Attribute::new("reset", "1 frees everything and restores the default settings", None, Some(settings::reset)),
-    Attribute::new("block_size", "bytes compressed as one where they are written as one: 4K to 64K", Some(stats::block_size), Some(settings::block_size)),
-    Attribute::new("block_stat", "per block size: blocks written, read, both in part, split, rewritten; dead slots", Some(stats::block_stat), None),
-    Attribute::new("comp_algorithm", "the algorithms, the chosen one in brackets", Some(stats::comp_algorithm), Some(settings::comp_algorithm)),
-    Attribute::new("algorithm_params", "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]", None, Some(settings::algorithm_params)),
-    Attribute::new("recomp_algorithm", "what recompress uses: algo=NAME [priority=N], N from 1 to 3", Some(cold::show_recomp_algorithm), Some(cold::recomp_algorithm)),
-    Attribute::new("recompress", "compresses slots again: [type=KIND] [threshold=N] [algo=NAME] [priority=N] [max_pages=N]", None, Some(|zram, text| cold::recompress(zram, text)?.damaged.to_result())),
-    Attribute::new("backing_dev", "the file or block device that cold data are written back to", Some(cold::show_backing_dev), Some(cold::backing_dev)),
-    Attribute::new("writeback", "writes slots back: idle, huge, huge_idle, incompressible, page_index=N, page_indexes=A-B", None, Some(|zram, text| cold::writeback(zram, text)?.damaged.to_result())),
-    Attribute::new("cancel_job", "1 ends the job that is under way: save, restore, recompress or writeback", None, Some(cold::cancel_job)),
-    Attribute::new("writeback_limit", "blocks of 4 KiB that may still be written back", Some(cold::show_writeback_limit), Some(cold::writeback_limit)),
-    Attribute::new("writeback_limit_enable", "1 enforces writeback_limit", Some(cold::show_writeback_limit_enable), Some(cold::writeback_limit_enable)),
-    Attribute::new("writeback_batch_size", "writes of 1 MiB that share one sync", Some(cold::show_writeback_batch_size), Some(cold::writeback_batch_size)),
-    Attribute::new("compressed_writeback", "always 1: objects are written back compressed, and packed", Some(cold::show_compressed_writeback), Some(cold::compressed_writeback)),
-    Attribute::new("bd_stat", "blocks of 4 KiB in the backing store, read, written; reads and writes that failed", Some(cold::show_bd_stat), None),
-    Attribute::new("mem_limit", "limit of the pool's pages in bytes, 0 for none", None, Some(settings::mem_limit)),
-    Attribute::new("mem_used_max", "0 resets the peak in mm_stat to what is used now", None, Some(settings::mem_used_max)),
-    Attribute::new("compact", "any value moves objects together, so that pages become free", None, Some(settings::compact)),
-    Attribute::new("idle", "marks slots idle: all, or those not accessed for more than this many seconds", None, Some(settings::idle)),
-    Attribute::new("mm_stat", "bytes stored, compressed and used; limit, peak; slots by kind", Some(stats::mm_stat), None),
-    Attribute::new("io_stat", "failed reads and writes, 0, slots discarded", Some(stats::io_stat), None),
-    Attribute::new("debug_stat", "version of the format, 0, discards missed", Some(stats::debug_stat), None),
-    Attribute::new("block_state", "a line for each slot that holds something: access time and flags", Some(stats::block_state), None),
-    Attribute::new("total_limit", "limit of all memory in bytes, 0 for none", Some(stats::total_limit), Some(settings::total_limit)),
-    Attribute::new("mem_total", "bytes of all memory: pool, slots, streams, counters", Some(stats::mem_total), None),
-    Attribute::new("track_access", "1 keeps the access time of each slot, in 4 bytes", Some(stats::track_access), Some(settings::track_access)),
-    Attribute::new("checksums", "1 keeps a checksum of each object, in 4 bytes, and checks it at each read", Some(stats::checksums), Some(settings::checksums)),
-    Attribute::new("geometry", "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]", Some(stats::geometry), Some(settings::geometry)),
-    Attribute::new("compaction", "when objects are moved together: auto, manual or off", Some(stats::compaction), Some(settings::compaction)),
-    Attribute::new("compaction_stat", "objects and bytes moved, pages freed, microseconds, plans", Some(stats::compaction_stat), None),
-    Attribute::new("classes", "the size classes and what they hold", Some(stats::classes), None),
-    Attribute::new("fork", "what a child process has: copy, or leave (the pool's pages stay with the parent)", Some(stats::fork), Some(settings::fork)),
-    Attribute::new("save", "saves the device to this file, which is replaced when the new one is complete", None, Some(cold::save)),
-    Attribute::new("restore", "restores the device, which must be empty, from this saved file", None, Some(cold::restore)),
-    Attribute::new("dump", "1 includes the pool's pages in core dumps", Some(stats::dump), Some(settings::dump)),
+    row("disksize",
+        Setting(|zram, out| writeln!(out, "{}", zram.settings().disksize), settings::disksize),
+        "bytes of the device; setting it makes the device"),
+    row("initstate", Stat(|zram, out| writeln!(out, "{}", u8::from(zram.instance().is_some()))),
+        "1 if the device is made"),
+    row("reset", Command(settings::reset),
+        "1 frees everything and restores the default settings"),
+    row("block_size",
+        Setting(|zram, out| writeln!(out, "{}", zram.settings().block), settings::block_size),
+        "bytes compressed as one where they are written as one: 4K to 64K"),
+    row("block_stat", OfDevice(|device, out| each(device.order_stats(), out)),
+        "per block size: blocks written, read, both in part, split, rewritten; dead slots"),
+    row("comp_algorithm", Setting(stats::comp_algorithm, settings::comp_algorithm),
+        "the algorithms, the chosen one in brackets"),
+    row("algorithm_params", Command(settings::algorithm_params),
+        "its parameters: [algo=NAME] [priority=N] [level=N] [dict=PATH]"),
+    row("recomp_algorithm", Setting(stats::recomp_algorithm, cold::recomp_algorithm),
+        "what recompress uses: algo=NAME [priority=N], N from 1 to 3"),
+    row("recompress", Command(|zram, value| cold::recompress(zram, value)?.damaged.to_result()),
+        "compresses slots again: [type=KIND] [threshold=N] [algo=NAME] [priority=N] [max_pages=N]"),
+    row("backing_dev", Setting(stats::backing_dev, cold::backing_dev),
+        "the file or block device that cold data are written back to"),
+    row("writeback", Command(|zram, value| cold::writeback(zram, value)?.damaged.to_result()),
+        "writes slots back: idle, huge, huge_idle, incompressible, page_index=N, page_indexes=A-B"),
+    row("cancel_job", Command(cold::cancel_job),
+        "1 ends the job that is under way: save, restore, recompress or writeback"),
+    row("writeback_limit",
+        Setting(|zram, out| writeln!(out, "{}", zram.settings().writeback.left()),
+            cold::writeback_limit),
+        "blocks of 4 KiB that may still be written back"),
+    row("writeback_limit_enable",
+        Setting(|zram, out| writeln!(out, "{}", u8::from(zram.settings().writeback.is_enabled())),
+            cold::writeback_limit_enable),
+        "1 enforces writeback_limit"),
+    row("writeback_batch_size",
+        Setting(|zram, out| writeln!(out, "{}", zram.settings().writeback.batch()),
+            cold::writeback_batch_size),
+        "writes of 1 MiB that share one sync"),
+    row("compressed_writeback", Setting(|_, out| writeln!(out, "1"), cold::compressed_writeback),
+        "always 1: objects are written back compressed, and packed"),
+    row("bd_stat", Stat(|zram, out| writeln!(out, "{}", of_device(zram, Device::bd_stat))),
+        "blocks of 4 KiB in the backing store, read, written; reads and writes that failed"),
+    row("mem_limit", Command(settings::mem_limit),
+        "limit of the pool's pages in bytes, 0 for none"),
+    row("mem_used_max", Command(settings::mem_used_max),
+        "0 resets the peak in mm_stat to what is used now"),
+    row("compact", Command(settings::compact),
+        "any value moves objects together, so that pages become free"),
+    row("idle", Command(settings::idle),
+        "marks slots idle: all, or those not accessed for more than this many seconds"),
+    row("mm_stat", Stat(stats::mm_stat),
+        "bytes stored, compressed and used; limit, peak; slots by kind"),
+    row("io_stat", Stat(|zram, out| writeln!(out, "{}", of_device(zram, Device::io_stat))),
+        "failed reads and writes, 0, slots discarded"),
+    row("debug_stat", Stat(|_, out| writeln!(out, "{DebugStat}")),
+        "version of the format, 0, discards missed"),
+    row("block_state", OfDevice(|device, out| each(device.block_state(), out)),
+        "a line for each slot that holds something: access time and flags"),
+    row("total_limit", Setting(stats::total_limit, settings::total_limit),
+        "limit of all memory in bytes, 0 for none"),
+    row("mem_total", Stat(|zram, out| writeln!(out, "{}", of_device(zram, Device::mem_total))),
+        "bytes of all memory: pool, slots, streams, counters"),
+    row("track_access", Flag(|settings| &mut settings.track_access),
+        "1 keeps the access time of each slot, in 4 bytes"),
+    row("checksums", Flag(|settings| &mut settings.checksums),
+        "1 keeps a checksum of each object, in 4 bytes, and checks it at each read"),
+    row("geometry",
+        Setting(|zram, out| writeln!(out, "{}", geometry_line(zram.settings().geometry)),
+            settings::geometry),
+        "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]"),
+    row("compaction",
+        Word(&Choice { words: &COMPACTION, field: |settings| &mut settings.compaction }),
+        "when objects are moved together: auto, manual or off"),
+    row("compaction_stat", Stat(stats::compaction_stat),
+        "objects and bytes moved, pages freed, microseconds, plans"),
+    row("classes", OfDevice(|device, out| write!(out, "{}", device.classes())),
+        "the size classes and what they hold"),
+    row("fork", Word(&Choice { words: &FORK, field: |settings| &mut settings.fork }),
+        "what a child process has: copy, or leave (the pool's pages stay with the parent)"),
+    row("save", Command(cold::save),
+        "saves the device to this file, which is replaced when the new one is complete"),
+    row("restore", Command(cold::restore),
+        "restores the device, which must be empty, from this saved file"),
+    row("dump", Flag(|settings| &mut settings.dump),
+        "1 includes the pool's pages in core dumps"),
 ];
 
 /// All attributes there are.
@@ -134,8 +203,15 @@ impl Zram {
     /// As [`show`](Self::show), and [`Error::Output`].
     pub fn show_to(&self, name: &str, out: &mut dyn Write) -> Result<(), Error> {
         let attribute = by_name(name)?;
-        let denied = Error::Access { name: attribute.name, access: attribute.access() };
-        attribute.show.ok_or(denied)?(self, out)
+        let name = attribute.name;
+        let shown = match attribute.kind {
+            Flag(field) => writeln!(out, "{}", u8::from(*field(&mut self.settings()))),
+            Word(keyword) => keyword.show(&mut self.settings(), out),
+            Setting(show, _) | Stat(show) => show(self, out),
+            OfDevice(show) => show(&instance(self, name)?.device, out),
+            Command(_) => return Err(Error::Access { name, access: attribute.access() }),
+        };
+        shown.map_err(|fmt::Error| Error::Output)
     }
 
     /// Writes an attribute. One newline at the end of `text` is left out, as the kernel does.
@@ -145,8 +221,14 @@ impl Zram {
     /// errno, and nothing is changed.
     pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
         let attribute = by_name(name)?;
-        let denied = Error::Access { name: attribute.name, access: attribute.access() };
-        attribute.store.ok_or(denied)?(self, text.strip_suffix('\n').unwrap_or(text))
+        let name = attribute.name;
+        let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
+        match attribute.kind {
+            Flag(field) => store_keyword(self, value, &SWITCH, field),
+            Word(keyword) => keyword.store(self, value),
+            Setting(_, store) | Command(store) => store(self, value),
+            Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
+        }
     }
 
     /// Writes the attribute `recompress`; what came of it.
@@ -154,7 +236,7 @@ impl Zram {
     /// # Errors
     /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
     pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
-        cold::recompress(self, words)
+        cold::recompress(self, Value { name: "recompress", text: words })
     }
 
     /// Writes the attribute `writeback`; what came of it.
@@ -162,6 +244,6 @@ impl Zram {
     /// # Errors
     /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
     pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
-        cold::writeback(self, words)
+        cold::writeback(self, Value { name: "writeback", text: words })
     }
 }

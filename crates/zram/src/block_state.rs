@@ -1,20 +1,19 @@
 //! What is known of each slot beside its data: how it is stored, its flags and when it was
 //! accessed.
 
-use crate::block::{BlockKind, Members};
+#[cfg(test)]
+mod tests;
+
+use crate::block::BlockKind;
 use crate::hook::hook;
 use crate::layout::Item;
-use crate::slot::{self, BackingPlace, Flags, SlotKind};
-use crate::stats::{Counters, MmStat, Weight};
-use crate::table::{Table, block_object, blocks_from, is_unstored, live_members};
+use crate::policy::STATES_PER_LOOK;
+use crate::slot::{Flags, SlotKind};
+use crate::table::{Origin, Table, blocks_from, origin};
 use crate::{Error, clock};
 use std::fmt;
 use std::vec;
-use zsmalloc::{Content, Old, Row};
-
-/// Slots that are looked at together: a block has 16 at most.
-const STATES: usize = 64;
-const _: () = assert!(STATES >= 1 << zsmalloc::ORDER_MAX);
+use zsmalloc::{Old, Row};
 
 /// A slot that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +107,7 @@ impl Iterator for BlockState<'_> {
             if let Some(state) = self.some.next() {
                 return Some(state);
             }
-            let mut some = Vec::with_capacity(STATES);
+            let mut some = Vec::with_capacity(STATES_PER_LOOK);
             self.next = slot_states(self.table, self.next?, &mut some);
             self.some = some.into_iter();
         }
@@ -120,7 +119,7 @@ impl Iterator for BlockState<'_> {
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
     let mut blocks = blocks_from(table, from / u64::from(layout.slots()));
-    for block in blocks.by_ref().take(STATES / layout.slots() as usize) {
+    for block in blocks.by_ref().take(STATES_PER_LOOK / layout.slots() as usize) {
         let before = some.len();
         while !block_slot_states(table, block, from, some) {
             some.truncate(before);
@@ -149,19 +148,19 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
     hook("states");
     for slot in layout.slots_of(block).filter(|&slot| u64::from(slot) >= from) {
         let own = table.pool.look_at(slot, |held, row| (held, row.access_time()));
-        match own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty) {
-            None if is_unpinned && !is_unstored(table, slot) => return false,
-            None => {
-                let of_block =
-                    of_block.map(|(kind, flags, at)| SlotState::of_member(slot, kind, flags, at));
-                some.extend(of_block);
-            }
-            Some((held, accessed)) => {
+        let own = own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty);
+        some.extend(match origin(table, slot, is_unpinned, of_block, own) {
+            Origin::Own((held, accessed)) => {
                 let (kind, flags) = (SlotKind::of(held), Flags::of_old(held));
                 let state = SlotState::of_slot(slot, kind, flags, accessed);
-                some.extend(Some(state).filter(|_| kind.is_stored()));
+                Some(state).filter(|_| kind.is_stored())
             }
-        }
+            Origin::Block((kind, flags, accessed)) => {
+                Some(SlotState::of_member(slot, kind, flags, accessed))
+            }
+            Origin::Nothing => None,
+            Origin::Changed => return false,
+        });
     }
     true
 }
@@ -205,153 +204,4 @@ pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
-/// (zr-B2).
-pub(crate) fn check_entries(table: &Table) {
-    let layout = table.layout;
-    if layout.has_blocks() && table.check_not_left_behind().is_err() {
-        // A child has not got what there is to look at.
-        return;
-    }
-    let sums = Counters::new(1);
-    let mut places = Vec::new();
-    for block in blocks_from(table, 0) {
-        let pin = layout.has_blocks().then(|| table.pool.read(layout.block_entry(block)));
-        let content = pin.as_ref().map_or(Content::Inline(0), |pin| pin.content());
-        for slot in layout.slots_of(block) {
-            let held = table.pool.look_at(slot, |held, _| held).unwrap_or(Old::Inline(0));
-            let kind = SlotKind::of(held);
-            let is_hole_in_nothing = kind == SlotKind::Hole && slot::is_empty(content);
-            assert!(!is_hole_in_nothing, "slot {slot}: a hole in nothing");
-            places.extend(BackingPlace::of_old(held));
-            sums.shard(0).changed(Weight::default(), kind.weight());
-        }
-        if !slot::is_empty(content) {
-            places.extend(BackingPlace::of(content));
-            check_block(table, block, content);
-            let weight = BlockKind::of(content, layout.slots()).weight();
-            sums.shard(0).changed(Weight::default(), weight);
-            sums.shard(0).changed_live([0, live_members(table, block).count()]);
-        }
-    }
-    let (now, sum) = (table.counters.mm_stat(), sums.mm_stat());
-    assert_eq!(now, MmStat { huge_pages_since: now.huge_pages_since, ..sum });
-    assert_eq!(table.counters.in_objects(), sums.in_objects());
-    table.store.iter().for_each(|store| store.check(&places));
-}
-
-/// Asserts that a block holds something, and that its object, if it is here, has the slots that
-/// are in it.
-fn check_block(table: &Table, block: u32, content: Content<'_>) {
-    let live = live_members(table, block);
-    assert!(live != Members::default(), "block {block} has an object, but no slot");
-    if BackingPlace::of(content).is_none() {
-        let members = match block_object(table, block, content) {
-            Ok(Some(stored)) => stored.members,
-            _ => panic!("block {block}: {content:?}"),
-        };
-        let others = live.without(members);
-        assert!(others == Members::default(), "block {block}: {others:?} not in {members:?}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::hook::with_hook;
-    use crate::{Compaction, Config, Damage, Device, SLOT_BYTES};
-    use std::sync::Arc;
-
-    const SLOTS: u64 = 1 << 20;
-    /// Of four blocks that lie far apart: a leaf and a stem of entries from each other.
-    const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
-
-    fn device() -> Arc<Device> {
-        let disksize = SLOTS * SLOT_BYTES as u64;
-        let compaction = Compaction::Manual;
-        let config = Config { block: 4 * SLOT_BYTES, compaction, ..Config::new(disksize).unwrap() };
-        Arc::new(Device::new(config).unwrap())
-    }
-
-    fn bytes() -> Vec<u8> {
-        b"words that compress, and a few more; ".repeat(500)[..4 * SLOT_BYTES].to_vec()
-    }
-
-    /// All are stored by slots.
-    fn by_slots(device: &Device) {
-        for first in FIRST {
-            for (nth, slot) in bytes().chunks(SLOT_BYTES).enumerate() {
-                device.write((first + nth as u64) * SLOT_BYTES as u64, slot).unwrap();
-            }
-        }
-    }
-
-    /// All are stored by blocks, and there are no entries of slots any more.
-    fn by_blocks(device: &Device) {
-        FIRST.iter().for_each(|first| device.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
-        device.compact();
-        device.check();
-    }
-
-    fn stored(device: &Device) -> Vec<u64> {
-        device.block_state().map(|state| state.index).collect()
-    }
-
-    fn expected() -> Vec<u64> {
-        FIRST.iter().flat_map(|first| *first..first + 4).collect()
-    }
-
-    /// What is stored all the time is no hole, though slots become blocks between the looks at the
-    /// one and the other.
-    #[test]
-    fn slots_that_become_a_block_meanwhile_are_no_hole() {
-        for place in ["states", "walk"] {
-            let device = device();
-            by_slots(&device);
-            assert_eq!(stored(&device), expected());
-            let its = device.clone();
-            let found = with_hook(place, move || by_blocks(&its), || stored(&device));
-            assert_eq!(found, expected(), "{place}");
-            assert_eq!(stored(&device), expected());
-        }
-    }
-
-    /// A save has them, too.
-    #[test]
-    fn slots_that_become_a_block_meanwhile_are_saved() {
-        let device = device();
-        by_slots(&device);
-        let (its, mut file) = (device.clone(), Vec::new());
-        let saved =
-            with_hook("walk", move || by_blocks(&its), || device.save_to(&mut file).unwrap());
-        assert_eq!(saved.slots, 16);
-        let device = Device::new(Config::new(SLOTS * SLOT_BYTES as u64).unwrap()).unwrap();
-        device.restore_from(&mut &file[..], Damage::Refuse).unwrap();
-        for first in FIRST {
-            let mut back = vec![0; 4 * SLOT_BYTES];
-            device.read(first * SLOT_BYTES as u64, &mut back).unwrap();
-            assert!(back == bytes(), "block of slot {first}");
-        }
-    }
-
-    /// Blocks and slots in turn, while others look.
-    #[test]
-    fn nothing_stored_is_a_hole_beside_a_writer_of_blocks() {
-        let device = device();
-        by_slots(&device);
-        let rounds = if std::env::var_os("UZRAM_LONG").is_some() { 20_000 } else { 200 };
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                for _ in 0..rounds {
-                    by_blocks(&device);
-                    by_slots(&device);
-                }
-            });
-            while !writer.is_finished() {
-                assert_eq!(stored(&device), expected());
-            }
-        });
-    }
 }

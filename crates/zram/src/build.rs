@@ -1,7 +1,8 @@
 //! A device's table and what belongs to it, made as its `Config` asks.
 
+use crate::backing::Store;
 use crate::block::BlockVersions;
-use crate::cold::{Jobs, Store};
+use crate::job::Jobs;
 use crate::stats::Counters;
 use crate::streams::Streams;
 use crate::table::Table;

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::algorithms::{Algorithm, AlgorithmList, SECONDARY_MAX};
-use crate::cold::{Backing, WritebackLimit};
+use crate::backing::{Backing, WritebackLimit};
 use crate::layout::{Layout, SLOT_BYTES};
 use page::Supply;
 use std::sync::Arc;

@@ -3,13 +3,16 @@
 #[cfg(test)]
 mod tests;
 
+use crate::backing::BdStat;
 use crate::block_state::{self, BlockState};
 use crate::build::build_table;
-use crate::cold::{self, BdStat, JobStat, Recompress, Recompressed, Selection, WrittenBack};
+use crate::cold::{self, Recompress, Recompressed, Selection, WrittenBack};
+use crate::job::JobStat;
+use crate::policy::{JOB_END_TICK, UNASKED_MARGIN};
 use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
 use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
-use crate::table::Table;
-use crate::total_limit::{Counted, MARGIN, pages_for};
+use crate::table::{Table, check_entries};
+use crate::total_limit::{Counted, pages_for};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file, request};
 use page::page_size;
 use std::io::{BufReader, Read, Write};
@@ -20,9 +23,6 @@ use zsmalloc::{Classes, CompactionStat};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
-/// How often it is looked whether a job has ended.
-const PAUSE: Duration = Duration::from_millis(5);
-
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
 /// Requests have any offset and length within the device. A write that fails has written the slots
@@ -54,7 +54,7 @@ impl Device {
         let total_limit = config.total_limit;
         let table = build_table(config)?;
         let device = Device { table, compaction, save_buffers: SpareBuffers::default() };
-        let needed = device.mem_total() + MARGIN;
+        let needed = device.mem_total() + UNASKED_MARGIN;
         match total_limit {
             Some(limit) if limit < needed => return Err(Error::TotalLimit { limit, needed }),
             _ => {}
@@ -263,7 +263,7 @@ impl Device {
             if Instant::now() >= until {
                 return self.table.jobs.give_up();
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(JOB_END_TICK);
         }
         true
     }
@@ -413,7 +413,7 @@ impl Device {
     pub fn check(&self) {
         if self.table.check_not_left_behind().is_ok() {
             self.table.pool.check();
-            block_state::check_entries(&self.table);
+            check_entries(&self.table);
         }
     }
 }

@@ -2,9 +2,9 @@
 //! block.
 //!
 //! ```text
-//!   write(offset, bytes): split into blocks and slots -> same-filled? -> zcomp compresses -> worth it?
-//!     -> zsmalloc stores -> slot swapped under its lock -> what it held before is freed
-//!   read(offset, buf): slot under its lock -> fill pattern | object decompressed in place
+//!   write(offset, bytes): request splits it into blocks and slots -> slot::encode: same-filled?
+//!     -> zcomp compresses -> worth it? -> Table::lock -> Table::store -> what it held before is freed
+//!   read(offset, buf): entry locked for reading -> Table::resolve -> slot::decode
 //! ```
 //!
 //! A slot is an entry of the pool ([`zsmalloc::EntryPool`]): its lock is the slot's, and many
@@ -13,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 mod algorithms;
+mod atomic_file;
 mod attributes;
+mod backing;
 mod block;
 mod block_state;
 mod build;
@@ -23,9 +25,11 @@ mod config;
 mod device;
 mod error;
 mod hook;
+mod job;
 mod layout;
 pub mod memparse;
 mod open_file;
+mod policy;
 mod request;
 mod save;
 mod slot;
@@ -37,15 +41,15 @@ mod try_vec;
 mod zram;
 
 pub use algorithms::{Algorithm, SECONDARY_MAX};
+pub use atomic_file::{AtomicFile, OpenLocked, open_locked};
 pub use attributes::{Attribute, attributes};
+pub use backing::{Backing, BackingFile, BdStat, WritebackLimit};
 pub use block_state::{BlockState, SlotState};
-pub use cold::{
-    Backing, BackingFile, BdStat, DamagedLeft, JobKind, JobStat, Recompress, Recompressed,
-    Selection, Which, WritebackLimit, WrittenBack,
-};
+pub use cold::{Recompress, Recompressed, Selection, Which, WrittenBack};
 pub use config::{Compaction, Config, Fork};
 pub use device::Device;
 pub use error::{Access, BadValue, Error};
+pub use job::{DamagedLeft, JobKind, JobStat};
 pub use layout::SLOT_BYTES;
 pub use page::{Supply, room};
 pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};

@@ -19,15 +19,13 @@ pub(crate) use flags::Flags;
 pub(crate) use payload::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace, Payload};
 
 use crate::algorithms::Codecs;
+use crate::policy;
 use crate::stats::Weight;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 
 /// Bytes of an object that is a pattern.
 const PATTERN_BYTES: usize = 8;
-
-/// Bytes by which lengths may differ that are mostly of one size class.
-const SAME_PLACE_SLACK: usize = 16;
 
 /// What a slot can be. Bytes live as long as the guard that they come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +172,7 @@ pub(crate) fn is_empty(content: Content<'_>) -> bool {
 /// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
 pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     match old {
-        Old::Object { len: old, .. } => old.abs_diff(len) <= SAME_PLACE_SLACK,
+        Old::Object { len: old, .. } => policy::is_same_place(old, len),
         Old::Inline(_) => false,
     }
 }

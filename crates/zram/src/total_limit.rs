@@ -5,17 +5,11 @@
 //! descriptors that come with an extent are not asked for one by one; there is always room left for
 //! some.
 
+use crate::policy::{TABLES_PER_PAGES, UNASKED_MARGIN};
 use page::{Request, Supply, page_size};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
-
-/// Bytes below the limit that are kept for what comes without asking.
-pub(crate) const MARGIN: u64 = 64 << 10;
-
-/// Of the pool's limit, what tables may take beside it where they are limited with it: one in so
-/// many bytes. 16 bytes for each object of 64.
-const TABLES_SHARE: u64 = 4;
 
 /// Whose memory is limited.
 pub(crate) trait Counted: Send + Sync {
@@ -64,7 +58,7 @@ impl TotalLimit {
             let empty = *self.empty.get()?;
             let pages = self.counted()?.page_limit()?;
             let bytes = (pages as u64).saturating_mul(page_size() as u64);
-            Some(empty.saturating_add(bytes).saturating_add(bytes / TABLES_SHARE))
+            Some(empty.saturating_add(bytes).saturating_add(bytes / TABLES_PER_PAGES))
         })
     }
 
@@ -83,7 +77,7 @@ impl TotalLimit {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,
         };
-        self.counted().is_none_or(|device| device.bytes() + more + MARGIN <= limit)
+        self.counted().is_none_or(|device| device.bytes() + more + UNASKED_MARGIN <= limit)
     }
 }
 

@@ -1,10 +1,8 @@
 //! Every attribute: what it reads as, what it takes, and the error of each bad value.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::collections::HashSet;
-use support::load::seed;
+use testkit::seed;
 use zram::{Access, Error, SLOT_BYTES, Zram, attributes};
 
 const ERRNOS: [(&str, i32); 9] = [

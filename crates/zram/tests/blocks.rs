@@ -2,18 +2,16 @@
 //! eight.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
-use page::{RefuseNth, Request, Supply, page_size};
+use page::{Request, Supply, page_size};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Instant;
-use support::data::{data, limit, range};
-use support::idle::{mark_idle_up_to, next_second};
-use support::load::{is_long, seed};
-use support::shadow::Shadow;
+use testkit::device::{DeviceModel, Limits, Setup};
+use testkit::idle::{mark_idle_up_to, next_second};
+use testkit::supply::refuse_every;
+use testkit::{Run, is_long, scaled, seed};
 use zram::{Compaction, Config, Device, Error, OrderStat, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};
 
@@ -40,31 +38,8 @@ fn half(rng: &mut Rng, len: usize) -> Vec<u8> {
     bytes
 }
 
-fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
-    let (at, len) = range(rng, shadow.device.block(), shadow.bytes.len());
-    match rng.u32(..20) {
-        0..6 => shadow.write(at, &data(rng, len))?,
-        6..8 => {
-            let whole = shadow.device.block();
-            let at = at / whole * whole;
-            let len = whole.min(shadow.bytes.len() - at);
-            // Slots of every kind in one block.
-            let bytes: Vec<u8> =
-                (0..len / SLOT_BYTES).flat_map(|_| data(rng, SLOT_BYTES)).collect();
-            shadow.write(at, &bytes)?;
-        }
-        8..10 => shadow.discard(at, len),
-        10 => shadow.write_zeroes(at, len)?,
-        11 => shadow.device.mark_idle()?,
-        12 if rng.u32(..8) == 0 => drop(shadow.device.compact()),
-        _ => shadow.compare(at, len),
-    }
-    Ok(())
-}
-
 #[test]
 fn a_shadow_agrees_at_every_order() {
-    let steps = if is_long() { 50_000 } else { 2_500 };
     let kernel = Geometry::Kernel(KernelGeometry::default());
     for (nth, (order, algorithm, geometry)) in [
         (0, "lz4", Geometry::default()),
@@ -77,25 +52,17 @@ fn a_shadow_agrees_at_every_order() {
     .into_iter()
     .enumerate()
     {
-        println!("order {order}, {algorithm}, {geometry:?}");
         let block = SLOT_BYTES << order;
-        let mut rng = Rng::with_seed(seed(nth as u64));
         // The last block is not a whole one.
-        let len = 12 * block + SLOT_BYTES;
-        let algorithm = zcomp::by_name(algorithm).unwrap();
-        let config = Config { algorithm, geometry, ..config(block, len) };
-        let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, len);
-        for nth in 0..steps {
-            step(&mut shadow, &mut rng).unwrap();
-            if nth % 100 == 0 {
-                shadow.device.check();
-                shadow.compare(0, len);
-            }
-        }
-        shadow.discard(0, len);
-        shadow.device.check();
-        assert_eq!(shadow.device.mm_stat().orig_data_size, 0);
-        assert_eq!(of_blocks(&shadow.device).dead_slots, 0);
+        let setup = Setup::new(12 * block + SLOT_BYTES);
+        let setup = Setup { block, algorithm, geometry, is_compacted: true, ..setup };
+        let steps = scaled(2_500, 50_000);
+        let run = Run { seed: seed(nth as u64), steps, first: 0, every: 100 };
+        let report = testkit::run::<DeviceModel>(setup, run).unwrap();
+        println!("order {order}, {algorithm}, {geometry:?}: {report:?}");
+        let blocks = report.blocks.unwrap();
+        let is_used = blocks.written > 100 && blocks.partial_writes > 100 && blocks.rewrites > 10;
+        assert!(order == 0 || is_used, "{blocks:?}");
     }
 }
 
@@ -103,63 +70,27 @@ fn a_shadow_agrees_at_every_order() {
 fn a_limit_that_swings_loses_nothing() {
     for order in [1, 2, 4] {
         let block = SLOT_BYTES << order;
-        let len = 16 * block;
-        let mut rng = Rng::with_seed(seed(order));
-        let mut shadow = Shadow::of(device(block, len), 0, len);
-        let mut refused = 0;
-        for nth in 0..if is_long() { 100_000 } else { 2_000 } {
-            if nth % 50 == 0 {
-                let limit = limit(&mut rng, (len / page_size() / 2) as u64);
-                shadow.device.set_mem_limit(Some(limit));
-                shadow.device.check();
-            }
-            match step(&mut shadow, &mut rng) {
-                Ok(()) => {}
-                Err(Error::OutOfMemory { .. }) => refused += 1,
-                Err(error) => panic!("{error}"),
-            }
+        let setup = Setup { block, limits: Limits::Pages, ..Setup::new(16 * block) };
+        let steps = scaled(2_000, 100_000);
+        let run = Run { seed: seed(order), steps, first: 0, every: 50 };
+        for is_compacted in [false, true] {
+            let report = testkit::run::<DeviceModel>(Setup { is_compacted, ..setup }, run).unwrap();
+            println!("order {order}: {report:?}");
+            assert!(report.refused > 20, "order {order}: refused {} times only", report.refused);
         }
-        assert!(refused > 20, "order {order}: refused {refused} times only");
-        shadow.device.check();
-        shadow.compare(0, len);
-        println!("order {order}: {refused} refused, {:?}", of_blocks(&shadow.device));
     }
 }
 
 #[test]
 fn every_refusal_loses_nothing() {
+    let seed = seed(7);
     for (order, from_then_on) in [(2, false), (2, true), (4, false)] {
         let block = SLOT_BYTES << order;
-        let len = 4 * block;
-        for nth in 1.. {
-            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
-            let config = Config {
-                supply: Some(supply.clone()),
-                compaction: Compaction::Manual,
-                ..config(block, len)
-            };
-            match Device::new(config) {
-                Err(error) => assert_eq!(error.errno(), 12, "{error}"),
-                Ok(device) => {
-                    let mut shadow = Shadow::of(device, 0, len);
-                    let mut rng = Rng::with_seed(7);
-                    for _ in 0..40 {
-                        if let Err(error) = step(&mut shadow, &mut rng) {
-                            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
-                        }
-                    }
-                    shadow.device.check();
-                    shadow.compare(0, len);
-                    shadow.discard(0, len);
-                    shadow.device.check();
-                    assert_eq!(shadow.device.mm_stat().orig_data_size, 0);
-                }
-            }
-            if supply.requests() < nth {
-                assert!(nth > 30, "{nth} requests only");
-                break;
-            }
-        }
+        refuse_every(from_then_on, |refuse| {
+            let setup = Setup { block, refuse: Some(refuse), ..Setup::new(4 * block) };
+            let run = Run { seed, steps: 60, first: 0, every: 20 };
+            Some(testkit::run::<DeviceModel>(setup, run)?.requests)
+        });
     }
 }
 

@@ -2,17 +2,15 @@
 //! against a shadow.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::data::data;
-use support::faulty::Faulty;
-use support::load::{load_time, seed};
-use support::shadow::Shadow;
+use testkit::contents::data;
+use testkit::faulty::Faulty;
+use testkit::shadow::Shadow;
+use testkit::{load_time, seed};
 use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, Selection, Which};
 use zsmalloc::{Geometry, KernelGeometry};
 

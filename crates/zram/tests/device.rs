@@ -1,53 +1,16 @@
 //! The device against a shadow array, and under eight threads.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::data::{data, range};
-use support::disk::Disk;
-use support::load::rounds::rounds;
-use support::load::{load_time, seed};
-use support::shadow::Shadow;
+use testkit::device::{DeviceModel, Setup};
+use testkit::disk::Disk;
+use testkit::load::rounds;
+use testkit::shadow::Shadow;
+use testkit::{Run, load_time, run_any, scaled, seed};
 use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};
-
-/// 1 in `make test`, more in `make long`.
-fn scale() -> usize {
-    if std::env::var_os("UZRAM_LONG").is_some() { 50 } else { 1 }
-}
-
-impl Shadow<Device> {
-    fn new(config: Config) -> Result<Self, Error> {
-        let device = Device::new(config)?;
-        let len = device.disksize() as usize;
-        Ok(Shadow::of(device, 0, len))
-    }
-
-    /// One operation.
-    fn step(&mut self, rng: &mut Rng) -> Result<(), Error> {
-        let longest = [1, 16, SLOT_BYTES, 3 * SLOT_BYTES, 64 << 10][rng.usize(..5)];
-        // One that is longer than what the edges of slots make.
-        let block = if longest > 4 * SLOT_BYTES { 8 * SLOT_BYTES } else { SLOT_BYTES };
-        let (at, len) = range(rng, block, self.bytes.len());
-        let len = len.min(longest);
-        match rng.u32(..10) {
-            _ if rng.u32(..500) == 0 => drop(self.device.compact()),
-            0..5 => self.write(at, &data(rng, len))?,
-            5..8 => self.compare(at, len),
-            8 => self.discard(at, len),
-            _ => self.write_zeroes(at, len)?,
-        }
-        Ok(())
-    }
-
-    fn check(&self) {
-        self.device.check();
-        self.compare(0, self.bytes.len());
-    }
-}
 
 fn config(algorithm: &str, disksize: u64) -> Config {
     let algorithm = zcomp::by_name(algorithm).unwrap();
@@ -62,24 +25,20 @@ fn a_shadow_array_agrees() {
         (2, "zstd", Geometry::default(), 10_000),
         (3, "lz4", kernel, 10_000),
     ] {
-        println!("{algorithm}, {geometry:?}");
-        let mut rng = Rng::with_seed(seed(nth));
-        let config = Config { geometry, ..config(algorithm, 2 << 20) };
-        let mut shadow = Shadow::new(config).unwrap();
-        for step in 0..steps * scale() {
-            shadow.step(&mut rng).unwrap();
-            if step < 500 || step % 1000 == 0 {
-                shadow.check();
-            }
-        }
-        let whole = shadow.device.disksize();
-        shadow.device.discard(0, whole).unwrap();
-        shadow.bytes.fill(0);
-        shadow.check();
-        let stat = shadow.device.mm_stat();
-        assert_eq!((stat.orig_data_size, stat.compr_data_size, stat.same_pages), (0, 0, 0));
-        assert!(stat.mem_used_total <= 64 * page::page_size() as u64, "{stat:?}");
+        let setup = Setup { algorithm, geometry, is_compacted: true, ..Setup::new(2 << 20) };
+        let run =
+            Run { seed: seed(nth), steps: scaled(steps, 50 * steps), first: 500, every: 1000 };
+        let report = testkit::run::<DeviceModel>(setup, run).unwrap();
+        println!("{algorithm}, {geometry:?}: {report:?}");
+        assert!(report.left <= 64 * page::page_size() as u64, "{report:?}");
+        assert!(report.smaller > 0, "{report:?}");
     }
+}
+
+/// Of any geometry, blocks, limits, and with memory and a store that are refused.
+#[test]
+fn any_device_agrees_with_its_shadow() {
+    (400..scaled(440, 1000)).for_each(|nth| _ = run_any::<DeviceModel>(nth as u64, 1000));
 }
 
 /// A block that says which slot, thread and version it is, and is filled with what follows from
@@ -121,7 +80,7 @@ fn stress_eight_threads_verify_every_read() {
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed + thread);
                 let mut block = vec![0; 4 * SLOT_BYTES];
-                for _ in 0..12_000 * scale() {
+                for _ in 0..scaled(12_000, 600_000) {
                     let slot = rng.u64(..SLOTS);
                     let at = slot * SLOT_BYTES as u64;
                     match rng.u32(..16) {
@@ -175,7 +134,7 @@ fn stress_partial_writes_of_one_slot() {
                 let mut rng = Rng::with_seed(seed + thread as u64);
                 let mut mine = vec![0; SHARE];
                 let start = thread * SHARE;
-                for _ in 0..2_000 * scale() {
+                for _ in 0..scaled(2_000, 100_000) {
                     let at = rng.usize(..SHARE);
                     let len = rng.usize(1..=SHARE - at);
                     mine[at..at + len].fill(rng.u8(..));

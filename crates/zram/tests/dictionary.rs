@@ -1,9 +1,7 @@
 //! A device whose blocks refer to a dictionary.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::load::seed;
+use testkit::seed;
 use zcomp::{Dictionary, Params, codecs};
 use zram::{Config, Device, Error, SLOT_BYTES};
 

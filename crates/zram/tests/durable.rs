@@ -2,17 +2,15 @@
 //! and whenever.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
-use support::cached::Cached;
-use support::load::{is_long, seed};
-use support::shadow::Shadow;
+use testkit::cached::Cached;
+use testkit::shadow::Shadow;
+use testkit::{is_long, seed};
 use zram::{Backing, Config, Device, Error, Selection, WritebackLimit};
 
 const BYTES: usize = 12 << 20;

@@ -1,12 +1,11 @@
 //! A device in a child after fork, while other threads of the parent use it (I8).
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use support::load::child::in_child;
-use support::load::{Stop, seed};
+use testkit::child::in_child;
+use testkit::load::Stop;
+use testkit::seed;
 use zram::{Config, Device, Error, Fork, SLOT_BYTES};
 
 const SLOTS: u64 = 400;

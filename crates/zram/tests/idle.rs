@@ -1,11 +1,9 @@
 //! Marks and times of access: what slots are like beside their data.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
-use support::idle::{boot_seconds, mark_idle_up_to, next_second};
-use support::load::seed;
+use testkit::idle::{boot_seconds, mark_idle_up_to, next_second};
+use testkit::seed;
 use zram::{Config, Device, Error, SLOT_BYTES, SlotState};
 
 const SLOTS: u64 = 600;

@@ -1,15 +1,13 @@
 //! Jobs that are watched and cancelled, and requests that are known to have to wait.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
-use support::faulty::Faulty;
+use testkit::faulty::Faulty;
 use zcomp::{Codec, Memory, Params, Prepared, Stream};
 use zram::{
     Algorithm, Config, Damage, Device, Error, JobKind, Recompress, SLOT_BYTES, Selection,

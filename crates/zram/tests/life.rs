@@ -1,14 +1,12 @@
 //! Devices come and go, with requests and attributes at work, and whatever fails leaves nothing.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use page::RefuseNth;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use support::load::child::in_child;
-use support::load::{is_long, seed};
+use testkit::child::in_child;
+use testkit::{is_long, seed};
 use zram::{Access, Config, Device, Error, SLOT_BYTES, Zram, attributes};
 
 const SLOTS: u64 = 64;
@@ -187,7 +185,7 @@ fn a_child_has_a_life_of_its_own() {
     let zram = Zram::new();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = support::load::Stop(&stop);
+        let _stop = testkit::load::Stop(&stop);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Relaxed) {

@@ -2,107 +2,34 @@
 //! lost.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
-use page::{RefuseNth, page_size};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use support::data::{data, limit, range};
-use support::load::{is_long, seed};
-use support::shadow::Shadow;
-use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
-
-fn shadow(config: Config) -> Result<Shadow<Device>, Error> {
-    let device = Device::new(config)?;
-    let len = device.disksize() as usize;
-    Ok(Shadow::of(device, 0, len))
-}
+use testkit::device::{DeviceModel, Limits, Setup};
+use testkit::shadow::Shadow;
+use testkit::supply::refuse_every;
+use testkit::{Run, scaled, seed};
+use zram::{Config, Device, Error, SLOT_BYTES};
 
 fn config(disksize: u64) -> Config {
     Config { streams: Some(2), ..Config::new(disksize).unwrap() }
 }
 
-/// One request of any kind.
-fn step(shadow: &mut Shadow<Device>, rng: &mut Rng) -> Result<(), Error> {
-    let longest = [1, 16, SLOT_BYTES, 3 * SLOT_BYTES, 64 << 10][rng.usize(..5)];
-    let (at, len) = range(rng, 4 * SLOT_BYTES, shadow.bytes.len());
-    let len = len.min(longest);
-    match rng.u32(..12) {
-        0..6 => shadow.write(at, &data(rng, len))?,
-        6..8 => shadow.compare(at, len),
-        8 => shadow.write_zeroes(at, len)?,
-        9 => shadow.device.mark_idle()?,
-        10 if rng.u32(..20) == 0 => drop(shadow.device.compact()),
-        _ => shadow.discard(at, len),
-    }
-    Ok(())
-}
-
-/// Which limit swings.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Swings {
-    Pages,
-    Total,
-    Both,
-}
-
 #[test]
 fn limits_that_swing_lose_nothing() {
-    let steps = if is_long() { 400_000 } else { 12_000 };
-    let auto = Compaction::Auto;
-    for (nth, swings, compaction) in [
-        (4, Swings::Pages, auto),
-        (5, Swings::Total, auto),
-        (6, Swings::Both, auto),
-        (9, Swings::Both, Compaction::Manual),
+    for (nth, limits, is_compacted) in [
+        (4, Limits::Pages, true),
+        (5, Limits::Total, true),
+        (6, Limits::Both, true),
+        (9, Limits::Both, false),
     ] {
-        let mut rng = Rng::with_seed(seed(nth));
-        let page = page_size() as u64;
-        // What a thread beside asks for is counted until it is refused.
-        let asked = if compaction == auto { 16 * page } else { 0 };
-        let mut shadow = shadow(Config { compaction, ..config(4 << 20) }).unwrap();
-        let empty = shadow.device.mem_total() + (64 << 10);
-        let (mut refused, mut by_total) = (0, 0);
-        let (mut used_max, mut total_max) = (u64::MAX, u64::MAX);
-        for nth in 0..steps {
-            if nth % 200 == 0 {
-                if swings != Swings::Total {
-                    let limit = limit(&mut rng, 400);
-                    shadow.device.set_mem_limit(Some(limit));
-                    // From now on there can only be less, if it is more.
-                    let used = shadow.device.mm_stat().mem_used_total;
-                    used_max = limit.next_multiple_of(page).max(used);
-                }
-                if swings != Swings::Pages {
-                    let limit = empty + limit(&mut rng, 300);
-                    shadow.device.set_total_limit(Some(limit));
-                    total_max = limit.max(shadow.device.mem_total());
-                }
-            }
-            if let Err(error) = step(&mut shadow, &mut rng) {
-                let Error::OutOfMemory { total_limit, .. } = error else { panic!("{error}") };
-                assert_eq!(error.errno(), 12);
-                by_total += u64::from(total_limit.is_some());
-                refused += 1;
-            }
-            let (used, total) = (shadow.device.mm_stat().mem_used_total, shadow.device.mem_total());
-            assert!(used <= used_max, "{used} bytes of pages, {used_max} may be");
-            assert!(total <= total_max.saturating_add(asked), "{total} bytes, {total_max} may be");
-            if nth % 2000 == 0 {
-                shadow.device.check();
-                shadow.compare(0, shadow.bytes.len());
-            }
-        }
-        println!("{swings:?}: {refused} refused, {by_total} by total_limit");
-        assert!(refused > 100, "{swings:?}: refused {refused} times only");
-        assert_eq!(by_total > 50, swings != Swings::Pages, "{by_total}");
-        assert_eq!(shadow.device.io_stat().failed_writes, refused);
-        shadow.discard(0, shadow.bytes.len());
-        shadow.device.set_mem_limit(None);
-        shadow.device.set_total_limit(None);
-        shadow.write(0, &[7; 3 * SLOT_BYTES]).unwrap();
-        shadow.device.check();
+        let setup = Setup { limits, is_compacted, ..Setup::new(4 << 20) };
+        let run = Run { seed: seed(nth), steps: scaled(12_000, 400_000), first: 0, every: 2000 };
+        let report = testkit::run::<DeviceModel>(setup, run).unwrap();
+        println!("{limits:?}: {report:?}");
+        let (refused, by_total) = (report.refused, report.by_total);
+        assert!(refused > 100, "{limits:?}: refused {refused} times only");
+        assert_eq!(by_total > 50, limits != Limits::Pages, "{by_total}");
+        assert_eq!(report.failed_writes, refused);
     }
 }
 
@@ -119,7 +46,7 @@ fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), SLOT_BYTES).unwrap();
     let mut stream = codec.stream_owned().unwrap();
-    let mut shadow = shadow(config(2 << 20)).unwrap();
+    let mut shadow = Shadow::new(config(2 << 20)).unwrap();
     let mut rng = Rng::with_seed(seed(7));
     let noise = |rng: &mut Rng, longest: usize| {
         let mut block = [0; SLOT_BYTES];
@@ -162,37 +89,11 @@ fn an_overwrite_that_needs_no_more_room_never_fails() {
 fn every_refusal_is_an_error_and_loses_nothing() {
     let seed = seed(8);
     for (from_then_on, track_access) in [(false, false), (true, false), (false, true)] {
-        for nth in 1.. {
-            let supply = Arc::new(RefuseNth::new(nth, from_then_on));
-            let config = Config {
-                supply: Some(supply.clone()),
-                track_access,
-                // By itself it would make what is asked for depend on time.
-                compaction: Compaction::Manual,
-                ..config(1 << 20)
-            };
-            match shadow(config) {
-                Err(error) => assert_eq!(error.errno(), 12, "{error}"),
-                Ok(mut shadow) => {
-                    let mut rng = Rng::with_seed(seed);
-                    for _ in 0..60 {
-                        if let Err(error) = step(&mut shadow, &mut rng) {
-                            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
-                        }
-                    }
-                    shadow.device.compact();
-                    shadow.device.check();
-                    shadow.compare(0, shadow.bytes.len());
-                    shadow.discard(0, shadow.bytes.len());
-                    shadow.device.check();
-                    assert_eq!(shadow.device.mm_stat().orig_data_size, 0);
-                }
-            }
-            if supply.requests() < nth {
-                assert!(nth > 30, "{nth} requests only");
-                break;
-            }
-        }
+        refuse_every(from_then_on, |refuse| {
+            let setup = Setup { track_access, refuse: Some(refuse), ..Setup::new(1 << 20) };
+            let run = Run { seed, steps: 80, first: 0, every: 20 };
+            Some(testkit::run::<DeviceModel>(setup, run)?.requests)
+        });
     }
 }
 

@@ -1,12 +1,10 @@
 //! Cold data compressed again: what is chosen, what is kept, and that it all reads as before.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
-use support::data::data;
-use support::load::seed;
-use support::shadow::Shadow;
+use testkit::device::{DeviceModel, Setup};
+use testkit::shadow::Shadow;
+use testkit::{Run, seed};
 use zram::{
     Algorithm, Config, Device, Error, Recompress, Recompressed, SLOT_BYTES, Selection, Which,
 };
@@ -105,36 +103,10 @@ fn random_data_read_as_before_in_every_geometry_and_block() {
     let geometries = [Geometry::default(), Geometry::Kernel(KernelGeometry::default())];
     for (nth, geometry) in geometries.into_iter().enumerate() {
         for block in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES] {
-            let mut rng = Rng::with_seed(seed(3 + nth as u64));
-            let config = Config { geometry, block, ..config(2 << 20) };
-            let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, 2 << 20);
-            for round in 0..400 {
-                let at = rng.usize(..2 << 20);
-                let len = rng.usize(..=(40 * SLOT_BYTES).min((2 << 20) - at));
-                let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
-                match rng.u32(..10) {
-                    0..3 => shadow.write(at, &symbols(&mut rng, len)).unwrap(),
-                    3..6 => shadow.write(at, &data(&mut rng, len)).unwrap(),
-                    6 => shadow.discard(at, len),
-                    7 => shadow.device.mark_idle().unwrap(),
-                    8 => drop(shadow.device.compact()),
-                    _ => {
-                        let kind = [Which::All, Which::Idle, Which::Huge][rng.usize(..3)];
-                        let priority = [1, 3][rng.usize(..2)];
-                        shadow.device.recompress(&which(kind, priority)).unwrap();
-                    }
-                }
-                if round % 50 == 0 {
-                    shadow.compare(0, 2 << 20);
-                    shadow.device.check();
-                }
-            }
-            shadow.compare(0, 2 << 20);
-            shadow.device.check();
-            let done = shadow.device.recompress(&which(Which::All, 3)).unwrap();
-            assert!(done.smaller > 0 && done.touched == 0, "{done:?}");
-            shadow.compare(0, 2 << 20);
-            shadow.device.check();
+            let setup = Setup { geometry, block, is_compacted: true, ..Setup::new(2 << 20) };
+            let run = Run { seed: seed(3 + nth as u64), steps: 2000, first: 0, every: 50 };
+            let smaller = testkit::run::<DeviceModel>(setup, run).unwrap().smaller;
+            assert!(smaller > 0, "nothing became smaller");
         }
     }
 }

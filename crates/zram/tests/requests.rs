@@ -1,16 +1,15 @@
 //! Requests of every length against shadows, from eight threads, while all that can change does.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use page::page_size;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use support::data::data;
-use support::load::{Stop, is_long, seed};
-use support::shadow::Shadow;
+use testkit::contents::data;
+use testkit::load::Stop;
+use testkit::shadow::Shadow;
+use testkit::{is_long, seed};
 use zram::{Access, Error, SLOT_BYTES, Zram, attributes};
 
 const THREADS: usize = 8;

@@ -2,17 +2,15 @@
 //! killed.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::data::data;
-use support::load::{is_long, seed};
-use support::shadow::Shadow;
+use testkit::contents::data;
+use testkit::shadow::Shadow;
+use testkit::{is_long, seed};
 use zram::{
     Algorithm, Config, Damage, Device, Error, Recompress, Restored, SLOT_BYTES, SavedHeader, Zram,
 };
@@ -86,6 +84,8 @@ fn what_was_saved_is_restored_to_any_device() {
                     block: to,
                     geometry,
                     algorithm: codec(algorithm).codec,
+                    // A restore does not wait for a stream that it has itself.
+                    streams: Some(1),
                     ..config.clone()
                 };
                 let recompression = [None, Some(codec("zstd")), None];

@@ -3,16 +3,14 @@
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
-mod support;
-
 use fastrand::Rng;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use support::data::data;
-use support::faulty::Faulty;
-use support::load::seed;
+use testkit::contents::data;
+use testkit::faulty::Faulty;
+use testkit::seed;
 use zram::{Config, Damage, Device, Error, SLOT_BYTES, Selection};
 
 const BYTES: usize = 2 << 20;
@@ -73,12 +71,14 @@ fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     (device, backing)
 }
 
-/// One at a time: memory is full for all.
-static ALONE: Mutex<()> = Mutex::new(());
-
+/// One test for both: memory is full for all threads, so another's would fail at its start.
 #[test]
+fn what_takes_no_memory_is_done_without() {
+    a_save_begun_takes_no_memory_though_reads_of_the_store_fail();
+    a_list_of_what_is_lost_that_finds_no_memory_is_an_error();
+}
+
 fn a_save_begun_takes_no_memory_though_reads_of_the_store_fail() {
-    let _alone = ALONE.lock();
     let mut rng = Rng::with_seed(seed(61));
     for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         for every in [0, 2, 1] {
@@ -104,9 +104,7 @@ impl Read for FullBehind<'_> {
 }
 
 /// What a file lacks may be as long a list as it likes.
-#[test]
 fn a_list_of_what_is_lost_that_finds_no_memory_is_an_error() {
-    let _alone = ALONE.lock();
     let (device, backing) = written_back(SLOT_BYTES, &mut Rng::with_seed(seed(62)));
     backing.fail_every(2);
     let mut file = Vec::new();

@@ -2,17 +2,15 @@
 //! freed again the process has what it had before: memory, descriptors and threads.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::disk::Disk;
-use support::load::child::in_child;
-use support::load::handles::Handles;
-use support::load::rounds::rounds;
-use support::load::{seed, setting};
+use testkit::child::in_child;
+use testkit::disk::Disk;
+use testkit::handles::Handles;
+use testkit::load::rounds;
+use testkit::{seed, setting};
 use zram::{Config, Device};
 use zsmalloc::Pool;
 

@@ -1,11 +1,9 @@
 //! A large device that holds little costs little, and gives back what it held.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::collections::HashMap;
-use support::load::seed;
+use testkit::seed;
 use zram::{Compaction, Config, Device, SLOT_BYTES};
 
 const TIB: u64 = 1 << 40;

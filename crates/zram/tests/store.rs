@@ -2,18 +2,17 @@
 //! data are lost by it.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
-use support::data::{data, range};
-use support::faulty::Faulty;
-use support::load::seed;
-use support::shadow::Shadow;
+use testkit::contents::data;
+use testkit::faulty::Faulty;
+use testkit::range::range;
+use testkit::seed;
+use testkit::shadow::Shadow;
 use zram::{Config, Damage, Device, Error, SLOT_BYTES, SaveOptions, Selection, Unreadable};
 
 const SLOTS: usize = 32;

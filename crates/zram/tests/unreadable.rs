@@ -2,18 +2,17 @@
 //! of stores that hang.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::data::data;
-use support::faulty::{Faulty, PATIENCE};
-use support::load::{is_long, seed};
-use support::shadow::Shadow;
+use testkit::contents::data;
+use testkit::faulty::Faulty;
+use testkit::shadow::Shadow;
+use testkit::wait::patience;
+use testkit::{is_long, seed};
 use zram::{
     Config, Damage, Device, Error, JobKind, SLOT_BYTES, SaveOptions, Saved, Selection, Unreadable,
 };
@@ -183,11 +182,11 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         // One that is cancelled does not wait, either. The read that was left behind is the first
         // that is stuck.
         thread::scope(|scope| {
-            let patient = SaveOptions { patience: Some(2 * PATIENCE), ..IMPATIENT };
+            let patient = SaveOptions { patience: Some(2 * patience()), ..IMPATIENT };
             let device = &shadow.device;
             let saving = scope.spawn(move || device.save_to_with(&mut Vec::new(), &patient));
             backing.wait_until_stuck(2);
-            assert!(device.give_up_job(PATIENCE));
+            assert!(device.give_up_job(patience()));
             assert_eq!(saving.join().unwrap(), Err(Error::Cancelled));
         });
         backing.stick(false);

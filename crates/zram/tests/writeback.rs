@@ -2,17 +2,16 @@
 //! happens at faults.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use support::data::data;
-use support::faulty::Faulty;
-use support::load::child::in_child;
-use support::load::{is_long, seed};
-use support::shadow::Shadow;
+use testkit::child::in_child;
+use testkit::contents::{Data, data};
+use testkit::device::{DeviceModel, Event, Setup};
+use testkit::faulty::Faulty;
+use testkit::shadow::Shadow;
+use testkit::{Choices, Model, Run, is_long, seed};
 use zram::{Backing, BackingFile, Config, Damage, Device, Error, SLOT_BYTES, Selection, Which};
 
 const BYTES: usize = 2 << 20;
@@ -55,23 +54,6 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
         shadow.compare(0, BYTES);
         assert!(shadow.device.bd_stat().bd_reads > 0);
         assert_eq!(shadow.device.bd_stat().bd_count, stat.bd_count, "a read leaves it there");
-        // In part, whole, discarded, zeroed.
-        for round in 0..300 {
-            let (at, len) = (rng.usize(..BYTES - 9000), rng.usize(..9000));
-            let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
-            match rng.u32(..6) {
-                0 => shadow.discard(at, len),
-                1 => shadow.write_zeroes(at, len).unwrap(),
-                2 => drop(shadow.device.write_back(&Selection::of(Which::Idle)).unwrap()),
-                3 => shadow.device.mark_idle().unwrap(),
-                _ => shadow.write(at, &data(&mut rng, len)).unwrap(),
-            }
-            if round % 30 == 0 {
-                shadow.device.check();
-                shadow.compare(0, BYTES);
-            }
-        }
-        shadow.compare(0, BYTES);
         shadow.device.compact();
         shadow.device.check();
 
@@ -87,54 +69,54 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
     }
 }
 
+/// In part, whole, discarded, zeroed; with a store that is large enough, or too small.
+#[test]
+fn what_is_written_back_changes() {
+    for (nth, block) in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES].into_iter().enumerate() {
+        for store in [2 * BYTES, 20 * SLOT_BYTES] {
+            let setup = Setup { block, store: Some(store), ..Setup::new(BYTES) };
+            let run = Run { seed: seed(27 + nth as u64), steps: 1500, first: 0, every: 30 };
+            let report = testkit::run::<DeviceModel>(setup, run).unwrap();
+            println!("{report:?}");
+            let is_as_meant = match store > BYTES {
+                true => report.written_back > 30 && report.store.bd_reads > 100,
+                false => report.failed > 0,
+            };
+            assert!(is_as_meant, "{report:?}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_lost_when_every_nth_operation_fails() {
-    let mut rng = Rng::with_seed(seed(22));
-    let backing = Arc::new(Faulty::new(2 * BYTES));
+    let seed = seed(22);
     for nth in 1..=100 {
         let block = [SLOT_BYTES, 4 * SLOT_BYTES][nth as usize % 2];
-        let mut shadow = shadow(&backing, block);
-        fill(&mut shadow, &mut rng);
-        backing.fail_every(nth);
+        let setup = Setup { block, store: Some(2 * BYTES), ..Setup::new(BYTES) };
+        let mut model = DeviceModel::new(&setup).unwrap();
+        let mut choices = Choices::seeded(seed ^ nth);
+        for at in (0..BYTES).step_by(16 * SLOT_BYTES) {
+            model.apply(&Event::Mixed { at, slots: 16, stamp: seed ^ nth << 32 ^ at as u64 });
+        }
+        model.apply(&Event::FailEvery(nth));
         for _ in 0..10 {
-            match shadow.device.write_back(&all()) {
-                Ok(_) => {}
-                Err(error) => {
-                    assert!(matches!(error, Error::Backing { .. }) && error.errno() == 5);
-                    assert!(error.to_string().contains("stays in memory"), "{error}");
-                }
-            }
+            model.apply(&Event::WriteBack { which: Which::All });
             for _ in 0..5 {
-                let at = rng.usize(..BYTES - 5000);
-                let bytes = data(&mut rng, 5000);
-                let device = &shadow.device;
-                match device.write(at as u64, &bytes) {
-                    Ok(()) => shadow.bytes[at..at + 5000].copy_from_slice(&bytes),
-                    Err(Error::Backing { .. }) => {
-                        backing.every.store(0, Relaxed);
-                        shadow.adopt(at, &bytes);
-                        backing.fail_every(nth);
-                    }
-                    Err(error) => panic!("{error}"),
-                }
-                let at = rng.usize(..BYTES - 5000);
-                let mut back = vec![0; 5000];
-                match shadow.device.read(at as u64, &mut back) {
-                    Ok(()) => assert!(back == shadow.bytes[at..at + 5000]),
-                    Err(error) => {
-                        assert!(matches!(error, Error::Backing { .. }) && error.errno() == 5);
-                    }
-                }
+                let mut at = || choices.below(BYTES - 5000);
+                let (written, read) = (at(), at());
+                let data = Data::draw(&mut choices, seed ^ written as u64);
+                model.apply(&Event::Write { at: written, len: 5000, data });
+                model.apply(&Event::Read { at: read, len: 5000 });
             }
         }
-        let stat = shadow.device.bd_stat();
+        let stat = model.device().bd_stat();
         assert!(nth > 50 || stat.failed_reads + stat.failed_writes > 0, "{nth}: {stat:?}");
         // When the fault ends, all works again.
-        backing.fail_every(0);
-        shadow.compare(0, BYTES);
-        shadow.device.check();
-        shadow.device.write_back(&all()).unwrap();
-        shadow.compare(0, BYTES);
+        model.apply(&Event::Mend);
+        model.check();
+        model.apply(&Event::WriteBack { which: Which::All });
+        model.check();
+        model.finish();
     }
 }
 

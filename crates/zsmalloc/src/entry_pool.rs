@@ -206,7 +206,9 @@ impl EntryPool {
     }
 
     /// Whether entry `index` holds nothing, and no one has it locked who may be about to change
-    /// that.
+    /// that. It is ordered as a load with acquire: of two threads that each lock an entry, pass a
+    /// sequentially consistent fence, and then look with this at the other's, or lock it if it is
+    /// there, one sees that the other has locked.
     pub fn is_vacant(&self, index: u32) -> bool {
         self.try_repair();
         self.entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)

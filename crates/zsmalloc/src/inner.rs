@@ -16,7 +16,8 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Backoff, Mutex};
 use crate::worker::Worker;
 use crate::zspage::HeaderPtr;
 use crate::{ClassTable, Config, Error, Geometry};
-use page::{Extent, ExtentId, Request, Supply};
+use page::heap::boxed;
+use page::{Extent, ExtentId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -85,7 +86,7 @@ impl PoolInner {
         let supply = supply.as_deref();
         // All capacities are multiples of the grain, so the place of a size tells its class.
         let by_size = (0..table.largest() / GRAIN + 1)
-            .map(|place| Ok(table.position((place * GRAIN).max(1)).unwrap_or(0) as u16));
+            .map(|place| table.position((place * GRAIN).max(1)).unwrap_or(0) as u16);
         let by_size = boxed(supply, by_size)?;
         let whole = matches!(config.geometry, Geometry::Kernel(_));
         // Long zspages need no fine map; the kernel's have 1 to 16 pages.
@@ -96,7 +97,7 @@ impl PoolInner {
         let size = |position: usize| table.classes()[position].size;
         let plan = plans.then(|| Plan::new(table.classes().len(), size, supply)).transpose()?;
         let classes = table.classes().iter().enumerate();
-        let classes = classes.map(|(nth, &shape)| Ok(Class::new(nth as u32, shape, whole)));
+        let classes = classes.map(|(nth, &shape)| Class::new(nth as u32, shape, whole));
         let inner = PoolInner {
             classes: boxed(supply, classes)?,
             memory: Memory::new(pages, arena)?,
@@ -367,23 +368,4 @@ impl fmt::Debug for PoolInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolInner").field("memory", &self.memory).finish_non_exhaustive()
     }
-}
-
-/// A table of fixed length, made where its memory is granted.
-pub(crate) fn boxed<T>(
-    supply: Option<&dyn Supply>,
-    items: impl ExactSizeIterator<Item = Result<T, Error>>,
-) -> Result<Box<[T]>, Error> {
-    let bytes = items.len() * size_of::<T>();
-    if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
-        let pages = bytes.div_ceil(page::page_size());
-        return Err(page::Error::Refused { pages }.into());
-    }
-    let mut table = Vec::new();
-    let refused = |_| page::Error::Mapping { bytes };
-    table.try_reserve_exact(items.len()).map_err(refused)?;
-    for item in items {
-        table.push(item?);
-    }
-    Ok(table.into_boxed_slice())
 }

@@ -10,6 +10,7 @@ mod alone;
 mod forks;
 mod marks;
 mod moves;
+mod vacant;
 
 use crate::{Columns, Config, Content, EntryPool, Geometry};
 use loom::sync::atomic::{AtomicUsize, Ordering};

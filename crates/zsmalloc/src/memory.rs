@@ -17,9 +17,9 @@ use crate::Error;
 use crate::class::Class;
 use crate::class_guard::ClassGuard;
 use crate::geometry::OBJECTS_MAX;
-use crate::inner::boxed;
 use crate::meta::{Arena, Cache};
 use crate::zspage::{FixedHeader, Header, HeaderPtr};
+use page::heap::try_boxed;
 use page::{Extent, ExtentId, PageSet, Space, Zeroed};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -104,9 +104,9 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(pages: page::Config, arena: Arc<Arena>) -> Result<Self, Error> {
-        let header_caches =
-            HEADER_SLOTS.iter().map(|&slots| Ok(Cache::new(&arena, Header::bytes(slots), 8)?));
-        let header_caches = boxed(pages.supply.as_deref(), header_caches)?;
+        let header_cache = |slots| Ok::<_, Error>(Cache::new(&arena, Header::bytes(slots), 8)?);
+        let header_caches = HEADER_SLOTS.iter().map(|&slots| header_cache(slots));
+        let header_caches = try_boxed(pages.supply.as_deref(), header_caches)?;
         Ok(Memory { space: Space::new(pages)?, arena, header_caches })
     }
 

@@ -17,9 +17,9 @@
 //! of sizes.
 
 use crate::Error;
-use crate::inner::boxed;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use page::fork::Mutex;
+use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
 
@@ -72,7 +72,7 @@ impl Plan {
         supply: Option<&dyn Supply>,
     ) -> Result<Self, Error> {
         let plan = Plan {
-            class_for: boxed(supply, (0..len).map(|_| Ok(AtomicU16::new(0))))?,
+            class_for: boxed(supply, (0..len).map(|_| AtomicU16::new(0)))?,
             open: AtomicUsize::new(len),
             above: AtomicUsize::new(CHANGE_MIN),
             below: AtomicUsize::new(0),

@@ -15,11 +15,12 @@ use crate::EntryPool;
 use crate::Error;
 use crate::class::Class;
 use crate::class_guard::ClassGuard;
-use crate::inner::{PoolInner, boxed};
+use crate::inner::PoolInner;
 use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::worker::{IDLE, Wake, Worker};
+use page::heap::boxed;
 use page::{ExtentId, PageSet, Supply};
 use std::sync::Weak;
 use std::sync::atomic::AtomicU8;
@@ -41,7 +42,7 @@ pub(crate) struct Wanted(Box<[AtomicU8]>);
 
 impl Wanted {
     pub(crate) fn new(classes: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
-        Ok(Wanted(boxed(supply, (0..classes).map(|_| Ok(AtomicU8::new(0))))?))
+        Ok(Wanted(boxed(supply, (0..classes).map(|_| AtomicU8::new(0)))?))
     }
 
     pub(crate) fn bytes(&self) -> usize {

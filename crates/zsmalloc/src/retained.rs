@@ -14,9 +14,10 @@
 use crate::Error;
 use crate::class::Class;
 use crate::class_guard::ClassGuard;
-use crate::inner::{NEAR_LIMIT, PoolInner, boxed};
+use crate::inner::{NEAR_LIMIT, PoolInner};
 use crate::sync::JobGuard;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use page::heap::boxed;
 use page::{ExtentId, PageSet, Supply, bits};
 use std::sync::atomic::AtomicU64;
 
@@ -45,7 +46,7 @@ pub(crate) struct Offers(Box<[AtomicU64]>);
 
 impl Offers {
     pub(crate) fn new(classes: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
-        Ok(Offers(boxed(supply, (0..classes.div_ceil(64)).map(|_| Ok(AtomicU64::new(0))))?))
+        Ok(Offers(boxed(supply, (0..classes.div_ceil(64)).map(|_| AtomicU64::new(0)))?))
     }
 
     pub(crate) fn bytes(&self) -> usize {

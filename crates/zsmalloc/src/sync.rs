@@ -39,10 +39,21 @@ pub(crate) fn thread_number() -> usize {
     })
 }
 
+#[cfg(loom)]
+loom::thread_local! {
+    static NUMBER: std::cell::Cell<usize> = std::cell::Cell::new(0);
+}
+
 /// In a model all share: fewer places, more that can go wrong.
 #[cfg(loom)]
 pub(crate) fn thread_number() -> usize {
-    0
+    NUMBER.with(|number| number.get())
+}
+
+/// Has this thread of a model share with none that has another number.
+#[cfg(all(test, loom))]
+pub(crate) fn set_thread_number(of_its_own: usize) {
+    NUMBER.with(|number| number.set(of_its_own));
 }
 
 /// Whether a job is taken: one word, changed by read-modify-write alone. So who lets go sees what

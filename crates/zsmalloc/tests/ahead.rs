@@ -2,14 +2,12 @@
 //! no one stores.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use page::{Request, Supply};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::seed;
+use testkit::seed;
 use zsmalloc::{Config, Handle, Pool};
 
 /// How long a thread of the pool's may take.

@@ -2,11 +2,9 @@
 //! behind.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::time::{Duration, Instant};
-use support::seed;
+use testkit::seed;
 use zsmalloc::{Config, Geometry, KernelGeometry, Pool};
 
 fn threads() -> usize {

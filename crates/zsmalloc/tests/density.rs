@@ -1,11 +1,9 @@
 //! How dense a pool is beside the arithmetic of docs/design.md.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use page::page_size;
-use support::seed;
+use testkit::seed;
 use zsmalloc::{ClassStat, Config, Geometry, Handle, Pool};
 
 /// The smallest of the sizes of which the densities below are measured; the largest is the block's.

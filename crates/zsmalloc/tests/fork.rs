@@ -1,15 +1,13 @@
 //! A pool in a child after fork, while other threads of the parent use it (I8).
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use support::Stop;
-use support::child::in_child;
-use support::seed;
+use testkit::child::in_child;
+use testkit::load::Stop;
+use testkit::seed;
 use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, KernelGeometry, Pool};
 
 fn data(rng: &mut Rng) -> Vec<u8> {

@@ -2,14 +2,13 @@
 //! everything, touches nothing and waits for no one.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use support::child::in_child;
-use support::{Stop, seed};
+use testkit::child::in_child;
+use testkit::load::Stop;
+use testkit::seed;
 use zsmalloc::{Columns, Config, EntryPool, Error, Handle, Pool};
 
 fn left() -> Config {

@@ -1,11 +1,9 @@
 //! Numbers of zspages that come again in other classes, while a compactor looks for their bodies.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use support::{is_long, seed};
+use testkit::{is_long, seed};
 use zsmalloc::{Config, Pool};
 
 #[test]

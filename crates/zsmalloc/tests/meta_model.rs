@@ -2,15 +2,12 @@
 //! must be committed; every object keeps its own bytes.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "../../page/tests/support/seed.rs"]
-mod seed;
-
 use fastrand::Rng;
 use page::{RefuseNth, page_size};
-use seed::seed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use testkit::seed;
 use zsmalloc::meta::{Arena, Cache, CacheStat, Error};
 
 /// Slabs by offset, with the objects in use, and the pages retained, by slab and number.

@@ -2,16 +2,12 @@
 //! cache dense.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "support/child.rs"]
-mod child;
-#[path = "../../page/tests/support/seed.rs"]
-mod seed;
-
 use fastrand::Rng;
 use page::page_size;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
+use testkit::child::in_child;
 use zsmalloc::meta::{Arena, Cache, CacheStat};
 
 fn cache_of(size: usize) -> (Arc<Arena>, Cache) {
@@ -51,7 +47,7 @@ fn freed_pages_are_really_given_back() {
         pages.dedup();
         let resident = || pages.iter().filter(|&&page| is_resident(&pagemap, page)).count();
         assert_eq!(resident(), pages.len());
-        Rng::with_seed(seed::seed(size as u64)).shuffle(&mut objects);
+        Rng::with_seed(testkit::seed(size as u64)).shuffle(&mut objects);
         let kept = objects.split_off(4950);
         for object in objects {
             // SAFETY: no one uses the object again.
@@ -93,7 +89,7 @@ fn locked_pages_stay_and_are_counted() {
 fn moving_objects_down_makes_a_cache_dense() {
     for size in [64, 200, 1000, 3072] {
         let (arena, cache) = cache_of(size);
-        let mut random = Rng::with_seed(seed::seed(size as u64));
+        let mut random = Rng::with_seed(testkit::seed(size as u64));
         let mut objects: Vec<_> = (0..100_000u64).map(|n| (cache.alloc().unwrap(), n)).collect();
         objects.iter().for_each(|&(object, n)| write(object, n));
         random.shuffle(&mut objects);
@@ -173,7 +169,7 @@ fn threads_share_a_cache() {
         let shared = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             let (cache, shared) = (&cache, &shared);
-            let seed = seed::seed(1);
+            let seed = testkit::seed(1);
             (0..4).for_each(|nth| drop(scope.spawn(move || stress(cache, shared, seed + nth))));
         });
         cache.check();
@@ -198,7 +194,7 @@ fn a_child_has_the_objects_whatever_was_asked_for() {
     let object = cache.alloc().unwrap();
     // SAFETY: an object of 48 bytes that was just taken.
     unsafe { object.write_bytes(7, 48) };
-    child::in_child(|| {
+    in_child(|| {
         // SAFETY: written above, and no one else has it.
         assert_eq!(unsafe { object.cast::<[u8; 48]>().read() }, [7; 48]);
     });

@@ -1,8 +1,6 @@
 //! One test for each bug of other compressed memories that could be ours: see docs/past-bugs.md.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use page::{Request, Supply};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -124,7 +122,7 @@ fn compaction_from_four_threads_at_once() {
     {
         const SLOTS: u32 = 600;
         let core = EntryPool::new(config(geometry), SLOTS as u64, Columns::default()).unwrap();
-        let mut rng = Rng::with_seed(support::seed(seed));
+        let mut rng = Rng::with_seed(testkit::seed(seed));
         let mut model = vec![None; SLOTS as usize];
         let begun = Instant::now();
         for round in 0..40u32 {
@@ -184,7 +182,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
             .map(|writer| {
                 let core = &core;
                 scope.spawn(move || {
-                    let mut rng = Rng::with_seed(support::seed(31 + writer as u64));
+                    let mut rng = Rng::with_seed(testkit::seed(31 + writer as u64));
                     let mut model = vec![Vec::new(); EACH as usize];
                     let begun = Instant::now();
                     let unmoved = || core.pages_compacted() == 0 && begun.elapsed() < MOVED_WITHIN;

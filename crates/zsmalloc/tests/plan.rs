@@ -2,11 +2,11 @@
 //! pool is small.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::time::{Duration, Instant};
-use support::{Sizes, is_long, seed, stamped};
+use testkit::contents::stamped;
+use testkit::load::Sizes;
+use testkit::{is_long, seed};
 use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, Pool};
 
 /// Objects by number, stored with an owner of either kind.

@@ -2,15 +2,14 @@
 //! the limit swings, and every read is compared with what it must be.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::handles::Handles;
-use support::rounds::{Subject, rounds};
-use support::{Sizes, Stop, load_time, seed, stamped};
+use testkit::contents::stamped;
+use testkit::handles::Handles;
+use testkit::load::{Sizes, Stop, Subject, rounds};
+use testkit::{load_time, seed};
 use zsmalloc::{Columns, Config, Content, EntryPool, EntryWriteGuard, Old, Pool};
 
 /// What an entry must hold, in 64 bits: nothing, a payload, or an object's version and length.

@@ -95,13 +95,16 @@ impl Modules {
     }
 }
 
+/// The crate of what tests share, which is a dev-dependency only.
+const TESTKIT: &str = "testkit";
+
 /// The files that are compiled into tests only, or are a fuzz target: `Tree` keeps them.
 pub fn test_files(tree: &Tree) -> BTreeSet<String> {
     let is_test = |path: &str| {
-        let rest = path.strip_prefix(tree.crate_of(path)).unwrap_or(path);
-        ["/tests/", "/benches/", "/examples/", "/fuzz_targets/"]
-            .iter()
-            .any(|dir| rest.starts_with(dir))
+        let own = tree.crate_of(path);
+        let rest = path.strip_prefix(own).unwrap_or(path);
+        let mut dirs = ["/tests/", "/benches/", "/examples/", "/fuzz_targets/"].iter();
+        own == TESTKIT || dirs.any(|dir| rest.starts_with(dir))
     };
     let mut files: BTreeSet<_> = tree
         .files("rs")
@@ -132,11 +135,13 @@ fn modules_are_found_where_they_lie() {
         ("a/src/t/u.rs", ""),
         ("a/x/s.rs", ""),
         ("a/tests/v.rs", ""),
+        ("testkit/Cargo.toml", ""),
+        ("testkit/src/lib.rs", ""),
     ]);
     let modules = Modules::of(&tree, "a/src/lib.rs");
     let mut paths: Vec<_> = modules.product.iter().map(|module| module.path.join("::")).collect();
     paths.sort();
     assert_eq!(paths, ["", "b", "b::c", "d", "d::e", "d::e::g"]);
-    let expected = ["a/src/t.rs", "a/src/t/u.rs", "a/tests/v.rs", "a/x/s.rs"];
+    let expected = ["a/src/t.rs", "a/src/t/u.rs", "a/tests/v.rs", "a/x/s.rs", "testkit/src/lib.rs"];
     assert_eq!(test_files(&tree).into_iter().collect::<Vec<_>>(), expected);
 }

@@ -7,13 +7,15 @@ use crate::tree::Tree;
 
 const BUGS: &str = "docs/past-bugs.md";
 
+/// Where names are looked for.
+const PLACES: [&str; 3] = ["crates", "slab", "style"];
+
 /// For each name of a file or a folder on its way, what the sources below it hold.
 fn sources(tree: &Tree) -> HashMap<&str, String> {
     let mut found: HashMap<&str, String> = HashMap::new();
-    for (path, text) in tree
-        .files("rs")
-        .filter(|(path, _)| path.starts_with("crates/") || path.starts_with("style/"))
-    {
+    let dir_of = |path: &str| path.split('/').next().unwrap_or("").to_owned();
+    let files = tree.files("rs");
+    for (path, text) in files.filter(|(path, _)| PLACES.contains(&dir_of(path).as_str())) {
         let stem = path.trim_end_matches(".rs");
         stem.split('/').for_each(|part| *found.entry(part).or_default() += text);
     }
@@ -33,9 +35,11 @@ fn is_name(text: &str) -> bool {
 /// with the file named last.
 fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
     let (mut count, mut missing) = (0, Vec::new());
-    let everything = found.get("crates").map_or("", String::as_str);
-    let is_used =
-        |name: &str| ["(", ":"].iter().any(|sign| everything.contains(&format!("{name}{sign}")));
+    let everything = PLACES.map(|dir| found.get(dir).map_or("", String::as_str));
+    let is_used = |name: &str| {
+        let uses = ["(", ":"].map(|sign| format!("{name}{sign}"));
+        everything.iter().any(|text| uses.iter().any(|used| text.contains(used)))
+    };
     for (nth, line) in text.lines().enumerate() {
         let mut last = "";
         for token in quoted(line) {

@@ -22,7 +22,8 @@ fn lines(tree: &Tree) -> Counts {
     counts
 }
 
-/// The sum of the crates, which are the product, and what stands beside them.
+/// The sum of the crates on the ladder, which are the product, and what stands beside them: `slab`,
+/// `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {

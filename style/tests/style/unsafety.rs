@@ -131,7 +131,7 @@ fn listed(design: &str) -> BTreeMap<String, usize> {
                 depth += text.matches('(').count();
                 depth -= text.matches(')').count().min(depth);
             } else if depth == 0 {
-                dir = if ["bench", "fuzz"].contains(&text) {
+                dir = if ["slab", "bench", "fuzz"].contains(&text) {
                     text.into()
                 } else {
                     format!("crates/{text}")

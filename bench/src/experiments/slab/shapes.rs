@@ -5,9 +5,9 @@ use std::sync::Arc;
 use slab::{Arena, Layout, Options, RawCache, line_align};
 
 use super::figure;
-use super::s4::CACHES;
 use crate::Error;
 use crate::report::{Bound, Report};
+use testkit::s4::CACHES;
 
 /// Objects of each cache when its row is looked at.
 const OBJECTS: usize = 10_000;

@@ -1,7 +1,7 @@
 //! Where a disk is saved when its server ends: to its file; else beside it; else where a user's
 //! state is kept. No file that is there is replaced but the first.
 
-use super::lock::{Lock, NoLock};
+use super::lock::{Lock, is_taken};
 use super::save_file::SaveFile;
 use crate::socket_dir;
 use measure::text::escaped;
@@ -85,7 +85,7 @@ impl SaveLocation {
             PathBuf::from(name)
         };
         let taken = |path: PathBuf| match Lock::beside(&path) {
-            Err(NoLock::Taken) => None,
+            Err(error) if is_taken(&error) => None,
             // Where no lock can be, it is seen to what was there at the start.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };

@@ -1,9 +1,9 @@
 //! The file that a disk is saved to when its server ends.
 
-use super::lock::{Lock, NoLock};
+use super::lock::{Lock, is_taken};
 use crate::error::Error;
 use crate::log::log;
-use crate::outfile::OutFile;
+use crate::output;
 use crate::socket_dir;
 use measure::text::escaped;
 use rustix::io::Errno;
@@ -47,23 +47,20 @@ impl SaveFile {
     pub(super) fn new(given: &Path) -> Result<Self, Error> {
         let refused = |source| Error::OutPath { path: given.to_owned(), source };
         let path = resolved(given).map_err(refused)?;
-        OutFile::new(&path)?;
+        output::check(&path)?;
         let lock = match Lock::beside(&path) {
-            Err(NoLock::Failed(error)) if is_too_long(&error) => {
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
                 return Err(Error::LongName { path });
             }
-            Err(NoLock::Failed(_)) => lock_in_socket_dir(&path),
+            Err(error) if !is_taken(&error) => lock_in_socket_dir(&path),
             locked => locked,
         };
         let lock = match lock {
             Ok(lock) => Some(lock),
-            Err(NoLock::Taken) => return Err(Error::SavedByAnother { path }),
-            Err(NoLock::Failed(why)) => {
-                log!(
-                    "can't lock '{}' against other servers that save there: {why}; make sure that \
-                     there is none",
-                    escaped(&path)
-                );
+            Err(error) if is_taken(&error) => return Err(Error::SavedByAnother { path }),
+            Err(why) => {
+                log!("can't lock '{}' against other servers that save there: {why}; make sure that \
+                    there is none", escaped(&path));
                 None
             }
         };
@@ -104,10 +101,6 @@ fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
-fn is_too_long(error: &io::Error) -> bool {
-    Errno::from_io_error(error) == Some(Errno::NAMETOOLONG)
-}
-
 /// Where a path leads, its last link and those behind it followed, though nothing may be there yet.
 pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
@@ -122,7 +115,7 @@ pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
 }
 
 /// Where no lock can lie beside the file: one that those with the same directory of sockets find.
-fn lock_in_socket_dir(file: &Path) -> Result<Lock, NoLock> {
+fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))
 }

@@ -1,7 +1,8 @@
 //! Settings in words, both ways.
 
-use crate::{Compaction, Fork};
-use std::fmt::Write;
+use super::value::{Value, parse_keyword};
+use crate::{Compaction, Config, Error, Fork, Zram};
+use std::fmt::{self, Debug, Write};
 use zsmalloc::{ChainRule, Geometry, KernelGeometry};
 
 pub(super) const COMPACTION: [(&str, Compaction); 3] =
@@ -13,20 +14,52 @@ const RULES: [(&str, ChainRule); 2] =
 pub(super) const SWITCH: [(&str, bool); 6] =
     [("0", false), ("1", true), ("n", false), ("y", true), ("off", false), ("on", true)];
 
+/// A setting that is one of some words.
+#[derive(Debug)]
+pub(super) struct Choice<T: 'static> {
+    pub(super) words: &'static [(&'static str, T)],
+    pub(super) field: fn(&mut Config) -> &mut T,
+}
+
+/// A [`Choice`] of whatever type.
+pub(super) trait Keyword: Debug + Sync {
+    /// Shows its words, the one that is set in brackets.
+    fn show(&self, settings: &mut Config, out: &mut dyn Write) -> fmt::Result;
+
+    fn store(&self, zram: &Zram, value: Value<'_>) -> Result<(), Error>;
+}
+
+impl<T: Copy + Debug + PartialEq + Sync> Keyword for Choice<T> {
+    fn show(&self, settings: &mut Config, out: &mut dyn Write) -> fmt::Result {
+        let set = (self.field)(settings);
+        let set = self.words.iter().find(|(_, value)| value == set).map_or("", |(word, _)| word);
+        writeln!(out, "{}", bracketed(self.words.iter().map(|(word, _)| *word), set))
+    }
+
+    fn store(&self, zram: &Zram, value: Value<'_>) -> Result<(), Error> {
+        store_keyword(zram, value, self.words, self.field)
+    }
+}
+
+/// Sets a setting to what a word means.
+pub(super) fn store_keyword<T: Copy>(
+    zram: &Zram,
+    value: Value<'_>,
+    words: &[(&str, T)],
+    field: fn(&mut Config) -> &mut T,
+) -> Result<(), Error> {
+    let meaning = value.keyword(words)?;
+    zram.configure(value.name, |settings| {
+        *field(settings) = meaning;
+        Ok(())
+    })
+}
+
 /// All of `names`, the current one in brackets, each with a space behind it.
 pub(super) fn bracketed<'n>(names: impl Iterator<Item = &'n str>, current: &str) -> String {
     names.fold(String::new(), |mut line, name| {
         let _ = if name == current { write!(line, "[{name}] ") } else { write!(line, "{name} ") };
         line
-    })
-}
-
-/// What `word` means, or which words there are.
-pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, String> {
-    let found = words.iter().find(|(other, _)| *other == word);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        format!("expected one of {}", words.join(", "))
     })
 }
 

@@ -5,7 +5,8 @@
 //! first, with the block's entry locked (zr-B4); who reads looks at it with the entry pinned. So
 //! what has the version of now is what the object holds.
 
-use super::object::{Members, Packer};
+use super::members::Members;
+use super::object::Packer;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 /// Bytes of decompressed blocks that a stream keeps, but for the least.

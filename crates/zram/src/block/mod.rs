@@ -1,7 +1,9 @@
 //! Blocks of several slots: their objects, and what is kept of those that were decompressed.
 
 mod cache;
+mod members;
 mod object;
 
 pub(crate) use cache::{BlockCache, BlockStream, BlockVersions, CachedBlock};
-pub(crate) use object::{BlockKind, BlockObject, DEVICE_PRIORITY, Members, Packer};
+pub(crate) use members::Members;
+pub(crate) use object::{BlockKind, BlockObject, DEVICE_PRIORITY, Packer};

@@ -9,67 +9,17 @@
 //! same until the block is stored anew; which of them are still the device's data, the slots'
 //! entries say: those that are empty.
 
+use super::Members;
 use crate::algorithms::Codecs;
+use crate::policy;
 use crate::slot::{BackingPlace, Flags};
 use crate::stats::Weight;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 
-/// Some slots of a block, a bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Members(u16);
-
 /// The priority of the device's own algorithm.
 pub(crate) const DEVICE_PRIORITY: u8 = 0;
 const MEMBERS_BYTES: usize = size_of::<u16>();
-
-impl Members {
-    pub(crate) fn of(bits: u16) -> Self {
-        Members(bits)
-    }
-
-    pub(crate) fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// The first `slots` of a block.
-    pub(crate) fn all(slots: u32) -> Self {
-        Members((u32::MAX >> (u32::BITS - slots)) as u16)
-    }
-
-    pub(crate) fn with(self, nth: u32) -> Self {
-        Members(self.0 | 1 << nth)
-    }
-
-    pub(crate) fn within(self, other: Self) -> Self {
-        Members(self.0 & other.0)
-    }
-
-    pub(crate) fn without(self, other: Self) -> Self {
-        Members(self.0 & !other.0)
-    }
-
-    pub(crate) fn has(self, nth: u32) -> bool {
-        self.0 & 1 << nth != 0
-    }
-
-    pub(crate) fn count(self) -> u32 {
-        self.0.count_ones()
-    }
-
-    /// How many of them come before slot `nth`.
-    pub(crate) fn before(self, nth: u32) -> usize {
-        (self.0 & ((1 << nth) - 1)).count_ones() as usize
-    }
-
-    pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
-        (0..u16::BITS).filter(move |&nth| self.has(nth))
-    }
-
-    pub(crate) fn bytes(self) -> usize {
-        self.count() as usize * SLOT_BYTES
-    }
-}
 
 /// An object, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +38,8 @@ impl<'o> BlockObject<'o> {
             return Some(BlockObject { members: all, priority, data: object });
         }
         let (data, trailer) = object.split_last_chunk()?;
-        let members = Members(u16::from_le_bytes(*trailer));
-        let is_one = members.0 & !all.0 == 0 && members != Members::default();
+        let members = Members::of(u16::from_le_bytes(*trailer));
+        let is_one = members.without(all) == Members::default() && members != Members::default();
         is_one.then_some(BlockObject { members, priority, data })
     }
 
@@ -221,8 +171,7 @@ impl Packer {
         members.iter().zip(rooms).for_each(|(nth, room)| room.copy_from_slice(slot(nth)));
         let len = members.bytes();
         let is_whole = len == gathered.len();
-        // As of a whole one: a 64th is the least that is worth a codec's time.
-        let most = if is_whole { self.huge_size } else { len - (len >> 6) };
+        let most = if is_whole { self.huge_size } else { policy::raw_from(len) };
         let packed = self.compress(&gathered[..len], members, priority, most);
         self.gathered = gathered;
         match packed? {
@@ -230,7 +179,7 @@ impl Packer {
             None if is_whole => Ok(&self.gathered),
             None => {
                 let end = len + MEMBERS_BYTES;
-                self.gathered[len..end].copy_from_slice(&members.0.to_le_bytes());
+                self.gathered[len..end].copy_from_slice(&members.bits().to_le_bytes());
                 Ok(&self.gathered[..end])
             }
         }
@@ -247,7 +196,7 @@ impl Packer {
         let packed = self.codecs.of(priority).compress(slots, &mut self.scratch)?;
         let len = packed.map(|packed| packed + MEMBERS_BYTES).filter(|&len| len < most);
         if let Some(len) = len {
-            self.scratch[len - MEMBERS_BYTES..len].copy_from_slice(&members.0.to_le_bytes());
+            self.scratch[len - MEMBERS_BYTES..len].copy_from_slice(&members.bits().to_le_bytes());
         }
         Ok(len)
     }

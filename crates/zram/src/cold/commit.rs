@@ -3,10 +3,11 @@
 //! Each group of writes has a thread for that, beside the one that copies: so one is written while
 //! the one before leaves memory, and both halves have a processor.
 
-use super::limit::{LimitCharge, WritebackLimit};
-use super::still_equals;
-use super::store::Store;
-use super::{Job, Which, WrittenBack};
+use super::select::Selection;
+use super::snapshot::Snapshot;
+use crate::backing::{LimitCharge, Store, WritebackLimit};
+use crate::job::{DamagedLeft, Job};
+use crate::policy::WRITE_RUN_BLOCKS_MAX;
 use crate::request::Request;
 use crate::slot::{BackingPlace, Flags, Payload};
 use crate::table::{Table, weight_of};
@@ -14,13 +15,39 @@ use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::Mutex;
 use std::io;
-use std::ops::Range;
+use std::ops::{Add, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::Content;
 
-/// Most blocks that are written at once.
-pub(super) const WRITE_RUN_BLOCKS_MAX: usize = 256;
+/// What was written back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WrittenBack {
+    /// Slots that left memory.
+    pub slots: u64,
+    /// Bytes of objects that did.
+    pub bytes: u64,
+    /// Blocks of 4 KiB that were written.
+    pub blocks: u64,
+    /// Objects that were touched meanwhile, and so stay in memory.
+    pub touched: u64,
+    /// Objects that are damaged, and so stay in memory.
+    pub damaged: DamagedLeft,
+}
+
+impl Add for WrittenBack {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        WrittenBack {
+            slots: self.slots + other.slots,
+            bytes: self.bytes + other.bytes,
+            blocks: self.blocks + other.blocks,
+            touched: self.touched + other.touched,
+            damaged: self.damaged.and(other.damaged),
+        }
+    }
+}
 
 /// Bytes on their way, that begin where a page does: so a disk can take them from here, without the
 /// page cache.
@@ -79,11 +106,11 @@ pub(super) struct WriteRun {
 
 /// Has objects leave memory, and keeps count of what became of the job.
 pub(super) struct Committer<'t> {
-    table: &'t Table,
-    job: &'t Job<'t>,
-    store: &'t Arc<Store>,
-    limit: &'t WritebackLimit,
-    which: Which,
+    pub(super) table: &'t Table,
+    pub(super) job: &'t Job<'t>,
+    pub(super) store: &'t Arc<Store>,
+    pub(super) limit: &'t WritebackLimit,
+    pub(super) selection: &'t Selection,
     done: Mutex<WrittenBack>,
     /// The last fault; it does not end the job.
     fault: Mutex<Option<Error>>,
@@ -96,11 +123,11 @@ impl<'t> Committer<'t> {
         table: &'t Table,
         job: &'t Job<'t>,
         store: &'t Arc<Store>,
-        limit: &'t WritebackLimit,
-        which: Which,
+        selection: &'t Selection,
     ) -> Self {
-        let (done, fault) = (Mutex::new(WrittenBack::default()), Mutex::new(None));
-        Committer { table, job, store, limit, which, done, fault, spare_buffers: Mutex::default() }
+        let (done, fault, spare_buffers) = Default::default();
+        let limit = &*table.writeback;
+        Committer { table, job, store, limit, selection, done, fault, spare_buffers }
     }
 
     /// What left memory.
@@ -185,9 +212,8 @@ impl<'t> Committer<'t> {
         let PendingObject { entry, flags, place } = *pending;
         let request = Request::begin(self.table);
         let locked = self.table.pool.lock_existing(entry);
-        let untouched =
-            locked.filter(|locked| still_equals(locked.content(), written, flags, self.which));
-        let Some(locked) = untouched else {
+        let (seen, which) = (Snapshot { bytes: written, flags }, self.selection.which);
+        let Some(locked) = locked.filter(|now| seen.still_equals(now.content(), which)) else {
             done.touched += 1;
             return;
         };

@@ -1,21 +1,19 @@
 //! Cold data compressed once more, by an algorithm that makes them smaller.
 
-use super::select::Candidates;
-use super::{DamagedLeft, JobKind, Selection, Snapshot, still_equals};
+use super::select::{Candidates, Selection};
+use super::snapshot::Snapshot;
 use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
+use crate::job::{DamagedLeft, JobKind};
 use crate::layout::Item;
+use crate::policy;
 use crate::request::Request;
 use crate::slot::{Flags, Slot, SlotKind};
 use crate::streams::Workspace;
 use crate::table::{BlockUpdate, Table, block_object, live_members};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
-use zsmalloc::{ClassTable, Content, EntryWriteGuard, Geometry};
-
-/// In the native geometry, whose classes are close, what must be saved: this share of the old
-/// length.
-const SAVED_SHARE: usize = 16;
+use zsmalloc::{ClassTable, Content, EntryWriteGuard};
 
 /// What is to be compressed with which algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +67,7 @@ struct RecompressJob<'t> {
     classes: ClassTable,
     /// Whether there is no algorithm to try after this one.
     is_last: bool,
-    snapshot: Snapshot,
+    snapshot: Snapshot<Vec<u8>>,
     /// The slots decompressed, one behind another.
     slots: Vec<u8>,
 }
@@ -80,14 +78,11 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     let mut work = RecompressJob::new(table, how)?;
     let (mut done, mut pages) = (Recompressed::default(), 0);
     let (layout, selection, priority) = (table.layout, &how.selection, how.priority as u8);
-    let takes = |item, len, flags| {
+    let matches = |item, len, flags| {
         selection.matches_kind(layout, item, len, flags)
             && is_eligible(priority, how.threshold, len, flags)
     };
-    let mut candidates = Candidates::new(table, takes)?.peekable();
-    while let Some(entry) = candidates.next() {
-        // The next one comes from memory while this one is compressed.
-        candidates.peek().inspect(|&&next| table.pool.prefetch(next));
+    for entry in Candidates::new(table, matches)? {
         if how.max_pages.is_some_and(|max| pages >= max) {
             break;
         }
@@ -142,22 +137,15 @@ impl<'t> RecompressJob<'t> {
             how,
             classes: table.pool.table(),
             is_last: table.algorithms[priority + 1..].iter().all(Option::is_none),
-            snapshot: Snapshot::with_room(block_bytes)?,
+            snapshot: Snapshot { bytes: with_room(block_bytes)?, flags: Flags::NONE },
             slots: with_room(block_bytes)?,
         })
     }
 
     /// Whether a new length is enough less than the old one.
     fn is_enough_smaller(&self, old: usize, new: usize) -> bool {
-        let is_smaller = match self.classes.geometry() {
-            Geometry::Native { .. } => new + old / SAVED_SHARE <= old,
-            // What is larger than a slot has no class.
-            Geometry::Kernel(_) => {
-                let new = self.classes.position(new);
-                new.is_some() && new < self.classes.position(old)
-            }
-        };
-        is_smaller && self.how.threshold.is_none_or(|threshold| new < threshold)
+        policy::is_worth_recompressing(&self.classes, old, new)
+            && self.how.threshold.is_none_or(|threshold| new < threshold)
     }
 
     fn item(&mut self, entry: u32) -> Result<Outcome, Error> {
@@ -244,9 +232,8 @@ impl<'t> RecompressJob<'t> {
     /// The entry, if what it holds is what was seen.
     fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t>> {
         let locked = self.table.pool.lock_existing(entry)?;
-        let Snapshot { bytes, flags } = &self.snapshot;
         let which = self.how.selection.which;
-        still_equals(locked.content(), bytes, *flags, which).then_some(locked)
+        self.snapshot.still_equals(locked.content(), which).then_some(locked)
     }
 
     /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it

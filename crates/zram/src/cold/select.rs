@@ -6,6 +6,7 @@
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
+use crate::policy::{SELECT_BUCKET_BYTES, SELECT_ITEMS_MAX};
 use crate::slot::{Flags, SlotKind};
 use crate::table::Table;
 use crate::try_vec::with_room;
@@ -13,11 +14,7 @@ use crate::{Error, SLOT_BYTES};
 use std::ops::{Range, RangeInclusive};
 use zsmalloc::{ORDER_MAX, Old};
 
-/// Bytes by which lengths differ that are told apart.
-const BUCKET: usize = 64;
-const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / BUCKET + 1;
-/// Items that are gathered at a time.
-const GROUP: usize = 1 << 16;
+const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
 /// Most entries that one look shows: a leaf's.
 const LEAF_ENTRIES: usize = 512;
 
@@ -116,8 +113,8 @@ impl Selection {
     }
 }
 
-/// The entries of what is chosen.
-pub(crate) struct Candidates<'t, F> {
+/// The entries of what is chosen, each in the cache by the time that it is come to.
+pub(super) struct Candidates<'t, F> {
     table: &'t Table,
     matches: F,
     /// Items there were by bucket, when it began.
@@ -137,7 +134,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             counts: vec![0; BUCKETS],
             group: BUCKETS..BUCKETS,
             next: None,
-            gathered: with_room(GROUP + LEAF_ENTRIES)?,
+            gathered: with_room(SELECT_ITEMS_MAX + LEAF_ENTRIES)?,
         };
         let (mut counts, mut next) = (vec![0; BUCKETS], Some(0));
         while let Some(from) = next {
@@ -154,7 +151,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             if let Old::Object { len, flags } = held
                 && (self.matches)(layout.item_of(entry), len, Flags::from_bits(flags))
             {
-                look(entry, len / BUCKET);
+                look(entry, len / SELECT_BUCKET_BYTES);
             }
         })
     }
@@ -165,7 +162,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         let mut count = 0;
         let fits = |bucket: &usize| {
             count += self.counts[*bucket] as usize;
-            count <= GROUP
+            count <= SELECT_ITEMS_MAX
         };
         let start = (0..end).rev().take_while(fits).last();
         // One that has more than fit is gone through in stretches.
@@ -178,7 +175,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
     fn collect_group(&mut self) {
         let mut gathered = std::mem::take(&mut self.gathered);
         debug_assert!(gathered.is_empty());
-        while gathered.len() < GROUP
+        while gathered.len() < SELECT_ITEMS_MAX
             && let Some(from) = self.next
         {
             let group = self.group.clone();
@@ -200,6 +197,7 @@ impl<F: Fn(Item, usize, Flags) -> bool> Iterator for Candidates<'_, F> {
     fn next(&mut self) -> Option<u32> {
         loop {
             if let Some((_, entry)) = self.gathered.pop() {
+                self.gathered.last().inspect(|(_, next)| self.table.pool.prefetch(*next));
                 return Some(entry);
             }
             if self.next.is_none() && !self.next_group() {

@@ -1,22 +1,24 @@
 //! Requests: what writes, reads, discards and zeroing do to slots and blocks.
 //!
 //! Here it is chosen between a slot by itself and a slot in its block. What becomes of either, the
-//! files below say, none of which knows the others:
+//! files below say:
 //!
 //! ```text
-//!   write   -> block covered whole: whole | slot in its block: part | other slot: slots
-//!   read    -> device of blocks: read | of slots: slots
-//!   discard -> device of blocks: part | of slots: slots
+//!   write     block covered whole: whole | slot in its block: part | other slot: slots
+//!   read      device of blocks: read | of slots: slots
+//!   discard   device of blocks: part | of slots: slots
 //! ```
+//! None of them knows another, but that what `part` leaves dead in a block is left out by `rewrite`.
 
 mod part;
 mod read;
+mod rewrite;
 mod slots;
 mod whole;
 
-pub(crate) use part::rewrite_all;
+pub(crate) use rewrite::rewrite_all;
 
-use crate::cold::ReadBack;
+use crate::backing::ReadBack;
 use crate::layout::{SlotRange, slots_covered, split_slots};
 use crate::slot::{BackingPlace, Flags};
 use crate::stats::Shard;

@@ -3,8 +3,8 @@
 use super::Request;
 use crate::block::{BlockObject, Members};
 use crate::layout::{BlockRange, SlotRange, split_slots};
-use crate::slot::{self, Slot};
-use crate::table::{Blocked, block_object, decoded, is_slot_empty, is_unstored, live_members};
+use crate::slot::Slot;
+use crate::table::{Blocked, Origin, block_object, decoded, live_members, origin, own_entry};
 use zsmalloc::{Content, EntryReadGuard};
 
 /// Reads blocks.
@@ -82,37 +82,32 @@ fn read_block_range(
         let slot = first + part.slot;
         let part = SlotRange { slot, ..part };
         let buf = &mut buf[part.request.clone()];
-        if !is_slot_empty(request.table, slot) {
-            if !read_own(request, &part, buf)? {
-                return Ok(false);
-            }
-            continue;
-        }
-        match &stored {
-            Some(stored) => read_member(request, range.block, stored, &part, buf)?,
-            None if pin.row().is_none() && !is_unstored(request.table, slot) => {
-                return Ok(false);
-            }
-            None => {
+        let own = own_entry(request.table, slot);
+        match origin(request.table, slot, pin.row().is_none(), stored.as_ref(), own) {
+            Origin::Own(own) => read_own(request, &own, &part, buf)?,
+            Origin::Block(stored) => read_member(request, range.block, stored, &part, buf)?,
+            Origin::Nothing => {
                 buf.fill(0);
                 request.shard.slot_io.count_read(part.is_whole());
             }
+            Origin::Changed => return Ok(false),
         }
     }
     Ok(true)
 }
 
-/// Reads from a slot with an entry of its own; false if that is empty by now.
-fn read_own(request: &mut Request<'_>, part: &SlotRange, buf: &mut [u8]) -> Result<bool, Blocked> {
-    let pin = request.table.pool.read(part.slot);
-    if slot::is_empty(pin.content()) {
-        return Ok(false);
-    }
+/// Reads from a slot with an entry of its own, which is pinned.
+fn read_own(
+    request: &mut Request<'_>,
+    pin: &EntryReadGuard<'_>,
+    part: &SlotRange,
+    buf: &mut [u8],
+) -> Result<(), Blocked> {
     let content = request.resolve(part.slot, pin.content(), pin.row())?;
     request.workspace.decode(Slot::of(content), part.within.start, buf, part.slot)?;
     request.shard.slot_io.count_read(part.is_whole());
-    request.touch(&pin);
-    Ok(true)
+    request.touch(pin);
+    Ok(())
 }
 
 /// Reads from a slot that is in its block, which is pinned.

@@ -7,16 +7,12 @@
 use super::Request;
 use crate::SLOT_BYTES;
 use crate::layout::{SlotRange, slots_touched, split_slots};
+use crate::policy::{DISCARD_RUN_SLOTS, DISCARD_RUNS_PER_STREAM};
 use crate::slot::{self, Payload, Slot};
 use crate::streams::Workspace;
 use crate::table::{Blocked, is_block_active};
 use std::ops::Range;
 use zsmalloc::{Content, EntryWriteGuard};
-
-/// Runs of slots that a discard frees before it gives its stream back.
-const DISCARD_RUNS: usize = 128;
-/// Slots that it tries before it asks again where the next is that there is.
-const DISCARD_RUN_SLOTS: u64 = 512;
 
 /// Writes to a slot, zeros without `data`; false if it has become part of a block meanwhile.
 pub(super) fn write(
@@ -68,7 +64,7 @@ pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Re
 pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     let pool = &request.table.pool;
     let mut next = slots.start;
-    for _ in 0..DISCARD_RUNS {
+    for _ in 0..DISCARD_RUNS_PER_STREAM {
         let made = pool.first_made(next).unwrap_or(slots.end).min(slots.end);
         next = (made + DISCARD_RUN_SLOTS).min(slots.end);
         for slot in made..next {

@@ -2,8 +2,10 @@
 //! come back, with buffers that were made before.
 
 use crate::Error;
-use crate::cold::{CHECKSUM_BYTES, Job, PlaceGuard, ReadBack};
+use crate::backing::{CHECKSUM_BYTES, PlaceGuard, ReadBack};
+use crate::job::Job;
 use crate::layout::Layout;
+use crate::policy::CANCEL_TICK;
 use crate::slot::BackingPlace;
 use crate::try_vec::with_room;
 use rustix::io::Errno;
@@ -12,8 +14,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the save is cancelled.
-const TICK: Duration = Duration::from_millis(50);
 /// The reader's stack in bytes: it calls the store, and no more.
 const STACK: usize = 128 << 10;
 
@@ -89,21 +89,16 @@ struct Reader {
 
 #[derive(Default)]
 struct State {
-    turn: Turn,
+    /// What is to be read, for which slot, and a buffer.
+    asked: Option<(PlaceGuard, u32, Vec<u8>)>,
+    is_reading: bool,
+    /// What was read last.
+    done: Option<Read>,
     is_over: bool,
 }
 
 /// What was read back; or why not, and the buffer, unless a read was left behind with it.
 type Read = Result<ReadBack, (Error, Vec<u8>)>;
-
-#[derive(Default)]
-enum Turn {
-    #[default]
-    Idle,
-    Asked(PlaceGuard, u32, Vec<u8>),
-    Reading,
-    Done(Read),
-}
 
 impl BackingReader {
     /// One that waits for each read so long.
@@ -132,20 +127,19 @@ impl BackingReader {
         let Some((reader, patience)) = &self.reader else { return guard.read_into(buffer, slot) };
         let late = || Error::backing("read", slot, &io::Error::from(Errno::TIMEDOUT));
         let mut state = reader.lock();
-        // What came too late is not wanted any more.
-        if !matches!(state.turn, Turn::Idle | Turn::Done(_)) {
+        if state.is_reading || state.asked.is_some() {
             return Err((late(), buffer));
         }
-        state.turn = Turn::Asked(guard, slot, buffer);
+        // What came too late is not wanted any more.
+        (state.asked, state.done) = (Some((guard, slot, buffer)), None);
         reader.changed.notify_all();
         let until = Instant::now() + *patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let waited = reader.changed.wait_timeout(state, left.min(TICK));
+            let waited = reader.changed.wait_timeout(state, left.min(CANCEL_TICK));
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            match std::mem::take(&mut state.turn) {
-                Turn::Done(done) => return done,
-                turn => state.turn = turn,
+            if let Some(done) = state.done.take() {
+                return done;
             }
             job.check_cancelled().map_err(|cancelled| (cancelled, Vec::new()))?;
             if left.is_zero() {
@@ -173,20 +167,16 @@ impl Reader {
     fn read_all(&self) {
         let mut state = self.lock();
         while !state.is_over {
-            match std::mem::take(&mut state.turn) {
-                Turn::Asked(guard, slot, buffer) => {
-                    state.turn = Turn::Reading;
-                    drop(state);
-                    let done = guard.read_into(buffer, slot);
-                    state = self.lock();
-                    state.turn = Turn::Done(done);
-                    self.changed.notify_all();
-                }
-                turn => {
-                    state.turn = turn;
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-            }
+            let Some((guard, slot, buffer)) = state.asked.take() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.is_reading = true;
+            drop(state);
+            let done = guard.read_into(buffer, slot);
+            state = self.lock();
+            (state.done, state.is_reading) = (Some(done), false);
+            self.changed.notify_all();
         }
     }
 }

@@ -13,6 +13,12 @@
 //! borders of blocks.
 
 use crate::algorithms::SECONDARY_MAX;
+use crate::block::Members;
+use crate::slot::{Flags, Slot};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use zsmalloc::Content;
 
 pub(crate) const MAGIC: [u8; 8] = *b"uzram\x1a\r\n";
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
@@ -193,7 +199,44 @@ impl ChunkHead {
     }
 }
 
+/// Whether a file says at its end that it lacks nothing.
+pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
+    let mut last = [0; CHUNK_HEAD_BYTES];
+    let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
+    file.read_exact_at(&mut last, at)?;
+    Ok(ChunkHead::decode_any(&last).is_ok_and(|head| head.records == 0 && head.first == head.end))
+}
+
 impl Record {
+    /// Of what slot `nth` can be, and its object; `None`, if that is nothing.
+    pub(crate) fn of(nth: u32, slot: Slot<'_>) -> Option<(Self, &[u8])> {
+        let (kind, priority, bytes, value) = match slot {
+            Slot::Same(pattern) => (RecordKind::Pattern, 0, &[][..], pattern),
+            Slot::Compressed { bytes, priority } => {
+                (RecordKind::Slot, priority, bytes, bytes.len() as u64)
+            }
+            Slot::Raw(bytes) => (RecordKind::Slot, 0, &bytes[..], bytes.len() as u64),
+            Slot::Empty | Slot::Hole | Slot::Backed(_) => return None,
+        };
+        Some((Record { slot: nth, kind, priority, live: 0, value }, bytes))
+    }
+
+    /// Of a block's object, whose first slot is `first`.
+    pub(crate) fn of_block(first: u32, live: Members, bytes: &[u8], flags: Flags) -> Self {
+        let (priority, live, value) = (flags.priority(), live.bits(), bytes.len() as u64);
+        Record { slot: first, kind: RecordKind::Block, priority, live, value }
+    }
+
+    /// What its slot is, with its object; nothing, if it is none of a slot.
+    pub(crate) fn to_slot<'o>(self, object: &'o [u8]) -> Slot<'o> {
+        let flags = Flags::of_priority(self.priority).bits();
+        match self.kind {
+            RecordKind::Pattern => Slot::Same(self.value),
+            RecordKind::Slot => Slot::of(Content::Object { bytes: object, flags }),
+            RecordKind::Block | RecordKind::Lost => Slot::Empty,
+        }
+    }
+
     /// Of a slot that can't be read; `value` is more than 0 in a trailer only.
     pub(crate) fn lost(slot: u32, value: u64) -> Self {
         Record { slot, kind: RecordKind::Lost, priority: 0, live: 0, value }

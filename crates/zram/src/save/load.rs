@@ -11,15 +11,15 @@ use crate::slot::{self, Flags, Payload, Slot};
 use crate::table::{BlockUpdate, Table, is_block_active, lock_block, lock_slots};
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
-use zsmalloc::Content;
 
 /// Who puts chunks on a device, one at a time.
 pub(super) struct Loader<'t> {
     table: &'t Table,
+    /// What objects are stored by, as long as nothing is written as a request would: that needs a
+    /// stream itself.
+    request: Option<Request<'t>>,
     /// Of which priorities objects can be stored as they lie.
     is_verbatim: [bool; 4],
-    /// Whether that is all there are.
-    all_verbatim: bool,
     slots: u32,
     slot_codecs: Codecs,
     block_codecs: Option<Codecs>,
@@ -40,12 +40,10 @@ impl<'t> Loader<'t> {
         let codecs = |bytes| PreparedSet::of(algorithms, bytes)?.codecs();
         let is_same_order = order == layout.order();
         let alike = same_algorithms(algorithms, &table.algorithms);
-        let as_they_lie = alike.map(|alike| alike && is_same_order);
-        let mut each = algorithms.iter().zip(as_they_lie);
         Ok(Loader {
             table,
-            is_verbatim: as_they_lie,
-            all_verbatim: each.all(|(algorithm, lies)| lies || algorithm.is_none()),
+            request: None,
+            is_verbatim: alike.map(|alike| alike && is_same_order),
             slots: 1 << order,
             slot_codecs: codecs(SLOT_BYTES)?,
             block_codecs: (order > 0).then(|| codecs(SLOT_BYTES << order)).transpose()?,
@@ -57,14 +55,13 @@ impl<'t> Loader<'t> {
     /// Puts all there that a chunk has; slots.
     pub(super) fn load_chunk(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
         self.run.1.clear();
-        // Not where something is written as a request would: that needs a stream itself.
-        let shard = self.all_verbatim.then(|| Request::begin(self.table));
-        let mut slots = 0;
-        for (record, object) in chunk.records() {
-            slots += u64::from(record.slots());
-            self.load_record(record, object, shard.as_ref())?;
-        }
-        drop(shard);
+        let loaded: Result<u64, Error> = chunk.records().try_fold(0, |slots, (record, object)| {
+            self.load_record(record, object)?;
+            Ok(slots + u64::from(record.slots()))
+        });
+        // Nobody waits for its stream while this waits for another chunk.
+        self.request = None;
+        let slots = loaded?;
         self.flush()?;
         Ok(slots)
     }
@@ -76,51 +73,28 @@ impl<'t> Loader<'t> {
         let _ = request::discard(self.table, start, end - start);
     }
 
-    fn load_record(
-        &mut self,
-        record: Record,
-        object: &[u8],
-        request: Option<&Request<'_>>,
-    ) -> Result<(), Error> {
-        let Record { slot, kind, priority, live, value } = record;
-        let live = if kind == RecordKind::Block { Members::of(live) } else { Members::default() };
-        let lies = self.is_verbatim[usize::from(priority)];
-        match kind {
-            RecordKind::Slot if lies => {
-                let flags = Flags::of_priority(priority).bits();
-                self.load_slot(request, slot, Slot::of(Content::Object { bytes: object, flags }))
-            }
-            RecordKind::Block if lies => self.load_block(request, slot, live, object, priority),
+    fn load_record(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
+        let (slot, is_verbatim) = (record.slot, self.is_verbatim[usize::from(record.priority)]);
+        match (record.kind, record.to_slot(object)) {
+            (RecordKind::Lost, _) => Ok(()),
+            (RecordKind::Block, _) if is_verbatim => self.load_block(record, object),
+            (RecordKind::Block, _) => self.write_block(record, object),
             // Patterns are the same everywhere; but what is written with what is beside it may be
-            // one block.
-            RecordKind::Pattern if self.is_verbatim[0] => {
-                self.load_slot(request, slot, Slot::Same(value))
-            }
-            RecordKind::Pattern => {
-                let mut block = [0; SLOT_BYTES];
-                slot::fill(&mut block, value, 0);
+            // one block, if the device's own algorithm is another.
+            (_, data) if is_verbatim => self.load_slot(slot, data),
+            (_, Slot::Raw(bytes)) => self.write(slot, bytes),
+            (_, data) => {
+                let (mut block, mut spare) = ([0; SLOT_BYTES], [0; SLOT_BYTES]);
+                let codecs = &mut self.slot_codecs;
+                slot::decode(data, 0, &mut block, codecs, &mut spare)
+                    .map_err(|source| Error::Corrupt { slot: slot.into(), source })?;
                 self.write(slot, &block)
             }
-            RecordKind::Slot if object.len() == SLOT_BYTES => self.write(slot, object),
-            RecordKind::Slot => {
-                let mut block = [0; SLOT_BYTES];
-                let decoded = self.slot_codecs.of(priority).decompress(object, &mut block);
-                decoded.map_err(|source| Error::Corrupt { slot: slot.into(), source })?;
-                self.write(slot, &block)
-            }
-            RecordKind::Block => self.write_block(slot, live, object, priority),
-            RecordKind::Lost => Ok(()),
         }
     }
 
-    fn load_slot(
-        &self,
-        request: Option<&Request<'_>>,
-        nth: u32,
-        slot: Slot<'_>,
-    ) -> Result<(), Error> {
-        let own = request.is_none().then(|| Request::begin(self.table));
-        let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
+    fn load_slot(&mut self, nth: u32, slot: Slot<'_>) -> Result<(), Error> {
+        let request = self.request.get_or_insert_with(|| Request::begin(self.table));
         let entry = self.table.lock(nth, request.now_seconds)?;
         let is_free = match Slot::of(entry.content()) {
             Slot::Empty => !is_block_active(self.table, nth),
@@ -132,17 +106,10 @@ impl<'t> Loader<'t> {
         self.table.store(request.shard, (nth, entry), slot).map(drop)
     }
 
-    fn load_block(
-        &self,
-        request: Option<&Request<'_>>,
-        first: u32,
-        live: Members,
-        object: &[u8],
-        priority: u8,
-    ) -> Result<(), Error> {
+    fn load_block(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
         let (table, layout) = (self.table, self.table.layout);
-        let own = request.is_none().then(|| Request::begin(table));
-        let Some(request) = request.or(own.as_ref()) else { return Ok(()) };
+        let (first, live) = (record.slot, Members::of(record.live));
+        let request = self.request.get_or_insert_with(|| Request::begin(table));
         let block = layout.block_of(first);
         let entry = lock_block(table, block, request.now_seconds)?;
         if !slot::is_empty(entry.content()) {
@@ -158,24 +125,19 @@ impl<'t> Loader<'t> {
         if entries.iter().any(|(entry, _)| !slot::is_empty(entry.content())) {
             return Err(Error::NotEmpty);
         }
-        let (block, new) = ((block, entry), Some((room, object, Flags::of_priority(priority))));
+        let (block, new) =
+            ((block, entry), Some((room, object, Flags::of_priority(record.priority))));
         BlockUpdate { block, slots: entries, new, live: [0, live.count()] }
             .apply(table, request.shard);
         Ok(())
     }
 
-    fn write_block(
-        &mut self,
-        first: u32,
-        live: Members,
-        object: &[u8],
-        priority: u8,
-    ) -> Result<(), Error> {
+    fn write_block(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
         let mut block = std::mem::take(&mut self.block);
-        let written = self.decode_block(first, object, priority, &mut block).and_then(|members| {
-            live.iter().try_for_each(|nth| {
+        let written = self.decode_block(record, object, &mut block).and_then(|members| {
+            Members::of(record.live).iter().try_for_each(|nth| {
                 let at = members.before(nth) * SLOT_BYTES;
-                self.write(first + nth, &block[at..at + SLOT_BYTES])
+                self.write(record.slot + nth, &block[at..at + SLOT_BYTES])
             })
         });
         self.block = block;
@@ -184,17 +146,16 @@ impl<'t> Loader<'t> {
 
     fn decode_block(
         &mut self,
-        first: u32,
+        record: Record,
         object: &[u8],
-        priority: u8,
         block: &mut [u8],
     ) -> Result<Members, Error> {
-        let damaged = Error::Damaged { slot: first.into() };
-        let stored =
-            BlockObject::new(object, Flags::of_priority(priority), self.slots).ok_or(damaged)?;
+        let (slot, flags) = (record.slot.into(), Flags::of_priority(record.priority));
+        let stored = BlockObject::new(object, flags, self.slots);
+        let stored = stored.ok_or(Error::Damaged { slot })?;
         let codecs = self.block_codecs.as_mut().unwrap_or(&mut self.slot_codecs);
         let decoded = stored.decode(codecs, block);
-        decoded.map_err(|source| Error::Corrupt { slot: first.into(), source })?;
+        decoded.map_err(|source| Error::Corrupt { slot, source })?;
         Ok(stored.members)
     }
 
@@ -215,6 +176,7 @@ impl<'t> Loader<'t> {
         if self.run.1.is_empty() {
             return Ok(());
         }
+        self.request = None;
         let written = request::write(self.table, self.run.0 * SLOT_BYTES as u64, &self.run.1);
         self.run.1.clear();
         written

@@ -1,6 +1,5 @@
 //! Devices saved to files, and restored from them.
 
-mod atomic_file;
 mod backed_reads;
 mod buffers;
 mod format;

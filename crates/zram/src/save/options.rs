@@ -1,7 +1,9 @@
 //! How a device is saved, and what was.
 
+use crate::Error;
+use crate::layout::byte_range;
+use crate::policy::READ_PATIENCE;
 use crate::try_vec::with_room;
-use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +31,7 @@ pub struct SaveOptions {
 
 impl Default for SaveOptions {
     fn default() -> Self {
-        SaveOptions { unreadable: Unreadable::Skip, patience: Some(Duration::from_secs(30)) }
+        SaveOptions { unreadable: Unreadable::Skip, patience: Some(READ_PATIENCE) }
     }
 }
 
@@ -80,13 +82,16 @@ impl Saved {
     /// A slot is not in the file; they come in order.
     pub(super) fn add_lost(&mut self, slot: u32) {
         self.lost_slots += 1;
-        let start = u64::from(slot) * SLOT_BYTES as u64;
-        let end = start + SLOT_BYTES as u64;
-        let has_room = self.lost.len() < RANGES;
-        match self.lost.last_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ if has_room => self.lost.push(start..end),
-            _ => {}
-        }
+        add_range(&mut self.lost, byte_range(&(slot..slot + 1)), RANGES);
+    }
+}
+
+/// Adds a range to those before it, of which there may be `most`: what it goes on, or another.
+pub(super) fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>, most: usize) {
+    let has_room = ranges.len() < most;
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ if has_room => ranges.push(range),
+        _ => {}
     }
 }

@@ -4,10 +4,12 @@
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
+use super::options::add_range;
 use super::read::{Chunk, FormatError, SavedReader};
-use crate::cold::{Job, JobKind};
+use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
-use crate::table::Table;
+use crate::policy::RESTORE_THREADS_MAX;
+use crate::table::{Table, is_unused};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES, request};
 use rustix_futex_sync::Mutex;
@@ -18,9 +20,6 @@ use std::thread;
 
 /// Where dictionaries are in a file.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
-/// Chunks that are in memory at a time, at most.
-const THREADS_MAX: usize = 4;
-
 /// Bytes of their stacks.
 const STACK: usize = 512 << 10;
 
@@ -54,7 +53,7 @@ pub(crate) fn restore(
     damage: Damage,
 ) -> Result<Restored, Error> {
     let job = table.jobs.begin(JobKind::Restore, table.disksize / SLOT_BYTES as u64)?;
-    if !table.is_empty() {
+    if !is_unused(table) {
         return Err(Error::NotEmpty);
     }
     let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;
@@ -74,7 +73,7 @@ pub(crate) fn restore(
     let restore = Mutex::new(Restore::new(reader, damage, &job));
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
-        for _ in 1..processors.min(THREADS_MAX) {
+        for _ in 1..processors.min(RESTORE_THREADS_MAX) {
             // Where there can be no more threads, or no memory for what they need, there are fewer.
             let other =
                 || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));
@@ -217,13 +216,9 @@ impl<'r> Restore<'r> {
             return Err(failure);
         }
         self.lost.sort_unstable_by_key(|slots| slots.start);
-        let mut lost: Vec<Range<u64>> = with_room(self.lost.len()).map_err(Failure::Device)?;
-        for bytes in self.lost.iter().map(byte_range) {
-            match lost.last_mut() {
-                Some(last) if last.end == bytes.start => last.end = bytes.end,
-                _ => lost.push(bytes),
-            }
-        }
+        let most = self.lost.len();
+        let mut lost = with_room(most).map_err(Failure::Device)?;
+        self.lost.iter().for_each(|slots| add_range(&mut lost, byte_range(slots), most));
         Ok(Restored { slots: self.slots, lost })
     }
 }

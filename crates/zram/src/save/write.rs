@@ -1,25 +1,29 @@
 //! Writes what a device holds as a saved file.
 
-use super::atomic_file::AtomicFile;
 use super::backed_reads::{BackingReader, BlockReads};
 use super::buffers::{ChunkBuffers, SpareBuffers};
 use super::format::{
-    ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME,
-    RECORD_BYTES, Record, RecordKind, padding,
+    self, ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX, ChunkHead, FILE_HEAD_BYTES, FileHead,
+    NAME, RECORD_BYTES, Record, RecordKind, padding,
 };
 use super::options::{SaveOptions, Saved};
 use crate::algorithms::Algorithm;
+use crate::atomic_file::AtomicFile;
+use crate::backing::PlaceGuard;
 use crate::block::{BlockObject, Members};
-use crate::cold::{Job, JobKind, PlaceGuard};
+use crate::job::{Job, JobKind};
 use crate::layout::Layout;
-use crate::slot::{self, Flags, Slot};
-use crate::table::{Blocked, Table, blocks_from, is_slot_empty, is_unstored, live_members};
+use crate::slot::{Flags, Slot};
+use crate::table::{Blocked, Origin, Table, blocks_from, live_members, origin, own_entry};
 use crate::{Error, SLOT_BYTES};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 use zsmalloc::{Content, ORDER_MAX, Row};
+
+/// Permissions of a new file: what is saved is read by none but its user.
+const PERMISSIONS: u32 = 0o600;
 
 /// Room that there must be for a block and all its slots.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
@@ -34,8 +38,8 @@ pub(crate) fn save_file(
 ) -> Result<Saved, Error> {
     // It lasts until the file is in its place: what begins then finds it there.
     let job = begin(table)?;
-    let failed = |error: io::Error| Error::path("save to", path, &error);
-    let mut file = AtomicFile::new(path).map_err(failed)?;
+    let file = AtomicFile::new(path, PERMISSIONS);
+    let mut file = file.map_err(|error| Failure::Out(error).at(path))?;
     let saved = Saver::new(table, buffers, &job, &mut file, options).and_then(Saver::save);
     let placed = saved.and_then(|mut saved| {
         file.sync()?;
@@ -43,13 +47,13 @@ pub(crate) fn save_file(
         if !is_free() {
             return Err(io::Error::from(Errno::EXIST).into());
         }
-        saved.before = file.put_in_place(saved.is_whole())?;
+        if !saved.is_whole() {
+            saved.before = file.keep_old(format::is_whole)?;
+        }
+        file.put_in_place()?;
         Ok(saved)
     });
-    placed.map_err(|failure| {
-        file.abandon();
-        failure.at(path)
-    })
+    placed.map_err(|failure| failure.at(path))
 }
 
 /// Saves to wherever.
@@ -181,7 +185,7 @@ impl<'t> Saver<'t> {
             self.finish_chunk(end)?;
         }
         if !self.saved.is_whole() {
-            Record::lost(0, self.saved.lost_slots).encode(&mut self.records);
+            self.add((Record::lost(0, self.saved.lost_slots), &[]));
         }
         self.write_chunk(end)?;
         self.job.report_progress(end.into())?;
@@ -280,7 +284,7 @@ impl<'t> Saver<'t> {
                     let flags = Flags::from_bits(flags);
                     live = live_members(table, block);
                     if holds_members(bytes, flags, layout, live) {
-                        self.add(first, RecordKind::Block, flags.priority(), live.bits(), bytes);
+                        self.add((Record::of_block(first, live, bytes, flags), bytes));
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
@@ -294,40 +298,25 @@ impl<'t> Saver<'t> {
         let is_unpinned = block_pin.as_ref().is_some_and(|pin| pin.row().is_none());
         for slot in layout.slots_of(block) {
             if lost.has(slot - first) {
-                Record::lost(slot, 0).encode(&mut self.records);
+                self.add((Record::lost(slot, 0), &[]));
             }
-            if live.has(slot - first) {
-                continue;
-            }
-            // Most of a block's slots hold nothing of their own: no pin for those.
-            let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
-            let Some(pin) = pin.filter(|pin| !slot::is_empty(pin.content())) else {
-                if is_unpinned && !is_unstored(table, slot) {
-                    return Err(Retry::Made);
-                }
-                continue;
+            let member = live.has(slot - first).then_some(());
+            let pin = match origin(table, slot, is_unpinned, member, own_entry(table, slot)) {
+                Origin::Own(pin) => pin,
+                Origin::Block(()) | Origin::Nothing => continue,
+                Origin::Changed => return Err(Retry::Made),
             };
             match self.resolve(slot, pin.content(), pin.row(), reads)?.map(Slot::of) {
-                None => Record::lost(slot, 0).encode(&mut self.records),
-                Some(Slot::Compressed { bytes, priority }) => {
-                    self.add(slot, RecordKind::Slot, priority, 0, bytes);
-                }
-                Some(Slot::Raw(bytes)) => self.add(slot, RecordKind::Slot, 0, 0, bytes),
-                Some(Slot::Same(value)) => {
-                    let kind = RecordKind::Pattern;
-                    let record = Record { slot, kind, priority: 0, live: 0, value };
-                    record.encode(&mut self.records);
-                }
-                Some(Slot::Empty | Slot::Hole | Slot::Backed(_)) => {}
+                Some(data) => Record::of(slot, data).into_iter().for_each(|of| self.add(of)),
+                None => self.add((Record::lost(slot, 0), &[])),
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, slot: u32, kind: RecordKind, priority: u8, live: u16, bytes: &[u8]) {
-        let value = bytes.len() as u64;
-        Record { slot, kind, priority, live, value }.encode(&mut self.records);
-        self.objects.extend_from_slice(bytes);
+    fn add(&mut self, (record, object): (Record, &[u8])) {
+        record.encode(&mut self.records);
+        self.objects.extend_from_slice(object);
     }
 
     /// Writes what was added as a chunk, which has all up to slot `end`.

@@ -2,22 +2,27 @@
 //!
 //! Lock order: stream, slot (the pool's entry), then the pool's own.
 
+mod blocked;
 mod change;
+mod check;
 mod walk;
 
+pub(crate) use blocked::Blocked;
 pub(crate) use change::{
-    BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, is_unstored, live_members,
+    BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, live_members,
     live_members_locked, lock_block, lock_slots, weight_of,
 };
-pub(crate) use walk::blocks_from;
+pub(crate) use check::check_entries;
+pub(crate) use walk::{Origin, blocks_from, is_unused, origin, own_entry};
 
 use crate::Error;
 use crate::algorithms::AlgorithmList;
+use crate::backing::{ReadBack, Store, WritebackLimit};
 use crate::block::BlockVersions;
-use crate::cold::{Jobs, PlaceGuard, ReadBack, Store, WritebackLimit};
+use crate::job::Jobs;
 use crate::layout::Layout;
 use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
-use crate::stats::{Counter, Counters, Shard};
+use crate::stats::{Counters, Shard};
 use crate::streams::Streams;
 use crate::total_limit::{Counted, TotalLimit};
 use page::fork::AtFork;
@@ -68,15 +73,6 @@ impl Table {
     pub(crate) fn out_of_memory(&self, slot: u32, source: zsmalloc::Error) -> Error {
         let total_limit = self.total.limit().filter(|_| source.is_refused());
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
-    }
-
-    /// Whether nothing is stored.
-    pub(crate) fn is_empty(&self) -> bool {
-        let (mut next, mut is_empty) = (Some(0), true);
-        while let Some(from) = next.filter(|_| is_empty) {
-            next = self.pool.look_at_some(from, |_, _, _| is_empty = false);
-        }
-        is_empty
     }
 
     /// Makes an entry hold an object, for which there is room, and notes its sum (zr-X9); what it
@@ -223,30 +219,6 @@ impl Counted for Table {
 
     fn page_limit(&self) -> Option<usize> {
         self.pool.pages().limit()
-    }
-}
-
-/// Why a request stops before its end.
-#[derive(Debug)]
-pub(crate) enum Blocked {
-    Failed(Error),
-    /// What it needs lies in the backing store. It gives up its locks and its stream, which it may
-    /// have to wait long without, and goes on where it was with the object in hand.
-    OnBacking(PlaceGuard),
-}
-
-impl From<Error> for Blocked {
-    fn from(error: Error) -> Self {
-        Blocked::Failed(error)
-    }
-}
-
-impl Blocked {
-    /// Counts it, if it is a failure.
-    pub(crate) fn count_failure(&self, failures: &Counter) {
-        if let Blocked::Failed(_) = self {
-            failures.add(1);
-        }
     }
 }
 

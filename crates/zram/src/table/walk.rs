@@ -1,7 +1,11 @@
-//! The blocks that hold something, in their order, whichever entries say so.
+//! The blocks that hold something, in their order, whichever entries say so; and where the data of
+//! their slots are.
 
 use super::Table;
+use super::change::{is_slot_empty, is_unstored};
 use crate::hook::hook;
+use crate::slot;
+use zsmalloc::EntryReadGuard;
 
 /// Blocks that may hold something; those that are left out held nothing when they were passed. A
 /// block is a slot where blocks are no more than that.
@@ -72,4 +76,51 @@ impl Iterator for BlockWalk<'_> {
         }
         Some(next)
     }
+}
+
+/// Where the data of a slot are.
+#[derive(Debug)]
+pub(crate) enum Origin<O, B> {
+    /// In an entry of its own.
+    Own(O),
+    /// In its block's object.
+    Block(B),
+    /// There are none.
+    Nothing,
+    /// That can't be told: its block was made since its entry, which was not there, could not be
+    /// pinned. Who looks begins again with the block.
+    Changed,
+}
+
+/// Tells where the data of `slot` are by what its block's entry holds, if that holds anything, and
+/// then its own. `is_unpinned` says that the block's entry was to be pinned, and was not there.
+pub(crate) fn origin<O, B>(
+    table: &Table,
+    slot: u32,
+    is_unpinned: bool,
+    block: Option<B>,
+    own: Option<O>,
+) -> Origin<O, B> {
+    match (own, block) {
+        (Some(own), _) => Origin::Own(own),
+        (None, _) if is_unpinned && !is_unstored(table, slot) => Origin::Changed,
+        (None, Some(block)) => Origin::Block(block),
+        (None, None) => Origin::Nothing,
+    }
+}
+
+/// Pins the entry of a slot, if that holds something. Most of a block's slots have nothing of their
+/// own: no pin for those.
+pub(crate) fn own_entry(table: &Table, slot: u32) -> Option<EntryReadGuard<'_>> {
+    let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
+    pin.filter(|pin| !slot::is_empty(pin.content()))
+}
+
+/// Whether no entry holds anything.
+pub(crate) fn is_unused(table: &Table) -> bool {
+    let (mut next, mut is_unused) = (Some(0), true);
+    while let Some(from) = next.filter(|_| is_unused) {
+        next = table.pool.look_at_some(from, |_, _, _| is_unused = false);
+    }
+    is_unused
 }

@@ -5,9 +5,9 @@ use super::*;
 use crate::entry::Location;
 use crate::meta::Arena;
 use crate::table::LIFT;
-use crate::table::helpers::seed;
 use fastrand::Rng;
 use std::sync::Arc;
+use testkit::seed;
 
 /// A table and which of its slots are given out.
 struct Slots {

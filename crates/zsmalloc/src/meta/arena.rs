@@ -7,7 +7,7 @@ use page::Space;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Pages for caches. Offsets within the arena name objects in fewer bits than addresses do.
+/// Pages for caches. An offset within the arena names an object in fewer bits than an address does.
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
@@ -15,46 +15,47 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects. Children have them too, whatever
-    /// `config` says: objects are given out as memory, which no one could be refused there.
+    /// Returns an arena without pages, which come with the first objects. Children have the pages
+    /// too, whatever `config` says: objects are given out as memory, and no one could be refused it
+    /// there.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 
-    /// A number no other cache of this arena has: the tag of its slabs.
+    /// Returns a number that no other cache of this arena has: the tag of its slabs.
     pub(crate) fn next_cache(&self) -> u32 {
         self.caches.fetch_add(1, Relaxed)
     }
 
-    /// All memory of the arena in bytes: committed pages, page maps and descriptors.
+    /// Returns all memory of the arena in bytes: committed pages, page maps and descriptors.
     pub fn bytes(&self) -> usize {
         self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
     }
 
-    /// Who may refuse memory before the system does.
+    /// Returns who may refuse memory before the system does.
     pub fn supply(&self) -> Option<&dyn page::Supply> {
         self.space.supply()
     }
 
-    /// The offset of an address in the arena, if it is in the arena.
+    /// Returns the offset of an address, if the address lies in the arena.
     pub fn offset_of(&self, address: NonNull<u8>) -> Option<u64> {
         self.space.offset_of(address.addr().get())
     }
 
-    /// The address of an offset that [`offset_of`](Self::offset_of) gave, or of any other in a live
-    /// slab.
+    /// Returns the address of an offset that [`offset_of`](Self::offset_of) gave, or of any other
+    /// in a live slab.
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         // Of a slab that goes meanwhile there may be no address any more.
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
-    /// Holds the arena still over a fork, after all its caches; see [`page::fork`].
+    /// Locks the arena over a fork, after all its caches; see [`page::fork`].
     pub fn lock_for_fork(&self) {
         self.space.lock_for_fork();
     }
 
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    /// Unlocks what [`lock_for_fork`](Self::lock_for_fork) locked.
     pub fn unlock_after_fork(&self) {
         self.space.unlock_after_fork();
     }
@@ -64,10 +65,11 @@ impl Arena {
         self.space.recount(self.committed());
     }
 
+    /// Returns the number of committed pages.
     fn committed(&self) -> usize {
         self.space
             .live()
-            .map(|id| self.space.extent(id).data.committed().count_ones() as usize)
+            .map(|id| self.space.extent(id).data.residency.committed().len() as usize)
             .sum()
     }
 

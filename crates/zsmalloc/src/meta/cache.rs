@@ -1,24 +1,23 @@
 //! The cache.
 //!
 //! ```text
-//!   page of a slab:  untouched --an object on it is given out--> committed --the last on it is freed--> retained
-//!                        ^                                                      (an object is given out)--'
-//!                        '------ released <-- releasing <-- more pages retained than max(2, 1/64 of the committed)
+//!   a page:  untouched --an object is given out--> committed --its last is freed--> retained
+//!                ^                                     ^---an object is given out-----' |
+//!                '--given back, the slab is busy-- more retained than max(2, 1/64) <----'
 //! ```
 //! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is
-//! taken under it. Pages are given back outside it, as *releasing* ones, on which no object is
-//! given out meanwhile. A slab without objects, of which no page is committed, is destroyed under
-//! the lock.
+//! taken under it. Pages are given back outside it; the slab is busy meanwhile, and no object is
+//! given out on a retained page of it. A slab without objects, of which no page is committed, is
+//! destroyed under the lock.
 //!
 //! # Safety
-//! - mt-S1: the pages of an object are committed before it is given out, and neither retained nor
-//!   being released, so they are not given back, until it is freed.
+//! - mt-S1: the pages of an object are committed before it is given out, and not retained, so they
+//!   are not given back, until it is freed.
 //! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
 //!   slab.
 #![allow(unsafe_code)]
 
 use super::error::Error;
-use super::geometry::Pages;
 use super::slab::{HAS_COMMITTED_ROOM, HAS_RETAINED, HAS_ROOM, Slab};
 use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
@@ -34,6 +33,8 @@ struct State {
     /// The lowest slab with room, if it is known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
+    /// How many of the retained pages are being given back.
+    releasing: usize,
 }
 
 /// A cache of objects of one size and alignment, given out lowest address first.
@@ -46,30 +47,30 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache of objects of `size` bytes, aligned to `align`.
+    /// Returns a cache of objects of `size` bytes, aligned to `align`.
     pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
         let geometry = Geometry::new(size, align)?;
         let tag = arena.next_cache();
         Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
     }
 
-    /// The arena the cache's slabs lie in.
+    /// Returns the arena that the cache's slabs lie in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
-    /// The shape of the cache's slabs.
+    /// Returns the shape of the cache's slabs.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Objects, slabs and pages there are now.
+    /// Returns the number of objects, slabs and pages there are now.
     pub fn stat(&self) -> CacheStat {
         self.state.lock().stat
     }
 
-    /// The free object at the lowest offset; where its pages are refused, the lowest on committed
-    /// ones. Its bytes are those it had when it was last freed, or zero.
+    /// Takes the free object at the lowest offset, or, where its pages are refused, the lowest on
+    /// committed pages. Its bytes are those it had when it was last freed, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
@@ -83,13 +84,13 @@ impl Cache {
         })
     }
 
-    /// The free object at the lowest offset, for an owner who can move `object` there: `None`
-    /// unless that is lower, and on pages that are committed already. In a cache that is scattered
-    /// its pages may have to be committed: objects on pages far apart leave room for others only in
-    /// part, or for none.
+    /// Takes the free object at the lowest offset, for an owner who can move `object` there.
+    /// Returns `None` unless that offset is lower, and on pages that are committed already. In a
+    /// cache that is scattered the pages may have to be committed: objects on pages far apart leave
+    /// room for others only in part, or for none.
     ///
-    /// An owner who copies, points to the new object and frees the old one, and does so once with
-    /// all, leaves no room but at the end; the pages there go back.
+    /// An owner who copies the object, points to the new one and frees the old one, once for each
+    /// object, leaves no room but at the end; the pages there go back.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;
@@ -105,7 +106,8 @@ impl Cache {
         (self.offset(id, index) < end).then(|| self.alloc_at(state, id, index).ok())?
     }
 
-    /// Whether it is worth moving objects: packed, they would need clearly fewer pages or slabs.
+    /// Returns whether it is worth moving objects: packed, they would need clearly fewer pages or
+    /// slabs.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }
@@ -117,16 +119,16 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
         let mut state = self.state.lock();
         let (id, index) = self.locate(object)?;
-        let emptied = self.slab(id).data.clear_used(&self.geometry, index);
+        let emptied = self.slab(id).data.clear_used(self.geometry.grid(), index);
         let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
-        state.stat.retained += emptied.count_ones() as usize;
+        state.stat.retained += emptied as usize;
         self.update_summary(&mut state, id);
         self.release(state, CacheStat::retained_max);
         Ok(())
     }
 
-    /// Gives all pages back that are retained; how many went.
+    /// Gives all retained pages back. Returns how many went.
     pub fn shrink(&self) -> usize {
         self.release(self.state.lock(), |_| 0)
     }
@@ -136,22 +138,20 @@ impl Cache {
         self.state.lock_for_fork();
     }
 
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
+    /// Unlocks what [`lock_for_fork`](Self::lock_for_fork) locked.
     pub fn unlock_after_fork(&self) {
         self.state.unlock_after_fork();
     }
 
-    /// Makes pages retained again, in a child, that lost threads were giving back. They are still
-    /// counted as committed; see [`Arena::recount`].
+    /// Forgets, in a child, what lost threads were giving back: the pages stay retained. They are
+    /// still counted as committed; see [`Arena::recount`].
     pub fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
-            let slab = &self.slab(id).data;
-            let releasing = slab.releasing();
-            slab.end_release(releasing, 0);
-            state.stat.retained += releasing.count_ones() as usize;
+            self.slab(id).data.end_release(&PageSet::default());
             self.update_summary(&mut state, id);
         }
+        state.releasing = 0;
         self.release(state, CacheStat::retained_max);
     }
 
@@ -163,13 +163,13 @@ impl Cache {
         self.space().extent(id)
     }
 
-    fn offset(&self, id: ExtentId, index: usize) -> u64 {
-        self.slab(id).start() + (index * self.geometry.stride) as u64
+    fn offset(&self, id: ExtentId, index: u32) -> u64 {
+        self.slab(id).start() + u64::from(index) * self.geometry.stride as u64
     }
 
-    /// Slab and index of an object's address. The lock is held, so the cache's own slabs stay what
-    /// they are.
-    fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, usize), Error> {
+    /// Returns slab and index of an object's address. The lock is held, so the cache's own slabs
+    /// stay what they are.
+    fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, u32), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
         let id = self.space().find(offset).ok_or(foreign)?;
@@ -182,41 +182,35 @@ impl Cache {
         if !is_ours || !inside {
             return Err(foreign);
         }
-        Ok((id, index))
+        Ok((id, index as u32))
     }
 
-    /// The lowest free object.
-    fn lowest(&self, state: &mut State) -> Option<(ExtentId, usize)> {
+    /// Returns the lowest free object.
+    fn lowest(&self, state: &mut State) -> Option<(ExtentId, u32)> {
         let id = state.lowest.or_else(|| state.tree.first(self.space(), HAS_ROOM))?;
         state.lowest = Some(id);
-        Some((id, self.slab(id).data.lowest_free(&self.geometry)?))
+        Some((id, self.slab(id).data.lowest_free(self.geometry.grid())?))
     }
 
-    /// The lowest free object on pages that are committed.
-    fn lowest_committed(&self, state: &State) -> Option<(ExtentId, usize)> {
+    /// Returns the lowest free object on pages that are committed.
+    fn lowest_committed(&self, state: &State) -> Option<(ExtentId, u32)> {
         let id = state.tree.first(self.space(), HAS_COMMITTED_ROOM)?;
-        Some((id, self.slab(id).data.lowest_committed(&self.geometry)?))
+        Some((id, self.slab(id).data.lowest_committed(self.geometry.grid())?))
     }
 
     /// Commits what a free object needs, and takes it.
-    fn alloc_at(
-        &self,
-        state: &mut State,
-        id: ExtentId,
-        index: usize,
-    ) -> Result<NonNull<u8>, Error> {
-        let slab = &self.slab(id).data;
-        let missing = (self.geometry.pages_of(index) & !slab.committed()).count_ones();
+    fn alloc_at(&self, state: &mut State, id: ExtentId, index: u32) -> Result<NonNull<u8>, Error> {
+        let (slab, grid) = (&self.slab(id).data, self.geometry.grid());
+        let missing = slab.residency.missing(grid.pages_of(index));
         self.space().charge(missing)?;
-        let no_longer_retained = slab.set_used(&self.geometry, index);
+        state.stat.retained -= slab.set_used(grid, index) as usize;
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
-        state.stat.retained -= no_longer_retained.count_ones() as usize;
         self.update_summary(state, id);
         Ok(self.space().address(self.offset(id, index)))
     }
 
-    /// A slab without objects.
+    /// Makes a slab without objects.
     fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
         let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
         self.slab(id).data.reset();
@@ -227,6 +221,7 @@ impl Cache {
         Ok(id)
     }
 
+    /// Destroys a slab of which nothing but its address space is left.
     fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
         if self.slab(id).data.is_unused() {
             state.tree.remove(self.space(), id);
@@ -237,10 +232,10 @@ impl Cache {
         }
     }
 
-    /// Marks what is to be found in a slab, after any change to it.
+    /// Notes what is found in a slab, after any change to it.
     fn update_summary(&self, state: &mut State, id: ExtentId) {
         let slab = &self.slab(id).data;
-        let found = slab.summarise(&self.geometry);
+        let found = slab.summarise(self.geometry.grid());
         let before = slab.summary.load(Relaxed);
         if found == before {
             return;
@@ -257,30 +252,36 @@ impl Cache {
         }
     }
 
-    /// Gives retained pages back, the highest first, until no more are left than `most` says; how
-    /// many went.
+    /// Gives retained pages back, the highest first, until no more are left than `most` says.
+    /// Returns how many went.
     fn release<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         most: impl Fn(&CacheStat) -> usize,
     ) -> usize {
         let mut total = 0;
-        while state.stat.retained > most(&state.stat) {
-            let Some(id) = state.tree.last(self.space(), HAS_RETAINED) else {
-                unreachable!("{} pages are retained, but no slab has any", state.stat.retained);
-            };
-            let slab = &self.slab(id).data;
-            let releasing = slab.begin_release(state.stat.retained - most(&state.stat));
-            state.stat.retained -= releasing.count_ones() as usize;
+        let excess = |state: &State| {
+            (state.stat.retained - state.releasing).saturating_sub(most(&state.stat))
+        };
+        // What is left beyond that is of slabs whose pages others are giving back.
+        while excess(&state) > 0
+            && let Some(id) = state.tree.last(self.space(), HAS_RETAINED)
+        {
+            let going = self.slab(id).data.begin_release(excess(&state));
+            let count = going.len() as usize;
+            state.releasing += count;
             self.update_summary(&mut state, id);
             drop(state);
+            let released = PageSet::from_low_bits(going.low_bits());
             // SAFETY: no object lies on these pages, as they were retained, and none is given out
             // on them until the release has ended. A slab with committed pages is not destroyed
             // meanwhile.
-            let released =
-                unsafe { self.space().release(id, &PageSet::from_low_bits(releasing.into())) };
+            let released = unsafe { self.space().release(id, &released) };
+            going.clear();
+            released.runs().for_each(|run| _ = going.insert(run));
             state = self.state.lock();
-            let went = self.end_release(&mut state, id, releasing, released.low_bits() as Pages);
+            state.releasing -= count;
+            let went = self.end_release(&mut state, id, &going);
             total += went;
             if went == 0 {
                 break; // locked memory
@@ -289,18 +290,12 @@ impl Cache {
         total
     }
 
-    /// Takes note of a release; how many pages went.
-    fn end_release(
-        &self,
-        state: &mut State,
-        id: ExtentId,
-        releasing: Pages,
-        released: Pages,
-    ) -> usize {
-        self.slab(id).data.end_release(releasing, released);
-        let (all, went) = (releasing.count_ones() as usize, released.count_ones() as usize);
+    /// Takes note that the pages `gone` of a slab went. Returns how many they are.
+    fn end_release(&self, state: &mut State, id: ExtentId, gone: &PageSet<1>) -> usize {
+        self.slab(id).data.end_release(gone);
+        let went = gone.len() as usize;
         state.stat.pages -= went;
-        state.stat.retained += all - went;
+        state.stat.retained -= went;
         self.update_summary(state, id);
         self.destroy_if_unused(state, id);
         went
@@ -313,21 +308,19 @@ impl Cache {
         let lowest = state.tree.first(self.space(), HAS_ROOM);
         assert!(state.lowest.is_none_or(|known| Some(known) == lowest), "{:?}", state.lowest);
         let mut stat = CacheStat::default();
-        let mut releasing = 0;
         for id in state.tree.slabs(self.space()) {
             let slab = self.slab(id);
             assert_eq!((slab.tag(), slab.pages() as usize), (self.tag, self.geometry.pages));
-            slab.data.check(&self.geometry);
+            slab.data.check(self.geometry.grid());
             assert!(!slab.data.is_unused(), "{id:?} has neither objects nor pages");
             stat.active_objects += slab.data.active();
             stat.objects += self.geometry.objects;
             stat.slabs += 1;
-            stat.pages += slab.data.committed().count_ones() as usize;
-            stat.retained += slab.data.retained().count_ones() as usize;
-            releasing += slab.data.releasing().count_ones();
+            stat.pages += slab.data.residency.committed().len() as usize;
+            stat.retained += slab.data.residency.retained().len() as usize;
         }
         assert_eq!(stat, state.stat);
-        assert!(stat.retained <= stat.retained_max() || releasing > 0, "{stat:?}");
+        assert!(stat.retained <= stat.retained_max() || state.releasing > 0, "{stat:?}");
         let ours = self.space().live().filter(|&id| self.slab(id).tag() == self.tag);
         assert_eq!(ours.count(), stat.slabs, "slabs of the cache");
     }
@@ -379,15 +372,15 @@ mod tests {
         // end.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
-        assert_eq!(cache.slab(id).data.begin_release(1), 2);
-        state.stat.retained -= 1;
+        assert_eq!(cache.slab(id).data.begin_release(1).low_bits(), 2);
+        state.releasing = 1;
         cache.update_summary(&mut state, id);
         drop(state);
-        assert_eq!(cache.alloc_before(objects[4]), Some(objects[0]));
-        assert_eq!(cache.alloc_before(objects[4]), None, "page 1 is releasing");
+        assert_eq!(cache.alloc_before(objects[4]), None, "retained pages may be on their way");
         cache.check();
         cache.repair();
-        assert_eq!((cache.stat().pages, cache.stat().retained), (5, 1));
+        assert_eq!((cache.stat().pages, cache.stat().retained), (5, 2));
+        assert_eq!(cache.alloc(), Ok(objects[0]));
         assert_eq!(cache.alloc(), Ok(objects[1]));
         cache.check();
     }

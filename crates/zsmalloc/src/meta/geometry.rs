@@ -1,20 +1,14 @@
-//! How many objects of which size a slab holds, in how many pages, and which objects lie on which
-//! pages.
+//! How many objects of which size a slab holds, in how many pages.
 
 use super::error::Error;
-use super::slab::Slab;
-use page::{Extent, page_shift, page_size};
-use std::ops::Range;
+use page::{SlotGrid, page_size};
 
-/// Most objects of a slab: the used bits of its descriptor.
+/// The most objects of a slab: the used bits of its descriptor.
 pub(crate) const OBJECTS_MAX: usize = 512;
-/// Most pages of a slab.
+/// Bytes of a slab's descriptor, with what is the extent's.
+pub(crate) const DESCRIPTOR_BYTES: usize = 112;
+/// The most pages of a slab.
 const PAGES_MAX: usize = 16;
-
-/// Some of a slab's pages: bit n for page n.
-pub(crate) type Pages = u16;
-
-const _: () = assert!(PAGES_MAX <= Pages::BITS as usize);
 
 /// The shape of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +22,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The pages for which least goes, per object, to the descriptor and to bytes that no object
-    /// covers.
+    /// Returns the shape in which an object costs least of the descriptor and of bytes that no
+    /// object covers.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -46,7 +40,7 @@ impl Geometry {
         };
         let shapes = (1..=PAGES_MAX).map(shape).filter(|shape| shape.objects > 0);
         // Shares are compared as fractions, without division.
-        let cost = |shape: &Geometry| shape.waste() + size_of::<Extent<Slab>>();
+        let cost = |shape: &Geometry| shape.waste() + DESCRIPTOR_BYTES;
         let least = shapes.min_by(|a, b| (cost(a) * b.objects).cmp(&(cost(b) * a.objects)));
         least.ok_or(Error::Size { size, max })
     }
@@ -55,35 +49,14 @@ impl Geometry {
         self.pages * page_size()
     }
 
-    /// Bytes of a slab that no object covers.
+    /// Returns the bytes of a slab that no object covers.
     pub fn waste(&self) -> usize {
         self.bytes() - self.objects * self.stride
     }
 
-    /// The pages that object `index` lies on.
-    pub(crate) fn pages_of(&self, index: usize) -> Pages {
-        let start = index * self.stride;
-        let (first, last) = (start >> page_shift(), (start + self.stride - 1) >> page_shift());
-        Pages::MAX >> (Pages::BITS as usize - 1 - (last - first)) << first
-    }
-
-    /// The objects that lie on `page`, whole or in part.
-    pub(crate) fn objects_on(&self, page: u32) -> Range<usize> {
-        let first = self.objects_in(page);
-        let end = ((page + 1) << page_shift()).div_ceil(self.stride as u32);
-        first..(end as usize).min(self.objects)
-    }
-
-    /// The objects that lie on a run of pages and on no other.
-    pub(crate) fn objects_within(&self, pages: Range<u32>) -> Range<usize> {
-        let first = (pages.start << page_shift()).div_ceil(self.stride as u32);
-        first as usize..self.objects_in(pages.end).min(self.objects)
-    }
-
-    /// The objects that fit into `pages` pages. (A slab is short: numbers of 32 bits are divided
-    /// faster.)
-    fn objects_in(&self, pages: u32) -> usize {
-        ((pages << page_shift()) / self.stride as u32) as usize
+    /// Returns the slots of a slab, which are its objects.
+    pub(crate) fn grid(&self) -> SlotGrid {
+        SlotGrid { stride: self.stride as u32, slots: self.objects as u32 }
     }
 }
 
@@ -103,29 +76,6 @@ mod tests {
             let shape = shape(size, 8);
             assert!(shape.objects <= OBJECTS_MAX && shape.pages <= PAGES_MAX);
             assert!(shape.objects * shape.stride <= shape.bytes());
-        }
-    }
-
-    #[test]
-    fn objects_and_pages_agree() {
-        for size in [1, 8, 48, 200, 1000, 3072, 4096, 5000, 20000, 65536] {
-            let shape = Geometry::new(size, 8).unwrap();
-            for index in 0..shape.objects {
-                let pages = shape.pages_of(index);
-                assert!(pages != 0 && (pages as u32) < 1 << shape.pages);
-                for page in 0..shape.pages as u32 {
-                    let on = pages >> page & 1 == 1;
-                    assert_eq!(
-                        shape.objects_on(page).contains(&index),
-                        on,
-                        "{size} {index} {page}"
-                    );
-                    let alone = pages == 1 << page;
-                    assert_eq!(shape.objects_within(page..page + 1).contains(&index), alone);
-                }
-                let (first, last) = (pages.trailing_zeros(), pages.ilog2());
-                assert!(shape.objects_within(first..last + 1).contains(&index));
-            }
         }
     }
 

@@ -1,11 +1,11 @@
-//! The cache for an owner who moves objects and counts every byte: the lowest free object is given
-//! out first, pages on which no object lives are given back, and nothing is kept per thread.
+//! Caches for an owner who moves objects and counts every byte: the lowest free object is given
+//! out first, pages on which no object lives are given back, and nothing is kept for a thread.
 //!
 //! A slab's pages are committed as objects on them are given out, and a page on which no object
 //! lives is given back, but for a few that a cache retains.
 //!
 //! ```text
-//!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages and of objects |
+//!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages, of objects |
 //!     `-- Cache (size, alignment): slabs in order of their offsets
 //! ```
 

@@ -2,10 +2,10 @@
 //! once.
 //!
 //! ```text
-//!                [ slab at 5 | summary, summary below ]     a treap: by offset from left to right,
-//!               /                                \          by a hash of the number from top to bottom;
-//!    [ slab at 2 ]                        [ slab at 9 ]     so it is shallow, and its links lie in the
-//!                \                                          descriptors
+//!            [ slab at 5 | summary, below ]     a treap: by offset from left to right,
+//!               /                       \       by a hash of the number from top to bottom;
+//!    [ slab at 2 ]                [ slab at 9 ] so it is shallow, and its links lie in
+//!                \                              the descriptors
 //!           [ slab at 3 ]
 //! ```
 //! Each slab has a summary of what is to be found there, and the sum of the summaries of all that
@@ -23,12 +23,12 @@ pub(crate) struct SlabTree {
 }
 
 impl SlabTree {
-    /// The slab at the lowest offset that has what is `wanted`.
+    /// Returns the slab at the lowest offset that has what is `wanted`.
     pub(crate) fn first(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
         self.outermost(space, wanted, Slab::left, Slab::right)
     }
 
-    /// The slab at the highest offset that has what is `wanted`.
+    /// Returns the slab at the highest offset that has what is `wanted`.
     pub(crate) fn last(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
         self.outermost(space, wanted, Slab::right, Slab::left)
     }
@@ -53,11 +53,12 @@ impl SlabTree {
         }
     }
 
-    /// Takes in a slab whose descriptor was reset.
+    /// Puts a slab in whose descriptor was reset.
     pub(crate) fn insert(&mut self, space: &Space<Slab>, id: ExtentId) {
         self.root = Some(Tree(space).insert(self.root, id));
     }
 
+    /// Takes a slab out.
     pub(crate) fn remove(&mut self, space: &Space<Slab>, id: ExtentId) {
         self.root = Tree(space).remove(self.root, id);
     }
@@ -68,7 +69,7 @@ impl SlabTree {
         Tree(space).refresh_down_to(self.root, id);
     }
 
-    /// The slabs, lowest offset first.
+    /// Returns the slabs, lowest offset first.
     pub(crate) fn slabs(&self, space: &Space<Slab>) -> Vec<ExtentId> {
         let mut slabs = Vec::new();
         Tree(space).list(self.root, &mut slabs);
@@ -91,13 +92,13 @@ impl SlabTree {
     }
 }
 
-/// A hash that differs for different slabs.
+/// Returns a hash that differs for different slabs.
 fn priority(id: ExtentId) -> u32 {
     let mixed = (id.to_raw() ^ id.to_raw() >> 16).wrapping_mul(0x9E37_79B1);
     (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA6B)
 }
 
-/// The nodes; functions that change a tree are given its top and return the new one.
+/// The nodes of a tree. A function that changes a tree is given its top and returns the new one.
 #[derive(Clone, Copy)]
 struct Tree<'a>(&'a Space<Slab>);
 
@@ -120,7 +121,7 @@ impl<'a> Tree<'a> {
         slab.summary.load(Relaxed) | below
     }
 
-    /// Hangs `left` and `right` below `top`.
+    /// Hangs `left` and `right` below `top`. Returns `top`.
     fn join(self, left: Link, top: ExtentId, right: Link) -> ExtentId {
         self.slab(top).set_children(left, right);
         self.refresh(top)
@@ -167,7 +168,7 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// What lies below `offset`, and what does not.
+    /// Divides a tree into what lies below `offset` and what does not.
     fn split(self, top: Link, offset: u64) -> (Link, Link) {
         let Some(top) = top else { return (None, None) };
         let (left, right) = (self.slab(top).left(), self.slab(top).right());
@@ -180,7 +181,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// One tree of two, all of whose left lies below all of its right.
+    /// Makes one tree of two; all of the left one lies below all of the right one.
     fn merge(self, left: Link, right: Link) -> Link {
         let (Some(low), Some(high)) = (left, right) else { return left.or(right) };
         Some(if priority(low) > priority(high) {

@@ -21,17 +21,18 @@ pub struct CacheStat {
     pub slabs: usize,
     /// Pages that are committed.
     pub pages: usize,
-    /// Of them, those retained: no object lies on them, and they are not being given back.
+    /// Of them, those retained: no object lies on them.
     pub retained: usize,
 }
 
 impl CacheStat {
-    /// Pages that may be retained.
+    /// Returns how many pages may be retained.
     pub(crate) fn retained_max(&self) -> usize {
         RETAINED_MIN.max(self.pages / RETAINED_SHARE)
     }
 
-    /// Whether the objects, packed into the first slabs, would need clearly fewer pages or slabs.
+    /// Returns whether the objects, packed into the first slabs, would need clearly fewer pages or
+    /// slabs.
     pub(crate) fn is_scattered(&self, geometry: &Geometry) -> bool {
         let (full, rest) =
             (self.active_objects / geometry.objects, self.active_objects % geometry.objects);

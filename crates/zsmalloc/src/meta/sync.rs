@@ -3,4 +3,6 @@
 
 pub(super) use page::fork::Mutex;
 pub(super) use rustix_futex_sync::MutexGuard;
-pub(super) use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+pub(super) use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+};

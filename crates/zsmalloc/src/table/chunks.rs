@@ -6,8 +6,8 @@
 //! As many entries as a power of two says fill their chunks.
 
 use crate::Error;
-use crate::inner::boxed;
 use page::Supply;
+use page::heap::boxed;
 use std::sync::OnceLock;
 
 const FIRST: u64 = if cfg!(loom) { 2 } else { 16 };
@@ -57,7 +57,7 @@ impl<T> Chunks<T> {
             Some(chunk) => chunk,
             None => {
                 let count = FIRST << nth.saturating_sub(1);
-                let entries = (0..count as usize).map(|_| Ok(make()));
+                let entries = (0..count as usize).map(|_| make());
                 let new = boxed(supply, entries)?;
                 self.chunks[nth].get_or_init(|| new)
             }

@@ -1,12 +1,28 @@
-//! Conversion: leaves and regions are given the nodes that suit the entries they have.
+//! Conversion: leaves and regions are given the nodes that suit the entries they have. All of it
+//! but the waiting for readers is under the table's lock, so that no entry is made meanwhile.
 //!
-//! See the drawing of [`super`]. All of it but the waiting for readers is under the table's lock,
-//! so that no entry is made meanwhile.
+//! A conversion is all or nothing, and whoever meets it gives it up:
+//!
+//! ```text
+//!   link: node --begin--> node + converting --all entries frozen, copied to a new node--commit--> new node
+//!           ^------- give up: an entry is locked, or someone wants one that is frozen -----|  (no way back)
+//! ```
+//! Between begin and commit every entry of the old nodes is frozen by compare-and-swap from its
+//! unlocked state. Who finds a frozen entry looks at the links that lead to it: those that are
+//! converting he gives up by the same compare-and-swap that would have committed the conversion;
+//! then he looks the entry up again, and thaws it if it is frozen still, for if it is committed,
+//! the entry in force is another and is not. So no one waits for a conversion (I3), and a
+//! conversion waits for no one: what has a locked entry stays as it is until a later pass.
+//!
+//! The entries of packed nodes before an inner node move behind it in the same way (`absorb`):
+//! their places in the inner node's leaves are hidden until the link names the inner node, so they
+//! are filled before it does; what the inner node has already is used meanwhile.
 
 use super::floors::Floors;
 use super::layout::{FEW, LEAF, Level, NodeKind, PACKED_MAX};
 use super::link::NodeLink;
 use super::locks::EntryRef;
+use super::make::make_in;
 use super::node::{Fresh, Node};
 use super::retired::Behind;
 use super::{Making, Table, index_of};
@@ -37,231 +53,228 @@ struct Subject<'s> {
     inside: &'s EpochGuard<'s>,
 }
 
-impl Table {
-    /// Gives a leaf or a region the node that suits its entries and `more`, or none if there are
-    /// none but empty ones.
-    pub(super) fn convert(
-        &self,
-        making: &mut Making,
-        region: u64,
-        level: Level,
-        more: usize,
-    ) -> Outcome {
-        let inside = &self.epoch.enter();
-        let chain = self.regions.get(region).and_then(|chain| match level {
-            Level::Region => Some(chain),
-            Level::Leaf(leaf) => Some(self.nodes.load(chain, inside)?.inner()?.leaf(leaf)),
-        });
-        let Some(chain) = chain else { return Outcome::Left };
-        let Some(first) = self.nodes.load(chain, inside) else { return Outcome::Left };
-        let subject = Subject { region, level, chain, first, inside };
-        let most = match level {
-            Level::Leaf(_) => LEAF,
-            Level::Region if first.inner().is_some() => FEW,
-            Level::Region => PACKED_MAX,
-        };
-        let (kept, locked) = self.count(&subject, most);
-        let kept = kept + more;
-        if kept > most {
-            return self.absorb(making, &subject);
+/// Gives a leaf or a region the node that suits its entries and `more`, or none if there are
+/// none but empty ones.
+pub(super) fn convert(
+    table: &Table,
+    making: &mut Making,
+    region: u64,
+    level: Level,
+    more: usize,
+) -> Outcome {
+    let inside = &table.epoch.enter();
+    let chain = table.regions.get(region).and_then(|chain| match level {
+        Level::Region => Some(chain),
+        Level::Leaf(leaf) => Some(table.nodes.load(chain, inside)?.inner()?.leaf(leaf)),
+    });
+    let Some(chain) = chain else { return Outcome::Left };
+    let Some(first) = table.nodes.load(chain, inside) else { return Outcome::Left };
+    let subject = Subject { region, level, chain, first, inside };
+    let most = match level {
+        Level::Leaf(_) => LEAF,
+        Level::Region if first.inner().is_some() => FEW,
+        Level::Region => PACKED_MAX,
+    };
+    let (kept, locked) = count(table, &subject, most);
+    let kept = kept + more;
+    if kept > most {
+        return absorb(table, making, &subject);
+    }
+    let kind = match level {
+        Level::Leaf(_) => NodeKind::for_leaf(kept),
+        Level::Region => NodeKind::packed(kept),
+    };
+    replace_chain(table, making, &subject, (kept > 0).then_some(kind), locked)
+}
+
+/// Entries of a chain that are to stay, counted until there are more than `most`; and whether
+/// one is locked.
+fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
+    let (mut kept, mut locked) = (0, false);
+    subject.first.all_entries(subject.level, |key, entry_ref| {
+        kept += usize::from(is_kept(table, subject.region, key, &entry_ref));
+        locked |= entry_ref.entry.is_locked();
+        kept <= most
+    });
+    (kept, locked)
+}
+
+/// Whether an entry is to stay in the table.
+fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
+    let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
+    entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
+}
+
+/// Replaces a chain by a node of that kind, if it is worth it, or by one in a lower place.
+fn replace_chain(
+    table: &Table,
+    making: &mut Making,
+    subject: &Subject<'_>,
+    kind: Option<NodeKind>,
+    locked: bool,
+) -> Outcome {
+    let Subject { region, level, first, .. } = *subject;
+    let (before, _) = footprint(table, first);
+    let is_worth_it =
+        first.is_chain() || kind.map_or(0, |kind| table.nodes.bytes(kind)) * 4 <= before * 3;
+    if locked {
+        return if is_worth_it { Outcome::Busy } else { Outcome::Left };
+    }
+    // A dense node's own; others need none, and there is that of any entry.
+    let key = match level {
+        Level::Leaf(leaf) => leaf * LEAF,
+        Level::Region => first.first_made(0).unwrap_or(0),
+    };
+    let values = || table.fresh_row(index_of(region, key as u16));
+    let fresh = match kind {
+        None => None,
+        Some(kind) if is_worth_it => match table.nodes.make(kind, values()) {
+            Ok(fresh) => Some(fresh),
+            Err(_) => return Outcome::Busy,
+        },
+        Some(_) if first.kind().is_inner() => return Outcome::Left,
+        Some(_) => match table.nodes.make_below(first, values()) {
+            Some(fresh) => Some(fresh),
+            None => return Outcome::Left,
+        },
+    };
+    let after = fresh.as_ref().map_or(0, |fresh| table.nodes.bytes(fresh.kind()));
+    match try_replace(table, making, subject, fresh) {
+        Ok(()) => Outcome::Converted(before.saturating_sub(after)),
+        Err(fresh) => {
+            fresh.into_iter().for_each(|fresh| table.nodes.discard(fresh));
+            Outcome::GivenUp
         }
-        let kind = match level {
-            Level::Leaf(_) => NodeKind::for_leaf(kept),
-            Level::Region => NodeKind::packed(kept),
-        };
-        self.replace_chain(making, &subject, (kept > 0).then_some(kind), locked)
     }
+}
 
-    /// Entries of a chain that are to stay, counted until there are more than `most`; and whether
-    /// one is locked.
-    fn count(&self, subject: &Subject<'_>, most: usize) -> (usize, bool) {
-        let (mut kept, mut locked) = (0, false);
-        subject.first.all_entries(subject.level, |key, entry_ref| {
-            kept += usize::from(self.is_kept(subject.region, key, &entry_ref));
-            locked |= entry_ref.entry.is_locked();
-            kept <= most
-        });
-        (kept, locked)
+/// Replaces the nodes of a chain, unless someone uses an entry there meanwhile; then `fresh`
+/// comes back.
+fn try_replace(
+    table: &Table,
+    making: &mut Making,
+    subject: &Subject<'_>,
+    mut fresh: Option<Fresh>,
+) -> Result<(), Option<Fresh>> {
+    let Subject { level, chain, first, .. } = *subject;
+    let (_, before) = footprint(table, first);
+    let after = fresh.as_ref().map_or(0, |fresh| fresh.kind().capacity());
+    chain.begin(&mut making.retired, first.node_ref());
+    let to = |fresh: &Option<Fresh>| fresh.as_ref().map(Fresh::node_ref);
+    let replaced = first.all_entries(level, |_, entry_ref| entry_ref.entry.freeze())
+        && copy(table, subject, &mut fresh)
+        && chain.install(&mut making.retired, first.node_ref(), to(&fresh), Behind::Goes);
+    if replaced {
+        making.room = making.room - before + after;
+        return Ok(());
     }
+    chain.give_up();
+    first.all_entries(level, |_, entry_ref| {
+        entry_ref.entry.thaw();
+        true
+    });
+    Err(fresh)
+}
 
-    /// Whether an entry is to stay in the table.
-    fn is_kept(&self, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
-        let stays =
-            |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
-        entry_ref.entry.peek() != Value::EMPTY || self.floors.as_ref().is_some_and(stays)
-    }
-
-    /// Replaces a chain by a node of that kind, if it is worth it, or by one in a lower place.
-    fn replace_chain(
-        &self,
-        making: &mut Making,
-        subject: &Subject<'_>,
-        kind: Option<NodeKind>,
-        locked: bool,
-    ) -> Outcome {
-        let Subject { region, level, first, .. } = *subject;
-        let (before, _) = self.footprint(first);
-        let is_worth_it =
-            first.is_chain() || kind.map_or(0, |kind| self.nodes.bytes(kind)) * 4 <= before * 3;
-        if locked {
-            return if is_worth_it { Outcome::Busy } else { Outcome::Left };
-        }
-        // A dense node's own; others need none, and there is that of any entry.
-        let key = match level {
-            Level::Leaf(leaf) => leaf * LEAF,
-            Level::Region => first.first_made(0).unwrap_or(0),
-        };
-        let values = || self.fresh_row(index_of(region, key as u16));
-        let fresh = match kind {
-            None => None,
-            Some(kind) if is_worth_it => match self.nodes.make(kind, values()) {
-                Ok(fresh) => Some(fresh),
-                Err(_) => return Outcome::Busy,
-            },
-            Some(_) if first.kind().is_inner() => return Outcome::Left,
-            Some(_) => match self.nodes.make_below(first, values()) {
-                Some(fresh) => Some(fresh),
-                None => return Outcome::Left,
-            },
-        };
-        let after = fresh.as_ref().map_or(0, |fresh| self.nodes.bytes(fresh.kind()));
-        match self.try_replace(making, subject, fresh) {
-            Ok(()) => Outcome::Converted(before.saturating_sub(after)),
-            Err(fresh) => {
-                fresh.into_iter().for_each(|fresh| self.nodes.discard(fresh));
-                Outcome::GivenUp
+/// Copies the entries that are to stay; false if there are more than were counted. What an
+/// entry says that was thawed meanwhile does not matter: then nothing is committed.
+fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
+    let Subject { region, level, first, .. } = *subject;
+    // A dense node has them all anyway.
+    let all = fresh.as_ref().is_some_and(|fresh| fresh.kind().is_dense());
+    let copied = first.all_entries(level, |key, entry_ref| {
+        let put =
+            |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());
+        let stays = all || is_kept(table, region, key, &entry_ref);
+        !stays || fresh.as_mut().is_some_and(put)
+    });
+    if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
+        // Not before all are copied: this may change which are to stay.
+        let fresh = fresh.as_ref().map(Fresh::node);
+        first.all_entries(level, |key, entry_ref| {
+            if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
+                floors.dropped(index_of(region, key), entry_ref.row.generation());
             }
-        }
-    }
-
-    /// Replaces the nodes of a chain, unless someone uses an entry there meanwhile; then `fresh`
-    /// comes back.
-    fn try_replace(
-        &self,
-        making: &mut Making,
-        subject: &Subject<'_>,
-        mut fresh: Option<Fresh>,
-    ) -> Result<(), Option<Fresh>> {
-        let Subject { level, chain, first, .. } = *subject;
-        let (_, before) = self.footprint(first);
-        let after = fresh.as_ref().map_or(0, |fresh| fresh.kind().capacity());
-        chain.begin(&mut making.retired, first.node_ref());
-        let to = |fresh: &Option<Fresh>| fresh.as_ref().map(Fresh::node_ref);
-        let replaced = first.all_entries(level, |_, entry_ref| entry_ref.entry.freeze())
-            && self.copy(subject, &mut fresh)
-            && chain.install(&mut making.retired, first.node_ref(), to(&fresh), Behind::Goes);
-        if replaced {
-            making.room = making.room - before + after;
-            return Ok(());
-        }
-        chain.give_up();
-        first.all_entries(level, |_, entry_ref| {
-            entry_ref.entry.thaw();
             true
         });
-        Err(fresh)
     }
+    copied
+}
 
-    /// Copies the entries that are to stay; false if there are more than were counted. What an
-    /// entry says that was thawed meanwhile does not matter: then nothing is committed.
-    fn copy(&self, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
-        let Subject { region, level, first, .. } = *subject;
-        // A dense node has them all anyway.
-        let all = fresh.as_ref().is_some_and(|fresh| fresh.kind().is_dense());
-        let copied = first.all_entries(level, |key, entry_ref| {
-            let put =
-                |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());
-            let stays = all || self.is_kept(region, key, &entry_ref);
-            !stays || fresh.as_mut().is_some_and(put)
-        });
-        if let Some(floors) = self.floors.as_ref().filter(|_| copied && !all) {
-            // Not before all are copied: this may change which are to stay.
-            let fresh = fresh.as_ref().map(Fresh::node);
-            first.all_entries(level, |key, entry_ref| {
-                if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
-                    floors.dropped(index_of(region, key), entry_ref.row.generation());
-                }
-                true
-            });
-        }
-        copied
+/// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
+/// is one.
+fn absorb(table: &Table, making: &mut Making, subject: &Subject<'_>) -> Outcome {
+    let Subject { region, chain, first, inside, .. } = *subject;
+    let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
+        return Outcome::Left;
+    };
+    if !first.all_packed_entries(|_, entry_ref| !entry_ref.entry.is_locked()) {
+        return Outcome::Busy;
     }
+    let has_place = first.all_packed_entries(|key, entry_ref| {
+        let leaf = key as usize / LEAF;
+        let index = index_of(region, key);
+        let mut make =
+            || make_in(table, making, inside, inner.leaf(leaf), Level::Leaf(leaf), index);
+        !is_kept(table, region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
+    });
+    if !has_place {
+        return Outcome::Busy;
+    }
+    chain.begin(&mut making.retired, first.node_ref());
+    let moved = first.all_packed_entries(|_, entry_ref| entry_ref.entry.freeze())
+        && reveal(table, subject, inner)
+        && chain.install(
+            &mut making.retired,
+            first.node_ref(),
+            Some(inner.node_ref()),
+            Behind::Stays,
+        );
+    if moved {
+        let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
+        making.room -= packed().map(NodeKind::capacity).sum::<usize>();
+        return Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum());
+    }
+    chain.give_up();
+    first.all_packed_entries(|key, entry_ref| {
+        if let Some(hidden) = inner.find(key) {
+            hidden.row.set_values(table.fresh_row(index_of(region, key)));
+            hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY);
+        }
+        entry_ref.entry.thaw();
+        true
+    });
+    Outcome::GivenUp
+}
 
-    /// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
-    /// is one.
-    fn absorb(&self, making: &mut Making, subject: &Subject<'_>) -> Outcome {
-        let Subject { region, chain, first, inside, .. } = *subject;
-        let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
-            return Outcome::Left;
-        };
-        if !first.all_packed_entries(|_, entry_ref| !entry_ref.entry.is_locked()) {
-            return Outcome::Busy;
+/// Gives the hidden entries what those say that hide them; false if one has to have a place,
+/// and none.
+fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
+    let Subject { region, first, .. } = *subject;
+    let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
+        Some(hidden) => {
+            hidden.row.set_values(entry_ref.row.values());
+            hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek())
         }
-        let has_place = first.all_packed_entries(|key, entry_ref| {
-            let leaf = key as usize / LEAF;
-            let index = index_of(region, key);
-            let mut make =
-                || self.make_in(making, inside, inner.leaf(leaf), Level::Leaf(leaf), index);
-            !self.is_kept(region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
-        });
-        if !has_place {
-            return Outcome::Busy;
-        }
-        chain.begin(&mut making.retired, first.node_ref());
-        let moved = first.all_packed_entries(|_, entry_ref| entry_ref.entry.freeze())
-            && self.reveal(subject, inner)
-            && chain.install(
-                &mut making.retired,
-                first.node_ref(),
-                Some(inner.node_ref()),
-                Behind::Stays,
-            );
-        if moved {
-            let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
-            making.room -= packed().map(NodeKind::capacity).sum::<usize>();
-            return Outcome::Absorbed(packed().map(|kind| self.nodes.bytes(kind)).sum());
-        }
-        chain.give_up();
+        None => !is_kept(table, region, key, &entry_ref),
+    });
+    if let Some(floors) = table.floors.as_ref().filter(|_| moved) {
         first.all_packed_entries(|key, entry_ref| {
-            if let Some(hidden) = inner.find(key) {
-                hidden.row.set_values(self.fresh_row(index_of(region, key)));
-                hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY);
+            if inner.find(key).is_none() {
+                floors.dropped(index_of(region, key), entry_ref.row.generation());
             }
-            entry_ref.entry.thaw();
             true
         });
-        Outcome::GivenUp
     }
+    moved
+}
 
-    /// Gives the hidden entries what those say that hide them; false if one has to have a place,
-    /// and none.
-    fn reveal(&self, subject: &Subject<'_>, inner: Node<'_>) -> bool {
-        let Subject { region, first, .. } = *subject;
-        let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
-            Some(hidden) => {
-                hidden.row.set_values(entry_ref.row.values());
-                hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek())
-            }
-            None => !self.is_kept(region, key, &entry_ref),
-        });
-        if let Some(floors) = self.floors.as_ref().filter(|_| moved) {
-            first.all_packed_entries(|key, entry_ref| {
-                if inner.find(key).is_none() {
-                    floors.dropped(index_of(region, key), entry_ref.row.generation());
-                }
-                true
-            });
-        }
-        moved
-    }
-
-    /// Bytes of all nodes from `node` on, and the entries they have room for.
-    fn footprint(&self, node: Node<'_>) -> (usize, usize) {
-        let (mut bytes, mut room) = (0, 0);
-        node.each(|kind| {
-            bytes += self.nodes.bytes(kind);
-            room += kind.capacity();
-        });
-        (bytes, room)
-    }
+/// Bytes of all nodes from `node` on, and the entries they have room for.
+fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
+    let (mut bytes, mut room) = (0, 0);
+    node.each(|kind| {
+        bytes += table.nodes.bytes(kind);
+        room += kind.capacity();
+    });
+    (bytes, room)
 }

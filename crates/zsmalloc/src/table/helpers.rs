@@ -4,14 +4,6 @@
 use super::Table;
 use crate::entry::Value;
 
-/// The seed of a test, printed: `UZRAM_SEED`, or its own.
-#[cfg(not(loom))]
-pub(crate) fn seed(own: u64) -> u64 {
-    let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
-    println!("seed {seed}");
-    seed
-}
-
 pub(super) fn set(table: &Table, index: u32, payload: u64) {
     table.lock(index).unwrap().unlock(Value::inline(payload));
 }

@@ -77,14 +77,14 @@ fn ends(table: &Table, expected: &[(u32, u64)]) {
 }
 
 #[test]
-fn loom_words_reader_against_conversion() {
+fn loom_table_reader_against_conversion() {
     model(3, sparse, [tidy, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))], |table| {
         ends(table, &[(0, 1), (1, 2)])
     });
 }
 
 #[test]
-fn loom_words_writer_against_conversion() {
+fn loom_table_writer_against_conversion() {
     model(
         slow(3),
         sparse,
@@ -98,7 +98,7 @@ fn loom_words_writer_against_conversion() {
 }
 
 #[test]
-fn loom_words_made_against_conversion() {
+fn loom_table_made_against_conversion() {
     model(
         slow(3),
         sparse,
@@ -112,7 +112,7 @@ fn loom_words_made_against_conversion() {
 
 /// The pin's thread goes on to make an entry beside it, and whatever it pinned stays.
 #[test]
-fn loom_words_conversion_against_pin() {
+fn loom_table_conversion_against_pin() {
     model(
         3,
         sparse,
@@ -128,7 +128,7 @@ fn loom_words_conversion_against_pin() {
 
 /// Both find entries frozen, and give up or go on.
 #[test]
-fn loom_words_two_against_conversion() {
+fn loom_table_two_against_conversion() {
     model(
         1,
         sparse,
@@ -139,7 +139,7 @@ fn loom_words_two_against_conversion() {
 
 /// Who gives the first conversion up is late with the rest, and meets the second.
 #[test]
-fn loom_words_two_conversions_in_turn() {
+fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
         tidy(table);
         tidy(table);
@@ -149,7 +149,7 @@ fn loom_words_two_conversions_in_turn() {
 
 /// A leaf goes while an entry of it is looked for, and made.
 #[test]
-fn loom_words_removal_against_making() {
+fn loom_table_removal_against_making() {
     model(
         3,
         empty,
@@ -164,7 +164,7 @@ fn loom_words_removal_against_making() {
 /// One fills the packed node and puts an inner node behind it, while the other looks for the last
 /// entry.
 #[test]
-fn loom_words_two_makers() {
+fn loom_table_two_makers() {
     model(
         4,
         |table| set(table, 0, 1),
@@ -181,14 +181,14 @@ fn loom_words_two_makers() {
 
 /// Entries go behind the inner node while they are read: also one that has been there all the time.
 #[test]
-fn loom_words_reader_against_absorption() {
+fn loom_table_reader_against_absorption() {
     let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
     model(3, hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
 /// Given up, it leaves no copies; the next pass does it.
 #[test]
-fn loom_words_writer_against_absorption() {
+fn loom_table_writer_against_absorption() {
     model(
         slow(3),
         hiding_dense,
@@ -203,7 +203,7 @@ fn loom_words_writer_against_absorption() {
 
 /// The inner node is in use, and gets entries, while others move there.
 #[test]
-fn loom_words_made_against_absorption() {
+fn loom_table_made_against_absorption() {
     model(
         slow(2),
         hiding,
@@ -219,7 +219,7 @@ fn loom_words_made_against_absorption() {
 /// A pin of a packed entry keeps it where it is, while its thread makes another; then it is
 /// changed.
 #[test]
-fn loom_words_absorption_against_pin() {
+fn loom_table_absorption_against_pin() {
     model(
         slow(3),
         hiding_dense,
@@ -237,7 +237,7 @@ fn loom_words_absorption_against_pin() {
 
 /// Both find entries frozen, and give up or go on.
 #[test]
-fn loom_words_two_against_absorption() {
+fn loom_table_two_against_absorption() {
     model(
         1,
         hiding_dense,
@@ -249,7 +249,7 @@ fn loom_words_two_against_absorption() {
 /// A packed node goes behind an inner node, the leaf is packed and then the region, while an entry
 /// is made and goes.
 #[test]
-fn loom_words_stem_in_turn() {
+fn loom_table_region_in_turn() {
     let fall: Actor = |table| {
         tidy(table);
         clear(table, 2);
@@ -260,13 +260,13 @@ fn loom_words_stem_in_turn() {
 
 /// Two passes at once: one of them does nothing.
 #[test]
-fn loom_words_two_passes() {
+fn loom_table_two_passes() {
     model(2, sparse, [tidy, tidy], |table| ends(table, &[(0, 1), (1, 2)]));
 }
 
 /// A claim is for one only, also of an entry that goes meanwhile.
 #[test]
-fn loom_words_two_claims_against_removal() {
+fn loom_table_two_claims_against_removal() {
     let claim: Actor = |table| {
         if let Some(entry) = table.claim(0).unwrap() {
             assert_eq!(entry.value(), Value::EMPTY);
@@ -285,7 +285,7 @@ fn loom_words_two_claims_against_removal() {
 
 /// No one has the entries locked, so they are marked, in whichever node they are.
 #[test]
-fn loom_words_remark_against_conversion() {
+fn loom_table_remark_against_conversion() {
     const OBJECT: Location = Location { offset: 8, len: 100, flags: 0 };
     let store: Actor = |table| {
         sparse(table);

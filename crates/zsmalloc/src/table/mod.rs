@@ -13,22 +13,7 @@
 //! locked. `rebalance` converts regions and leaves that have changed: it joins nodes, packs, or
 //! removes.
 //!
-//! A conversion is all or nothing, and whoever meets it gives it up:
-//!
-//! ```text
-//!   link: node --begin--> node + converting --all entries frozen, copied to a new node--commit--> new node
-//!           ^------- give up: an entry is locked, or someone wants one that is frozen -----|  (no way back)
-//! ```
-//! Between begin and commit every entry of the old nodes is frozen by compare-and-swap from its
-//! unlocked state. Who finds a frozen entry looks at the links that lead to it: those that are
-//! converting he gives up by the same compare-and-swap that would have committed the conversion;
-//! then he looks the entry up again, and thaws it if it is frozen still, for if it is committed,
-//! the entry in force is another and is not. So no one waits for a conversion (I3), and a
-//! conversion waits for no one: what has a locked entry stays as it is until a later pass.
-//!
-//! The entries of packed nodes before an inner node move behind it in the same way (`absorb`):
-//! their places in the inner node's leaves are hidden until the link names the inner node, so they
-//! are filled before it does; what the inner node has already is used meanwhile.
+//! How, and what others do meanwhile, is told in [`convert`].
 //!
 //! Invariants, beside those of [`node`] and [`epoch`](crate::epoch). zs-T1: every entry that is
 //! not empty is in its region's nodes, once, and can be found; but for the copies that are made
@@ -42,6 +27,7 @@
 //! the space's. Looking up and locking an entry takes none, and no one waits while inside the
 //! readers (zs-R3).
 
+mod check;
 mod chunks;
 mod convert;
 mod floors;
@@ -50,7 +36,6 @@ pub(crate) mod helpers;
 mod layout;
 mod link;
 mod locks;
-mod look_up;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod make;
@@ -64,13 +49,16 @@ mod tests;
 mod walk;
 
 use crate::Error;
-use crate::epoch::Epoch;
+use crate::entry::{Busy, Entry};
+use crate::epoch::{Epoch, EpochGuard};
 use crate::meta::Arena;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Backoff, Mutex, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
-use layout::{ALIGN, LEAVES, Level, REGION};
+use layout::{LEAVES, Level, REGION};
 use link::NodeLink;
+use locks::EntryRef;
+use node::Node;
 use nodes::Nodes;
 use retired::Retired;
 use row::{RowKind, RowValues};
@@ -139,6 +127,192 @@ impl Table {
         })
     }
 
+    #[inline(always)]
+    fn find<'s>(&'s self, inside: &'s EpochGuard<'_>, index: u32) -> Option<EntryRef<'s>> {
+        let (region, key) = split(index);
+        self.nodes.load(self.regions.get(region)?, inside)?.find(key)
+    }
+
+    /// Locks entry `index` for reading; `None` if there is none, or `admits` says no of its row:
+    /// asked before the entry is waited for, and again with the entry locked.
+    #[inline]
+    pub(crate) fn lock_shared(
+        &self,
+        index: u32,
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Option<ReadLock<'_>> {
+        let attempt = || self.try_lock_shared(index, &admits);
+        attempt().unwrap_or_else(|busy| {
+            let count = |busy| {
+                if busy == Busy::Exclusive {
+                    self.read_waits.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            persist(busy, count, attempt)
+        })
+    }
+
+    #[inline(always)]
+    fn try_lock_shared(
+        &self,
+        index: u32,
+        admits: &impl Fn(Row<'_>) -> bool,
+    ) -> Result<Option<ReadLock<'_>>, Busy> {
+        let inside = self.epoch.enter();
+        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
+            Some(entry_ref) => entry_ref
+                .try_lock_shared(&self.epoch)
+                .map(|entry| Some(entry).filter(|entry| admits(entry.row())))
+                .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`lock_shared`](Self::lock_shared), for a change.
+    #[inline]
+    pub(crate) fn lock_existing(
+        &self,
+        index: u32,
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Option<WriteLock<'_>> {
+        let attempt = || self.try_lock_existing(index, &admits);
+        let entry = attempt().unwrap_or_else(|busy| persist(busy, |_| (), attempt));
+        entry.map(WriteLock::wait_for_readers).filter(|entry| admits(entry.row()))
+    }
+
+    /// Those who read the entry are still to be waited for.
+    #[inline(always)]
+    fn try_lock_existing(
+        &self,
+        index: u32,
+        admits: &impl Fn(Row<'_>) -> bool,
+    ) -> Result<Option<WriteLock<'_>>, Busy> {
+        let inside = self.epoch.enter();
+        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
+            Some(entry_ref) => entry_ref
+                .try_lock_exclusive(&self.epoch)
+                .map(Some)
+                .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
+            None => Ok(None),
+        }
+    }
+
+    /// Locks entry `index` for a change, made if there is none.
+    pub(crate) fn lock(&self, index: u32) -> Result<WriteLock<'_>, Error> {
+        loop {
+            match self.lock_existing(index, |_| true) {
+                Some(entry) => return Ok(entry),
+                None => self.make(index)?,
+            }
+        }
+    }
+
+    /// Locks entry `index` for a change, made if there is none, if it is empty and no one has it
+    /// locked.
+    pub(crate) fn claim(&self, index: u32) -> Result<Option<WriteLock<'_>>, Error> {
+        loop {
+            let inside = self.epoch.enter();
+            if let Some(entry_ref) = self.find(&inside, index) {
+                return Ok(entry_ref.try_claim(&self.epoch));
+            }
+            drop(inside);
+            self.make(index)?;
+        }
+    }
+
+    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's
+    /// row, as [`Entry::set_flags_if_unlocked`] does; whether it has. Waits for nothing: an
+    /// entry that is locked is left.
+    pub(crate) fn set_flags_if_unlocked(
+        &self,
+        index: u32,
+        choose: impl Fn(usize, u8, Row<'_>) -> u8,
+    ) -> bool {
+        loop {
+            let inside = self.epoch.enter();
+            let Some(EntryRef { entry, row }) = self.find(&inside, index) else { return false };
+            match entry.set_flags_if_unlocked(|place| choose(place.len, place.flags, row)) {
+                Ok(done) => return done,
+                Err(Busy::Frozen) => self.unless_frozen(&inside, index, Busy::Frozen),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Looks at entry `index`, if there is one, locked or not.
+    pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
+        let inside = self.epoch.enter();
+        self.find(&inside, index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
+    }
+
+    /// Looks at all entries of a leaf.
+    pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
+        let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
+        let inside = self.epoch.enter();
+        let chain = self.regions.get(region);
+        let Some(node) = chain.and_then(|chain| self.nodes.load(chain, &inside)) else { return };
+        node.all_of(nth, |key, entry_ref| {
+            look(index_of(region, key), entry_ref.entry, entry_ref.row);
+            true
+        });
+    }
+
+    /// Looks at all entries.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
+        for (region, chain) in self.regions.from(0) {
+            let inside = self.epoch.enter();
+            let Some(node) = self.nodes.load(chain, &inside) else { continue };
+            node.all_entries(Level::Region, |key, entry_ref| {
+                look(index_of(region, key), entry_ref.entry, entry_ref.row);
+                true
+            });
+        }
+    }
+
+    /// The first entry from `index` on that may hold something: those passed over were never made,
+    /// or are gone.
+    pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
+        let first = index / REGION as u64;
+        let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());
+        made.find_map(|(region, chain)| {
+            let from = if region == first { index as usize % REGION } else { 0 };
+            let inside = self.epoch.enter();
+            let key = self.nodes.load(chain, &inside)?.first_made(from)?;
+            Some(region * REGION as u64 + key as u64)
+        })
+    }
+
+    /// Makes entry `index`, if there is none. Packed nodes that are only in the way then go, if
+    /// they can at once.
+    #[cold]
+    fn make(&self, index: u32) -> Result<(), Error> {
+        let chain = make::make(self, index)?;
+        chain.into_iter().for_each(|level| pass::absorb_now(self, split(index).0, level));
+        Ok(())
+    }
+
+    /// Converts leaves and regions that are worth it, if enough has changed since the last time;
+    /// bytes given back. `go_on` is asked before each. Does nothing while another thread does.
+    pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
+        pass::rebalance(self, go_on)
+    }
+
+    /// Gives conversions up that may have frozen entry `index`, which someone inside found frozen.
+    /// Those that are done have it elsewhere.
+    #[cold]
+    fn unless_frozen(&self, inside: &EpochGuard<'_>, index: u32, busy: Busy) {
+        if busy != Busy::Frozen {
+            return;
+        }
+        let (region, key) = split(index);
+        let Some(chain) = self.regions.get(region) else { return };
+        chain.give_up();
+        let inner = self.nodes.load(chain, inside).and_then(Node::inner);
+        inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).give_up());
+        // The entry in force: it was frozen before, if at all (zs-T3).
+        self.find(inside, index).into_iter().for_each(|entry_ref| entry_ref.entry.thaw());
+    }
+
     /// What is kept of a leaf of handle slots, once an entry of it or of one nearby was made.
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.floors.as_ref()?.get(leaf)
@@ -154,37 +328,16 @@ impl Table {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
 
-    /// Waits for the readers inside, and gives back the nodes that were retired before.
-    fn free_retired(&self) {
-        let until = self.making.lock().retired.retired_count();
-        self.epoch.wait();
-        // All who could know of these have left (zs-W2). One at a time: others wait to make
-        // entries.
-        while self.nodes.free_first(&mut self.making.lock().retired, until) {}
-    }
-
     /// Reads that had to wait because another had the entry exclusively.
     pub(crate) fn read_waits(&self) -> u64 {
         self.read_waits.load(Ordering::Relaxed)
-    }
-
-    /// How many nodes there are of each kind.
-    fn node_counts(&self) -> [usize; ALIGN] {
-        let mut counts = [0; ALIGN];
-        let inside = self.epoch.enter();
-        for (_, chain) in self.regions.from(0) {
-            self.nodes.load(chain, &inside).into_iter().for_each(|node| {
-                node.each(|kind| counts[kind.0 as usize] += 1);
-            });
-        }
-        counts
     }
 
     /// Bytes of the arena that nodes take.
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
-        layout::NodeKind::all().zip(self.node_counts()).map(of_kind).sum()
+        layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
     /// Bytes of the pages that nodes take.
@@ -222,23 +375,28 @@ impl Table {
 
     /// Asserts the state of all nodes. Nothing else may use the table meanwhile.
     pub(crate) fn check(&self) {
-        let counts = self.node_counts();
-        self.nodes.check(&counts);
-        let room: usize =
-            layout::NodeKind::all().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
-        assert_eq!(room, self.making.lock().room, "entries the nodes have room for");
-        let inside = self.epoch.enter();
-        for node in self.regions.from(0).filter_map(|(_, chain)| self.nodes.load(chain, &inside)) {
-            node.check(Level::Region);
-            let Some(inner) = node.inner() else { continue };
-            let leaves = (0..LEAVES).map(|leaf| (leaf, inner.below(leaf)));
-            leaves.for_each(|(leaf, node)| {
-                node.into_iter().for_each(|node| node.check(Level::Leaf(leaf)));
-            });
+        check::check(self);
+    }
+}
+
+/// Waits and tries again, as long as the entry is busy. `count` is told what is waited for at
+/// first.
+#[cold]
+fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
+    let mut backoff = Backoff::default();
+    let mut waited = false;
+    loop {
+        // An entry that was frozen was thawed, or has gone elsewhere: there is nothing to wait for.
+        if busy != Busy::Frozen {
+            if !waited {
+                count(busy);
+            }
+            waited = true;
+            backoff.wait();
         }
-        drop(inside);
-        self.for_each(|index, entry, _| {
-            assert!(!entry.is_frozen(), "entry {index} is frozen, and nothing is being converted");
-        });
+        match attempt() {
+            Ok(done) => return done,
+            Err(still) => busy = still,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Passes: all leaves and regions are looked at in turn, if enough has changed.
 
 use super::Table;
-use super::convert::Outcome;
+use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
 
 /// A pass goes over the table when this part of the entries there is room for became empty since
@@ -61,7 +61,7 @@ struct Pass {
     state: State,
 }
 
-/// That a thread tidies, which is this one: no longer, if it panics, in code of others. Dropped
+/// That a thread rebalances, which is this one: no longer, if it panics, in code of others. Dropped
 /// with no lock held.
 struct Rebalancing<'w>(&'w Table);
 
@@ -69,7 +69,7 @@ impl Drop for Rebalancing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // As before any other conversion (zs-T3).
-            self.0.free_retired();
+            free_retired(self.0);
             self.0.making.lock().pass.rebalancing = false;
         }
     }
@@ -82,122 +82,128 @@ enum State {
     Done,
 }
 
-impl Table {
-    /// Converts leaves and regions that are worth it, if enough has changed since the last time;
-    /// bytes given back. `go_on` is asked before each. Does nothing while another thread tidies.
-    pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
-        let Some(mut pass) = self.begin_pass() else { return 0 };
-        let _tidying = Rebalancing(self);
-        while pass.state == State::Going {
-            if self.convert_some(&mut pass, go_on) {
-                // Before entries are frozen again, or memory is used again, whoever was inside is
-                // to have left.
-                self.free_retired();
-            }
-        }
-        if pass.freed > 0 {
-            self.nodes.shrink();
-        }
-        self.end_pass(&pass);
-        pass.freed
-    }
-
-    /// Converts one chain, if no thread tidies and no entry there is locked; else it is left to a
-    /// pass.
-    pub(super) fn absorb_now(&self, region: u64, level: Level) {
-        // The first, so that it ends after the lock.
-        let _tidying;
-        let mut making = self.making.lock();
-        if std::mem::replace(&mut making.pass.rebalancing, true) {
-            return;
-        }
-        _tidying = Rebalancing(self);
-        // One entry was just made, and is to find room again if it goes because it is empty.
-        self.convert(&mut making, region, level, 1);
-        drop(making);
-        self.free_retired();
-        self.making.lock().pass.rebalancing = false;
-    }
-
-    fn begin_pass(&self) -> Option<Pass> {
-        let mut making = self.making.lock();
-        // Under the lock: no less than what another pass saw.
-        let tallied = self.epoch.emptied();
-        let room = making.room as u64;
-        let last = &mut making.pass;
-        let changed = tallied - last.emptied + last.owed;
-        if last.rebalancing || changed == 0 || changed * CHANGED_SHARE < room {
-            return None;
-        }
-        last.rebalancing = true;
-        let (next, owed) = (last.next, last.owed);
-        Some(Pass { next, emptied: tallied, owed, busy: 0, freed: 0, state: State::Going })
-    }
-
-    fn end_pass(&self, pass: &Pass) {
-        let last = &mut self.making.lock().pass;
-        last.rebalancing = false;
-        if pass.state == State::Done {
-            last.next = 0;
-            last.emptied = pass.emptied;
-            last.owed = last.owed - pass.owed + pass.busy * LEAF as u64;
-        } else {
-            last.next = pass.next;
+/// As [`Table::rebalance`] says.
+pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize {
+    let Some(mut pass) = begin_pass(table) else { return 0 };
+    let _rebalancing = Rebalancing(table);
+    while pass.state == State::Going {
+        if convert_some(table, &mut pass, go_on) {
+            // Before entries are frozen again, or memory is used again, whoever was inside is
+            // to have left.
+            free_retired(table);
         }
     }
-
-    /// Converts chains until the pass is over or readers are to be waited for; whether it began to.
-    fn convert_some(&self, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
-        let (mut begun, mut leaves_begun) = (false, false);
-        loop {
-            let Some((step, region, level)) = self.next_step(pass.next) else {
-                pass.state = State::Done;
-                return begun;
-            };
-            if level == Level::Region && leaves_begun {
-                // Its leaves may have been among them (zs-T3).
-                return begun;
-            }
-            if !go_on() {
-                pass.state = State::Stopped;
-                return begun;
-            }
-            pass.next = step + 1;
-            let mut making = self.making.lock();
-            let outcome = self.convert(&mut making, region, level, 0);
-            let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
-            begun |= was_begun;
-            leaves_begun |= was_begun && level != Level::Region;
-            match outcome {
-                Outcome::Left => {}
-                Outcome::Busy | Outcome::GivenUp => pass.busy += 1,
-                Outcome::Converted(bytes) => pass.freed += bytes,
-                Outcome::Absorbed(bytes) => {
-                    pass.freed += bytes;
-                    pass.next = region * STEPS;
-                    return true;
-                }
-            }
-            if !making.retired.has_room() {
-                return begun;
-            }
-        }
+    if pass.freed > 0 {
+        table.nodes.shrink();
     }
+    end_pass(table, &pass);
+    pass.freed
+}
 
-    /// The first step from `next` on where there are nodes: its number, and what it is of. Leaves
-    /// are left until all their entries are behind the inner node.
-    fn next_step(&self, next: u64) -> Option<(u64, u64, Level)> {
-        let (first, done) = (next / STEPS, next % STEPS);
-        let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());
-        let (region, chain) = made.next()?;
-        let done = if region == first { done as usize } else { 0 };
-        let inside = self.epoch.enter();
-        let inner = self.nodes.load(chain, &inside).filter(|node| node.kind().is_inner());
-        let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).is_made());
-        let (nth, level) = match (done..LEAVES).find(is_made) {
-            Some(leaf) => (leaf, Level::Leaf(leaf)),
-            None => (LEAVES, Level::Region),
+/// Converts one chain, if no other thread rebalances and no entry there is locked; else it is
+/// left to a pass.
+pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
+    // The first, so that it ends after the lock.
+    let _rebalancing;
+    let mut making = table.making.lock();
+    if std::mem::replace(&mut making.pass.rebalancing, true) {
+        return;
+    }
+    _rebalancing = Rebalancing(table);
+    // One entry was just made, and is to find room again if it goes because it is empty.
+    convert(table, &mut making, region, level, 1);
+    drop(making);
+    free_retired(table);
+    table.making.lock().pass.rebalancing = false;
+}
+
+fn begin_pass(table: &Table) -> Option<Pass> {
+    let mut making = table.making.lock();
+    // Under the lock: no less than what another pass saw.
+    let tallied = table.epoch.emptied();
+    let room = making.room as u64;
+    let last = &mut making.pass;
+    let changed = tallied - last.emptied + last.owed;
+    if last.rebalancing || changed == 0 || changed * CHANGED_SHARE < room {
+        return None;
+    }
+    last.rebalancing = true;
+    let (next, owed) = (last.next, last.owed);
+    Some(Pass { next, emptied: tallied, owed, busy: 0, freed: 0, state: State::Going })
+}
+
+fn end_pass(table: &Table, pass: &Pass) {
+    let last = &mut table.making.lock().pass;
+    last.rebalancing = false;
+    if pass.state == State::Done {
+        last.next = 0;
+        last.emptied = pass.emptied;
+        last.owed = last.owed - pass.owed + pass.busy * LEAF as u64;
+    } else {
+        last.next = pass.next;
+    }
+}
+
+/// Converts chains until the pass is over or readers are to be waited for; whether it began to.
+fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
+    let (mut begun, mut leaves_begun) = (false, false);
+    loop {
+        let Some((step, region, level)) = next_step(table, pass.next) else {
+            pass.state = State::Done;
+            return begun;
         };
-        Some((region * STEPS + nth as u64, region, level))
+        if level == Level::Region && leaves_begun {
+            // Its leaves may have been among them (zs-T3).
+            return begun;
+        }
+        if !go_on() {
+            pass.state = State::Stopped;
+            return begun;
+        }
+        pass.next = step + 1;
+        let mut making = table.making.lock();
+        let outcome = convert(table, &mut making, region, level, 0);
+        let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
+        begun |= was_begun;
+        leaves_begun |= was_begun && level != Level::Region;
+        match outcome {
+            Outcome::Left => {}
+            Outcome::Busy | Outcome::GivenUp => pass.busy += 1,
+            Outcome::Converted(bytes) => pass.freed += bytes,
+            Outcome::Absorbed(bytes) => {
+                pass.freed += bytes;
+                pass.next = region * STEPS;
+                return true;
+            }
+        }
+        if !making.retired.has_room() {
+            return begun;
+        }
     }
+}
+
+/// The first step from `next` on where there are nodes: its number, and what it is of. Leaves
+/// are left until all their entries are behind the inner node.
+fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
+    let (first, done) = (next / STEPS, next % STEPS);
+    let mut made = table.regions.from(first).filter(|(_, chain)| chain.is_made());
+    let (region, chain) = made.next()?;
+    let done = if region == first { done as usize } else { 0 };
+    let inside = table.epoch.enter();
+    let inner = table.nodes.load(chain, &inside).filter(|node| node.kind().is_inner());
+    let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).is_made());
+    let (nth, level) = match (done..LEAVES).find(is_made) {
+        Some(leaf) => (leaf, Level::Leaf(leaf)),
+        None => (LEAVES, Level::Region),
+    };
+    Some((region * STEPS + nth as u64, region, level))
+}
+
+/// Waits for the readers inside, and gives back the nodes that were retired before.
+fn free_retired(table: &Table) {
+    let until = table.making.lock().retired.retired_count();
+    table.epoch.wait();
+    // All who could know of these have left (zs-W2). One at a time: others wait to make
+    // entries.
+    while table.nodes.free_first(&mut table.making.lock().retired, until) {}
 }

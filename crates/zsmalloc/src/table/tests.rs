@@ -1,7 +1,7 @@
 //! The table against a model, under threads, and in bytes.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{clear, get, seed, set};
+use super::helpers::{clear, get, set};
 use super::layout::NodeKind;
 use super::node::Node;
 use super::*;
@@ -10,6 +10,7 @@ use fastrand::Rng;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
+use testkit::seed;
 
 fn table() -> (Arc<Arena>, Table) {
     let arena = Arena::new(page::Config::default()).unwrap();
@@ -291,7 +292,7 @@ fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
 
 #[test]
 fn a_random_removal_leaves_little() {
-    let stay = |index: u32| Rng::with_seed(index as u64).u32(..100) < 3;
+    let stay = |seed: u32| Rng::with_seed(seed as u64).u32(..100) < 3;
     let (bytes, live) = bytes_after(stay);
     println!("random: {bytes} bytes, {live} entries, {:.2} each", bytes as f64 / live as f64);
     let constant = 40 << 10;
@@ -307,6 +308,48 @@ fn a_contiguous_removal_leaves_nothing() {
         bytes < live * 8 + live / 2 + 8 * 729 + 8 * 1024 + constant,
         "{bytes} bytes for {live} entries"
     );
+}
+
+/// What lies beside an entry goes with it wherever it goes, and costs 4 bytes a column and what a
+/// line of memory has left.
+#[test]
+fn rows_go_with_their_entries() {
+    for (access_time, checksum, lines) in
+        [(false, false, 64), (true, false, 103), (false, true, 103), (true, true, 128)]
+    {
+        let arena = Arena::new(page::Config::default()).unwrap();
+        let table = Table::new(&arena, Columns { access_time, checksum }).unwrap();
+        assert_eq!(table.nodes.bytes(NodeKind::DENSE), lines * 64);
+        let columns = usize::from(access_time) + usize::from(checksum);
+        let packed = 8 + 96 * (8 + 4 * columns + 2);
+        assert_eq!(table.nodes.bytes(NodeKind::packed(96)), packed.next_multiple_of(16));
+        let sum = |index: u32| index.wrapping_mul(0x9e37_79b9);
+        let says = |index: u32| {
+            let row = |_: &Entry, row: Row<'_>| (row.access_time(), row.checksum());
+            table.peek(index, row).unwrap()
+        };
+        let is_right = |index: u32| {
+            let expected = (access_time.then_some(index + 1), checksum.then_some(sum(index)));
+            assert_eq!(says(index), expected, "entry {index}");
+        };
+        let store = |index: u32| {
+            let entry = table.lock(index).unwrap();
+            entry.row().set_access_time(index + 1);
+            entry.row().set_checksum(sum(index));
+            entry.unlock(Value::inline(1));
+        };
+        // Packed nodes, and entries that go behind an inner node; a dense leaf; packed again.
+        (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
+        (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
+        (70_000..71_000).for_each(store);
+        tidy_all(&table);
+        (70_000..71_000).for_each(is_right);
+        (70_000..71_000).filter(|index| index % 9 != 0).for_each(|index| clear(&table, index));
+        assert_eq!(says(70_001).0, access_time.then_some(0), "emptied");
+        assert!(tidy_all(&table) > 0);
+        (70_000..71_000).filter(|index| index % 9 == 0).for_each(is_right);
+        table.check();
+    }
 }
 
 /// Grants so many requests, and then each time one more.

@@ -1,0 +1,226 @@
+//! A file that is written whole or not at all (zr-X8): beside its place first, then renamed there.
+
+use crate::open_file;
+use crate::policy::FLUSH_EVERY;
+use rustix::fs::{Access, Advice, OFlags, access, fadvise};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Permissions of a file that is written, and of a lock.
+const PRIVATE: u32 = 0o600;
+
+/// A file on its way to its place. Dropped before it is there, it leaves nothing.
+#[derive(Debug)]
+pub struct AtomicFile {
+    file: File,
+    path: PathBuf,
+    place: PathBuf,
+    /// Those that it has in its place.
+    permissions: Permissions,
+    /// Whether it takes the place of another.
+    replaces: bool,
+    is_placed: bool,
+    /// Bytes that were written, and up to where the system was told to bring them to disk.
+    written: u64,
+    flushed: u64,
+}
+
+impl AtomicFile {
+    /// Begins one, which only this thread has: `.NAME.saving`, beside `given`. What another of this
+    /// user left there, who was killed, is taken over. A file that is in the place keeps its
+    /// permissions and the links that lead to it; a new one has `mode`.
+    ///
+    /// # Errors
+    /// There is no directory that it can be in (ENOENT, EACCES ..), or something else than a file
+    /// (EISDIR, EINVAL); another writes it now (EBUSY), or put something beside it (EPERM, ELOOP).
+    pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
+        let (place, permissions) = resolve(given)?;
+        let path = beside(&place)?;
+        let file = open_locked(&path, OpenLocked::Write)?;
+        if file.metadata()?.nlink() != 1 {
+            return Err(Errno::PERM.into());
+        }
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+        file.set_len(0)?;
+        let replaces = permissions.is_some();
+        let permissions = permissions.unwrap_or(Permissions::from_mode(mode));
+        let (is_placed, written, flushed) = (false, 0, 0);
+        Ok(AtomicFile { file, path, place, permissions, replaces, is_placed, written, flushed })
+    }
+
+    /// Whether there can be one, as far as that is known before.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), but for what is there for the moment.
+    pub fn check(given: &Path) -> io::Result<()> {
+        let (place, _) = resolve(given)?;
+        let is_too_long = |error: &io::Error| error.kind() == io::ErrorKind::InvalidFilename;
+        if let Some(error) = fs::symlink_metadata(beside(&place)?).err().filter(is_too_long) {
+            return Err(error);
+        }
+        let mut options = OpenOptions::new();
+        let options = options.write(true).mode(PRIVATE).custom_flags(OFlags::TMPFILE.bits() as i32);
+        match options.open(directory_of(&place)) {
+            // Some file systems have no files without names.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
+                Ok(access(directory_of(&place), Access::WRITE_OK | Access::EXEC_OK)?)
+            }
+            made => made.map(drop),
+        }
+    }
+
+    /// The file, for who writes it in another order.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes it durable, with the permissions that it has in its place.
+    ///
+    /// # Errors
+    /// It is not durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.set_permissions(self.permissions.clone())?;
+        self.file.sync_all()
+    }
+
+    /// Puts it in its place.
+    ///
+    /// # Errors
+    /// It is not there; or it is, and its name is not durable.
+    pub fn put_in_place(mut self) -> io::Result<()> {
+        fs::rename(&self.path, &self.place)?;
+        self.is_placed = true;
+        File::open(directory_of(&self.place))?.sync_all()
+    }
+
+    /// Gives the file that it takes the place of another name too, if that `is_wanted`; which.
+    pub(crate) fn keep_old(
+        &self,
+        is_wanted: impl FnOnce(&File) -> io::Result<bool>,
+    ) -> io::Result<Option<PathBuf>> {
+        if !self.replaces || !is_wanted(&open_file::to_read(&self.place)?)? {
+            return Ok(None);
+        }
+        let mut name = self.place.file_name().ok_or(Errno::INVAL)?.to_owned();
+        name.push(".before");
+        let before = self.place.with_file_name(name);
+        match fs::remove_file(&before) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Some file systems have no links; then there is a moment without a file of that name.
+        fs::hard_link(&self.place, &before).or_else(|_| fs::rename(&self.place, &before))?;
+        Ok(Some(before))
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        if self.written - self.flushed >= FLUSH_EVERY {
+            start_writing(&self.file, self.flushed, self.written - self.flushed);
+            self.flushed = self.written;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            // What stays there is taken over by the next.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a file that is locked is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenLocked {
+    /// To be written.
+    Write,
+    /// Nothing but its lock. Who has a file open to write keeps the file system from being made
+    /// read-only; where no other can be locked (NFS), it is opened so all the same.
+    Lock,
+}
+
+/// Opens a file, made if it is not there, and locks it, as what has that name: another may have
+/// renamed or removed it before it was locked.
+///
+/// # Errors
+/// Another has it locked (EBUSY). What someone else put there is refused and not waited for, be it
+/// a link, a pipe, or a file of another user (ELOOP, EPERM).
+pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
+    loop {
+        let mut options = OpenOptions::new();
+        options.read(how == OpenLocked::Lock).write(how == OpenLocked::Write).mode(PRIVATE);
+        let flags = OFlags::CREATE | OFlags::NOFOLLOW;
+        let file = open_file::open(&mut options, flags, path).map_err(|error| {
+            let is_no_file = Errno::from_io_error(&error) == Some(Errno::INVAL);
+            if is_no_file { Errno::PERM.into() } else { error }
+        })?;
+        let ours = file.metadata()?;
+        if !ours.is_file() || ours.uid() != geteuid().as_raw() {
+            return Err(Errno::PERM.into());
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Errno::BUSY.into()),
+            Err(TryLockError::Error(error)) => {
+                let is_for_writers = Errno::from_io_error(&error) == Some(Errno::BADF);
+                return match how {
+                    OpenLocked::Lock if is_for_writers => open_locked(path, OpenLocked::Write),
+                    _ => Err(error),
+                };
+            }
+        }
+        let there = fs::symlink_metadata(path);
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Where a file is to be, and the permissions of the one that is there. A link stays, and leads to
+/// the new file.
+fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
+    if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(Errno::ISDIR.into());
+    }
+    match fs::metadata(given) {
+        Ok(of) if of.is_file() => Ok((fs::canonicalize(given)?, Some(of.permissions()))),
+        Ok(of) if of.is_dir() => Err(Errno::ISDIR.into()),
+        Ok(_) => Err(Errno::INVAL.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((given.to_owned(), None)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where it is written first.
+fn beside(place: &Path) -> io::Result<PathBuf> {
+    let mut name = OsString::from(".");
+    name.push(place.file_name().ok_or(Errno::INVAL)?);
+    name.push(".saving");
+    Ok(place.with_file_name(name))
+}
+
+fn directory_of(place: &Path) -> &Path {
+    place.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Has the system write what is dirty there, without waiting for it, and drop from its cache what
+/// is not: both is what that advice does. Nothing depends on it.
+fn start_writing(file: &File, offset: u64, len: u64) {
+    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
+}

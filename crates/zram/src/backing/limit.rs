@@ -1,0 +1,123 @@
+//! How much may be written back.
+
+use crate::policy::WRITES_PER_SYNC_DEFAULT;
+use rustix_futex_sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// How much may be written back, and how: may change while it is.
+#[derive(Debug)]
+pub struct WritebackLimit {
+    budget: Mutex<Budget>,
+    batch: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Budget {
+    is_enabled: bool,
+    /// Blocks of 4 KiB that may still be written.
+    left: u64,
+    /// How often someone set it: what was taken before is not given back to it.
+    set: u64,
+}
+
+/// Blocks that were taken; from which budget, if there was one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitCharge {
+    pub(crate) blocks: u64,
+    of: Option<u64>,
+}
+
+impl LimitCharge {
+    /// Divides it: of so many blocks, and the others.
+    pub(crate) fn split(self, blocks: u64) -> [LimitCharge; 2] {
+        let blocks = blocks.min(self.blocks);
+        [LimitCharge { blocks, ..self }, LimitCharge { blocks: self.blocks - blocks, ..self }]
+    }
+}
+
+impl Default for WritebackLimit {
+    fn default() -> Self {
+        WritebackLimit { budget: Mutex::default(), batch: AtomicU32::new(WRITES_PER_SYNC_DEFAULT) }
+    }
+}
+
+impl WritebackLimit {
+    /// Whether the limit holds.
+    pub fn is_enabled(&self) -> bool {
+        self.budget.lock().is_enabled
+    }
+
+    /// Has the limit hold, or not.
+    pub fn enable(&self, is_enabled: bool) {
+        self.budget.lock().is_enabled = is_enabled;
+    }
+
+    /// Blocks of 4 KiB that may still be written.
+    pub fn left(&self) -> u64 {
+        self.budget.lock().left
+    }
+
+    /// Sets what [`left`](Self::left) tells.
+    pub fn set_left(&self, blocks: u64) {
+        let mut budget = self.budget.lock();
+        budget.left = blocks;
+        budget.set += 1;
+    }
+
+    /// Writes of 1 MiB that are made durable together, and leave memory.
+    pub fn batch(&self) -> u32 {
+        self.batch.load(Relaxed)
+    }
+
+    /// Sets what [`batch`](Self::batch) tells, 1 at least.
+    pub fn set_batch(&self, writes: u32) {
+        self.batch.store(writes.max(1), Relaxed);
+    }
+
+    /// Takes up to `most` blocks of what is left.
+    pub(crate) fn charge(&self, most: u64) -> LimitCharge {
+        let mut budget = self.budget.lock();
+        if !budget.is_enabled {
+            return LimitCharge { blocks: most, of: None };
+        }
+        let blocks = budget.left.min(most);
+        budget.left -= blocks;
+        LimitCharge { blocks, of: Some(budget.set) }
+    }
+
+    /// Gives back what was not written.
+    pub(crate) fn give_back(&self, charge: LimitCharge) {
+        let mut budget = self.budget.lock();
+        if charge.of == Some(budget.set) {
+            budget.left += charge.blocks;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_taken_is_given_back() {
+        let limit = WritebackLimit::default();
+        let free = limit.charge(256);
+        assert_eq!(free.blocks, 256);
+        limit.set_left(10);
+        limit.enable(true);
+        limit.give_back(free);
+        assert_eq!(limit.left(), 10, "that was taken of no limit");
+        let [used, rest] = limit.charge(256).split(4);
+        assert_eq!((used.blocks, rest.blocks, limit.left()), (4, 6, 0));
+        limit.give_back(rest);
+        assert_eq!(limit.left(), 6);
+        limit.enable(false);
+        limit.give_back(used);
+        assert_eq!(limit.left(), 10, "though it does not hold now");
+        limit.enable(true);
+        let old = limit.charge(3);
+        limit.set_left(1);
+        limit.give_back(old);
+        assert_eq!(limit.left(), 1, "that was taken of another");
+    }
+}

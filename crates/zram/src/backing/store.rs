@@ -1,0 +1,348 @@
+//! Objects outside memory: which blocks of the backing store are used, and reads of what lies
+//! there.
+//!
+//! The store's own lock comes after all others and is held over no I/O.
+
+use super::file::Backing;
+use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
+use crate::try_vec::with_room;
+use crate::{Error, SLOT_BYTES};
+use page::fork::Mutex;
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Bytes of the sum behind an object.
+pub(crate) const CHECKSUM_BYTES: usize = 4;
+
+/// The kernel's `bd_stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BdStat {
+    /// Blocks of 4 KiB in which something lies.
+    pub bd_count: u64,
+    /// Blocks of 4 KiB that were read.
+    pub bd_reads: u64,
+    /// Blocks of 4 KiB that were written.
+    pub bd_writes: u64,
+    /// Reads that failed.
+    pub failed_reads: u64,
+    /// Writes that failed.
+    pub failed_writes: u64,
+}
+
+impl fmt::Display for BdStat {
+    /// The kernel's three columns, then what failed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = self;
+        write!(f, "{bd_count:8} {bd_reads:8} {bd_writes:8} {failed_reads:8} {failed_writes:8}")
+    }
+}
+
+/// A backing store, and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) backing: Arc<dyn Backing>,
+    used: Mutex<BlockUse>,
+    /// Held over a sync: it comes alone, and takes none of the locks above.
+    syncing: Mutex<()>,
+    /// Syncs that failed so far.
+    failed_syncs: AtomicU64,
+    pub(crate) counts: BackingCounts,
+    /// Whether this is a child: its parent goes on with the store.
+    is_left_behind: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct BackingCounts {
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) failed_reads: AtomicU64,
+    pub(crate) failed_writes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct BlockUse {
+    /// Objects that touch each block, and whether one is being written there.
+    by: Box<[u16]>,
+    blocks: u64,
+    /// Where to look for free ones.
+    next: usize,
+    being_read: Vec<PlaceReaders>,
+}
+
+/// A place that is being read.
+#[derive(Debug)]
+struct PlaceReaders {
+    place: BackingPlace,
+    readers: u32,
+    /// Whether no entry names it any more.
+    is_freed: bool,
+}
+
+/// A place that is held until this is dropped, and the entry that names it.
+#[derive(Debug)]
+pub(crate) struct PlaceGuard {
+    store: Arc<Store>,
+    pub(crate) place: BackingPlace,
+    pub(crate) entry: u32,
+}
+
+/// An object that was read from the store.
+#[derive(Debug)]
+pub(crate) struct ReadBack {
+    pub(crate) guard: PlaceGuard,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The sum of an object: of its own entry, and no other's.
+pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&entry.to_le_bytes());
+    sum.update(&[priority]);
+    sum.update(bytes);
+    sum.finalize()
+}
+
+/// The blocks in which an object and its sum lie.
+fn blocks_of(place: BackingPlace) -> Range<usize> {
+    let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
+    let block = SLOT_BYTES as u64;
+    (place.offset() / block) as usize..end.div_ceil(block) as usize
+}
+
+impl BlockUse {
+    fn add(&mut self, blocks: Range<usize>) {
+        for by in &mut self.by[blocks] {
+            self.blocks += u64::from(*by == 0);
+            *by += 1;
+        }
+    }
+
+    fn remove(&mut self, blocks: Range<usize>) {
+        for by in &mut self.by[blocks] {
+            *by -= 1;
+            self.blocks -= u64::from(*by == 0);
+        }
+    }
+
+    /// The next free blocks, `most` of them and not fewer than `least`.
+    fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
+        let len = self.by.len();
+        for part in [self.next..len, 0..len] {
+            let mut start = part.start;
+            while let Some(free) = self.by[start..part.end].iter().position(|&by| by == 0) {
+                start += free;
+                let here = &self.by[start..part.end.min(start + most)];
+                let run = here.iter().position(|&by| by != 0).unwrap_or(here.len());
+                if run >= least {
+                    return Some(start..start + run);
+                }
+                start += run;
+            }
+        }
+        None
+    }
+}
+
+impl Store {
+    pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
+        let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
+        // It may be large, so it is asked for first; what comes zeroed from the system costs
+        // nothing until it is touched.
+        drop(with_room::<u16>(blocks as usize)?);
+        let by = vec![0; blocks as usize].into();
+        let used = BlockUse { by, blocks: 0, next: 0, being_read: Vec::new() };
+        Ok(Store {
+            backing,
+            used: Mutex::new(used),
+            syncing: Mutex::new(()),
+            failed_syncs: AtomicU64::new(0),
+            counts: BackingCounts::default(),
+            is_left_behind: AtomicBool::new(false),
+        })
+    }
+
+    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since)
+    /// knows. It waits for no sync: one that is under way, and fails, is counted later.
+    pub(crate) fn failed_syncs(&self) -> u64 {
+        self.failed_syncs.load(Relaxed)
+    }
+
+    /// Has all be durable that was written since so many syncs had failed.
+    ///
+    /// # Errors
+    /// Any of it may not be. The system tells an error of the page cache to one sync, whosever
+    /// write it was of; so a sync that fails fails for all who have written by then.
+    pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
+        let _alone = self.syncing.lock();
+        self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
+        if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let used = self.used.lock();
+        size_of::<Self>()
+            + size_of_val(&*used.by)
+            + used.being_read.capacity() * size_of::<PlaceReaders>()
+    }
+
+    pub(crate) fn check_not_left_behind(&self) -> Result<(), Error> {
+        if self.is_left_behind.load(Relaxed) { Err(Error::StoreLeftBehind) } else { Ok(()) }
+    }
+
+    pub(crate) fn lock_for_fork(&self) {
+        self.used.lock_for_fork();
+    }
+
+    pub(crate) fn unlock_after_fork(&self) {
+        self.used.unlock_after_fork();
+    }
+
+    /// The parent goes on with the store.
+    pub(crate) fn unlock_in_child(&self) {
+        self.used.unlock_after_fork();
+        self.is_left_behind.store(true, Relaxed);
+    }
+
+    pub(crate) fn stat(&self) -> BdStat {
+        let of = |count: &AtomicU64| count.load(Relaxed);
+        let BackingCounts { reads, writes, failed_reads, failed_writes } = &self.counts;
+        BdStat {
+            bd_count: self.used.lock().blocks,
+            bd_reads: of(reads),
+            bd_writes: of(writes),
+            failed_reads: of(failed_reads),
+            failed_writes: of(failed_writes),
+        }
+    }
+
+    /// Takes free blocks to write to: at least enough for `least` bytes, and no more than `most`
+    /// blocks.
+    pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
+        let mut used = self.used.lock();
+        let run = used.free_run(least.div_ceil(SLOT_BYTES), most)?;
+        used.add(run.clone());
+        used.next = run.end;
+        Some(run)
+    }
+
+    /// Gives back blocks that were taken; objects that were put there keep theirs.
+    pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
+        self.used.lock().remove(blocks);
+    }
+
+    /// An object is there from now on.
+    pub(crate) fn add_object(&self, place: BackingPlace) {
+        self.used.lock().add(blocks_of(place));
+    }
+
+    /// An object is there no more: as soon as no one reads it.
+    pub(crate) fn free_object(&self, place: BackingPlace) {
+        if self.is_left_behind.load(Relaxed) {
+            return;
+        }
+        let mut used = self.used.lock();
+        match used.being_read.iter_mut().find(|hold| hold.place == place) {
+            Some(hold) => hold.is_freed = true,
+            None => used.remove(blocks_of(place)),
+        }
+    }
+
+    /// Holds the place that an entry names, which is locked at this moment.
+    pub(crate) fn guard_place(self: &Arc<Self>, place: BackingPlace, entry: u32) -> PlaceGuard {
+        let mut used = self.used.lock();
+        match used.being_read.iter_mut().find(|hold| hold.place == place) {
+            Some(hold) => hold.readers += 1,
+            None => used.being_read.push(PlaceReaders { place, readers: 1, is_freed: false }),
+        }
+        PlaceGuard { store: self.clone(), place, entry }
+    }
+
+    /// Asserts that blocks are used by `places` and nothing else.
+    pub(crate) fn check(&self, places: &[BackingPlace]) {
+        if self.check_not_left_behind().is_err() {
+            return;
+        }
+        let mut used = self.used.lock();
+        let now = used.by.clone();
+        assert!(used.being_read.is_empty(), "{:?} are held", used.being_read);
+        places.iter().for_each(|place| used.remove(blocks_of(*place)));
+        assert!(used.blocks == 0 && used.by.iter().all(|&by| by == 0), "blocks without objects");
+        places.iter().for_each(|place| used.add(blocks_of(*place)));
+        assert_eq!(used.by, now);
+    }
+}
+
+impl Drop for PlaceGuard {
+    fn drop(&mut self) {
+        let mut used = self.store.used.lock();
+        let Some(nth) = used.being_read.iter().position(|hold| hold.place == self.place) else {
+            return;
+        };
+        used.being_read[nth].readers -= 1;
+        if used.being_read[nth].readers == 0 {
+            let hold = used.being_read.swap_remove(nth);
+            if hold.is_freed {
+                used.remove(blocks_of(hold.place));
+            }
+        }
+    }
+}
+
+impl PlaceGuard {
+    /// Reads the object, with nothing locked. `slot` is for errors.
+    pub(crate) fn read(self, slot: u32) -> Result<ReadBack, Error> {
+        self.read_into(Vec::new(), slot).map_err(|(error, _)| error)
+    }
+
+    /// The same, into memory that may be there already, and comes back with an error.
+    pub(crate) fn read_into(
+        self,
+        mut bytes: Vec<u8>,
+        slot: u32,
+    ) -> Result<ReadBack, (Error, Vec<u8>)> {
+        match self.read_verified(&mut bytes, slot) {
+            Ok(()) => Ok(ReadBack { guard: self, bytes }),
+            Err(error) => Err((error, bytes)),
+        }
+    }
+
+    fn read_verified(&self, bytes: &mut Vec<u8>, slot: u32) -> Result<(), Error> {
+        self.store.check_not_left_behind()?;
+        let (counts, BackingPlace { len, priority, .. }) = (&self.store.counts, self.place);
+        let unread = |error: io::Error| {
+            counts.failed_reads.fetch_add(1, Relaxed);
+            Error::backing("read", slot, &error)
+        };
+        bytes.clear();
+        bytes
+            .try_reserve_exact(len + CHECKSUM_BYTES)
+            .map_err(|_| Error::NoBuffer { bytes: len + CHECKSUM_BYTES })?;
+        bytes.resize(len + CHECKSUM_BYTES, 0);
+        self.store.backing.read_at(bytes, self.place.offset()).map_err(unread)?;
+        counts.reads.fetch_add(len.div_ceil(SLOT_BYTES) as u64, Relaxed);
+        let there = bytes[len..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
+        bytes.truncate(len);
+        if there != Some(checksum(self.entry, priority, bytes)) {
+            counts.failed_reads.fetch_add(1, Relaxed);
+            return Err(Error::Checksum { slot: slot.into() });
+        }
+        Ok(())
+    }
+}
+
+impl ReadBack {
+    /// Its memory, for another.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Bytes that an object takes in the store, with its sum.
+pub(crate) fn bytes_stored(len: usize) -> usize {
+    (len + CHECKSUM_BYTES).next_multiple_of(BACKING_GRAIN)
+}

@@ -1,0 +1,38 @@
+//! Assertions of a table's whole state.
+
+use super::Table;
+use super::layout::{ALIGN, LEAVES, Level, NodeKind};
+
+/// How many nodes there are of each kind.
+pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
+    let mut counts = [0; ALIGN];
+    let inside = table.epoch.enter();
+    for (_, chain) in table.regions.from(0) {
+        table.nodes.load(chain, &inside).into_iter().for_each(|node| {
+            node.each(|kind| counts[kind.0 as usize] += 1);
+        });
+    }
+    counts
+}
+
+/// Asserts the state of all nodes. Nothing else may use the table meanwhile.
+pub(super) fn check(table: &Table) {
+    let counts = node_counts(table);
+    table.nodes.check(&counts);
+    let room: usize =
+        NodeKind::all().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
+    assert_eq!(room, table.making.lock().room, "entries the nodes have room for");
+    let inside = table.epoch.enter();
+    for node in table.regions.from(0).filter_map(|(_, chain)| table.nodes.load(chain, &inside)) {
+        node.check(Level::Region);
+        let Some(inner) = node.inner() else { continue };
+        let leaves = (0..LEAVES).map(|leaf| (leaf, inner.below(leaf)));
+        leaves.for_each(|(leaf, node)| {
+            node.into_iter().for_each(|node| node.check(Level::Leaf(leaf)));
+        });
+    }
+    drop(inside);
+    table.for_each(|index, entry, _| {
+        assert!(!entry.is_frozen(), "entry {index} is frozen, and nothing is being converted");
+    });
+}

@@ -1,0 +1,87 @@
+//! The pages that caches share.
+
+use crate::cache_id::CacheId;
+use crate::fork::Member;
+use crate::layout::GRANULE;
+use crate::slab::Slab;
+use crate::sync::{AtomicU32, AtomicUsize, Relaxed};
+use crate::{Error, fork};
+use page::{Extent, ExtentId, Space};
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+/// Pages for caches, and the memory of what manages them.
+#[derive(Debug)]
+pub struct Arena {
+    pub(crate) space: Space<Slab>,
+    /// Bytes of the heap that lie off the slabs.
+    pub(crate) block_bytes: AtomicUsize,
+    caches: AtomicU32,
+}
+
+impl Arena {
+    /// An arena without pages; they come with the first objects. Blocks are of the heap, beyond the
+    /// limit. Children have the pages too, whatever `config` says: objects are given out as memory,
+    /// which no one could be refused there.
+    pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
+        // A slab takes a little more address space then, and the map of pages is a quarter.
+        let granule = config.granule.max(GRANULE);
+        let config = page::Config { by_address: true, granule, in_children: true, ..config };
+        let space = Space::new(config)?;
+        let (block_bytes, caches) = (AtomicUsize::new(0), AtomicU32::new(0));
+        let arena = Arc::new(Arena { space, block_bytes, caches });
+        let member: Weak<Arena> = Arc::downgrade(&arena);
+        fork::register(member);
+        Ok(arena)
+    }
+
+    /// A number no other cache of this arena has.
+    pub(crate) fn next_cache(&self) -> CacheId {
+        CacheId::new(self.caches.fetch_add(1, Relaxed))
+    }
+
+    /// The slab that an address lies in, of whatever cache.
+    #[inline]
+    pub(crate) fn slab_at(&self, object: NonNull<u8>) -> Option<(ExtentId, &Extent<Slab>)> {
+        self.space.extent_at(object.addr().get())
+    }
+
+    /// All memory of the arena in bytes: committed pages, page maps, descriptors and blocks.
+    pub fn bytes(&self) -> usize {
+        let pages = self.space.budget().used() * page::page_size();
+        pages + self.space.metadata_bytes() + self.block_bytes.load(Relaxed)
+    }
+
+    /// The count of committed pages and its limit.
+    pub fn budget(&self) -> &page::Budget {
+        self.space.budget()
+    }
+
+    fn committed(&self) -> usize {
+        let pages = self.space.live().map(|id| {
+            let extent = self.space.extent(id);
+            extent.pages() as usize - extent.data.released().count_ones() as usize
+        });
+        pages.sum()
+    }
+
+    /// Asserts that extents and the page budget agree; no cache is at work.
+    pub fn check(&self) {
+        self.space.check();
+        assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
+    }
+}
+
+impl Member for Arena {
+    fn lock_for_fork(&self) {
+        self.space.lock_for_fork();
+    }
+
+    fn unlock_after_fork(&self) {
+        self.space.unlock_after_fork();
+    }
+
+    fn recount(&self) {
+        self.space.recount(self.committed());
+    }
+}

@@ -1,0 +1,51 @@
+//! Which cache a slab is of, and whether it is *attached* there: the tag of its extent.
+//!
+//! ```text
+//!   tag:  | number of the cache: 31 bits | attached: 1 |
+//!   made: detached --a thread's, listed, or the reserve's--> attached --unlinked to go--> detached
+//! ```
+//! A slab is made, and goes, with no lock of the cache held, and its extent may be another cache's
+//! next. sl-H2: a slab becomes attached to a cache, and detached again, under that cache's lock
+//! only. So who has the lock and reads that a slab is attached to the cache knows that all of it is
+//! the cache's, and stays so while he has it. (No later change of the tag can be hidden from him:
+//! it would have been made under the same lock, before.) Without the lock it may be believed of a
+//! slab with a live object, of which he was told: it was attached before, and stays so until that
+//! object is freed.
+
+use crate::slab::Slab;
+use page::Extent;
+
+const ATTACHED: u32 = 1;
+
+/// The number of a cache within its arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheId(u32);
+
+impl CacheId {
+    /// The n-th cache.
+    pub(crate) fn new(nth: u32) -> Self {
+        CacheId(nth << 1)
+    }
+
+    /// What an extent of the cache is tagged with while its slab is made.
+    pub(crate) fn tag(self) -> u32 {
+        self.0
+    }
+
+    /// And once it is attached.
+    #[inline]
+    pub(crate) fn attached_tag(self) -> u32 {
+        self.0 | ATTACHED
+    }
+
+    /// Whether the slab is of the cache, attached or not.
+    pub(crate) fn has(self, extent: &Extent<Slab>) -> bool {
+        extent.tag() & !ATTACHED == self.0
+    }
+
+    /// Whether the slab is attached to the cache (sl-H2).
+    #[inline]
+    pub(crate) fn is_attached(self, extent: &Extent<Slab>) -> bool {
+        extent.tag() == self.attached_tag()
+    }
+}

@@ -1,0 +1,281 @@
+//! What a cache is behind its threads' own slabs: all other slabs, in lists under one lock.
+//!
+//! ```text
+//!   made --> a thread's --all in use, too much kept, shrink, end--> no one's: partial, full, free
+//!                ^---------nothing left to take, an object of a full one freed--------|
+//!                  free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
+//! ```
+//! Locks: threads' registry, `state`, then that of the space. Slabs are made and reclaimed, and
+//! constructors called, with no lock held.
+//!
+//! Invariants. sl-C1: a slab that is no one's is in the list that its count says. sl-C2: a slab's
+//! count is that of its live objects; each of those is a user's, or in quarantine. sl-C3: slabs of
+//! the reserve are no one else's, and what is freed there stays there.
+//!
+//! # Safety
+//! - sl-K1: pages of a slab are committed from before it is found until it is reclaimed, and it is
+//!   only when no object is live. With `Memory::Stable` no guard that was pinned before is left by
+//!   then either.
+//! - sl-K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from
+//!   the first.
+//! - sl-K3: a slab that is attached to the cache (sl-H2 in `cache_id`) is worked in by the thread
+//!   that owns it, or, where no thread does, under the lock; `owner` becomes a thread under the
+//!   lock only, and no one's by that thread only, under the lock.
+#![allow(unsafe_code)]
+
+use crate::bits::{NO_ONE, RESERVE};
+use crate::cache_id::CacheId;
+use crate::divider::Divider;
+use crate::lists::{List, Lists};
+use crate::options::{Options, Tunables};
+use crate::red_zones::RedZones;
+use crate::shape::Shape;
+use crate::slab::Slab;
+use crate::slab_ref::SlabRef;
+use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard};
+use crate::thread_slabs::{AllThreadSlabs, ThreadSlabs};
+use crate::{Arena, Error};
+use page::{Extent, ExtentId, Space};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+/// Slabs that may be empty: as many as hold what so many threads may keep.
+const EMPTY_LIMITS: usize = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) lists: Lists,
+    /// Slabs that are threads'.
+    pub(crate) owned: usize,
+    /// Slabs of the reserve.
+    pub(crate) reserve: Vec<ExtentId>,
+    /// Objects that were written to when no one may; they stay live.
+    pub(crate) quarantined: Vec<usize>,
+}
+
+impl State {
+    /// Returns the number of slabs there are.
+    pub(crate) fn slabs(&self) -> usize {
+        self.lists.slabs() + self.owned + self.reserve.len()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Depot {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) options: Options,
+    /// Bytes of an object, as they were asked for.
+    pub(crate) size: usize,
+    pub(crate) shape: Shape,
+    pub(crate) red_zones: Option<RedZones>,
+    pub(crate) threads: AllThreadSlabs,
+    pub(crate) state: Mutex<State>,
+    /// Objects that were not taken back.
+    pub(crate) refused: AtomicUsize,
+    /// Chains of slabs that wait for a grace period.
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) cache_id: CacheId,
+    /// Slabs that may always be empty.
+    pub(crate) empty_min: usize,
+    divider: Divider,
+    pub(crate) colour: AtomicU32,
+    pub(crate) me: Weak<Depot>,
+}
+
+/// An object's slab, and its number there.
+pub(crate) type Location<'d> = (ExtentId, &'d Extent<Slab>, usize);
+
+impl Depot {
+    /// Returns a cache without slabs.
+    pub(crate) fn new(
+        arena: &Arc<Arena>,
+        size: usize,
+        align: usize,
+        options: Options,
+    ) -> Result<Arc<Self>, Error> {
+        let plain = Shape::new(options.layout, size, align)?;
+        let red_zones = RedZones::new(size, align, &options);
+        let shape = match &red_zones {
+            Some(red_zones) => Shape::new(options.layout, red_zones.bytes(), align)?,
+            None => plain,
+        };
+        let tunables = match (&red_zones, options.tunables) {
+            (Some(_), _) => Tunables { limit: 0, batchcount: 0 },
+            (None, Some(tunables)) => tunables.check()?,
+            (None, None) => Tunables::suiting(shape.stride, shape.objects),
+        };
+        Ok(Arc::new_cyclic(|me| Depot {
+            arena: arena.clone(),
+            red_zones,
+            threads: AllThreadSlabs::new(tunables),
+            state: Mutex::default(),
+            refused: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            cache_id: arena.next_cache(),
+            empty_min: (EMPTY_LIMITS * tunables.limit as usize).div_ceil(shape.objects).max(2),
+            divider: Divider::new(&shape),
+            colour: AtomicU32::new(0),
+            me: me.clone(),
+            options,
+            size,
+            shape,
+        }))
+    }
+
+    /// Waits for the lock.
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        Locked { depot: self, state: self.state.lock() }
+    }
+
+    pub(crate) fn space(&self) -> &Space<Slab> {
+        &self.arena.space
+    }
+
+    /// Returns a slab's descriptor.
+    pub(crate) fn slab(&self, id: ExtentId) -> &Slab {
+        &self.space().extent(id).data
+    }
+
+    /// Whether the slab is the cache's. The lock is held (sl-H2), or the slab is known to stay.
+    pub(crate) fn is_attached(&self, id: ExtentId) -> bool {
+        self.cache_id.is_attached(self.space().extent(id))
+    }
+
+    /// Returns a slab of the calling thread's to work in.
+    ///
+    /// # Panics
+    /// When the slab is not the thread's.
+    pub(crate) fn of_thread<'t>(&'t self, own: &'t ThreadSlabs, id: ExtentId) -> SlabRef<'t> {
+        let owner = self.slab(id).owner();
+        assert!(owner == own.number() && self.is_attached(id), "{id:?} is of {owner}");
+        // SAFETY: whoever has a thread's slabs is that thread (sl-M1), which works in its own
+        // (sl-K3).
+        unsafe { self.detached(id) }
+    }
+
+    /// Returns a slab to work in.
+    ///
+    /// # Safety
+    /// The slab was laid out for this cache, and is the caller's as long as this is used: it is
+    /// new, or unlinked to go, or the caller's by sl-K3.
+    pub(crate) unsafe fn detached(&self, id: ExtentId) -> SlabRef<'_> {
+        // SAFETY: as the caller says.
+        unsafe { SlabRef::new(self.slab(id), &self.shape) }
+    }
+
+    /// Returns slab and number of an object's address.
+    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Location<'_>, Error> {
+        let address = object.addr().get();
+        let foreign = Error::Foreign { address };
+        let (id, extent) = self.arena.slab_at(object).ok_or(foreign)?;
+        let index = self.index_in(extent, object).ok_or(foreign)?;
+        Ok((id, extent, index))
+    }
+
+    /// Returns the number of the object at an address, if it is one of that slab, and that is
+    /// attached here. Without the lock it is to be believed of live objects only.
+    pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
+        // Where there is no slab, first is 0, and no address is that low.
+        let at = object.addr().get().wrapping_sub(extent.data.first().addr());
+        if self.cache_id.is_attached(extent) { self.divider.index(at) } else { None }
+    }
+
+    /// Takes note of an object that is not to be given out again.
+    pub(crate) fn quarantine(&self, object: NonNull<u8>) {
+        let quarantined = &mut self.lock().state.quarantined;
+        let address = object.addr().get();
+        // Without memory for the note the object is a user's, for all that is known.
+        if !quarantined.contains(&address) && quarantined.try_reserve(1).is_ok() {
+            quarantined.push(address);
+        }
+    }
+}
+
+/// A cache whose lock is held.
+pub(crate) struct Locked<'d> {
+    pub(crate) depot: &'d Depot,
+    state: MutexGuard<'d, State>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Locked<'_> {
+    /// Returns a slab of no thread's to work in, as long as the lock is held.
+    ///
+    /// # Panics
+    /// When the slab is a thread's, or not the cache's.
+    pub(crate) fn slab(&self, id: ExtentId) -> SlabRef<'_> {
+        let (depot, owner) = (self.depot, self.depot.slab(id).owner());
+        let is_shared = matches!(owner, NO_ONE | RESERVE) && depot.is_attached(id);
+        assert!(is_shared, "{id:?} is of {owner}");
+        // SAFETY: the slab is the cache's (sl-H2), and no thread's, so the lock's holder's (sl-K3).
+        unsafe { depot.detached(id) }
+    }
+
+    /// Takes a slab up into the cache, as `owner`'s.
+    ///
+    /// # Safety
+    /// The slab is new, and known to the caller alone, or it is attached, and no one's or the
+    /// caller's. No one works in it from now on but the owner, or the holder of the lock (sl-K3).
+    pub(crate) unsafe fn attach(&mut self, id: ExtentId, owner: u32) {
+        let extent = self.depot.space().extent(id);
+        // SAFETY: as the caller says.
+        unsafe { extent.data.set_owner(owner) };
+        extent.set_tag(self.depot.cache_id.attached_tag());
+    }
+
+    /// Takes a slab of no one's out of its list, and the cache: only the caller knows of it then.
+    pub(crate) fn detach(&mut self, id: ExtentId) {
+        self.unlink(id);
+        self.depot.space().extent(id).set_tag(self.depot.cache_id.tag());
+    }
+
+    /// Puts a slab of no one's in the list that its count says (sl-C1).
+    pub(crate) fn link(&mut self, id: ExtentId) {
+        let active = self.slab(id).active();
+        let list = List::of(active, self.depot.shape.objects);
+        self.state.lists.link(self.depot.space(), id, list, active);
+    }
+
+    /// Takes a slab of no one's out of its list.
+    pub(crate) fn unlink(&mut self, id: ExtentId) {
+        let active = self.slab(id).active();
+        self.state.lists.unlink(self.depot.space(), id, active);
+    }
+
+    /// Puts a slab of no one's, whose count has changed, in the right list.
+    pub(crate) fn relist(&mut self, id: ExtentId) {
+        let slab_ref = self.slab(id);
+        if List::of(slab_ref.active(), self.depot.shape.objects) != List::of_slab(slab_ref.slab) {
+            self.unlink(id);
+            self.link(id);
+        }
+    }
+
+    /// Counts the pages of a slab of no one's again that were given back.
+    pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
+        let slab = self.slab(id).slab;
+        self.depot.space().charge(slab.released().count_ones())?;
+        slab.set_released(0);
+        Ok(())
+    }
+
+    /// Returns the number of free objects of the reserve.
+    pub(crate) fn reserved(&self) -> usize {
+        let free = |&id: &ExtentId| self.depot.shape.objects - self.slab(id).active();
+        self.reserve.iter().map(free).sum()
+    }
+}

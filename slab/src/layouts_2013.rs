@@ -1,0 +1,203 @@
+//! The layouts that SLAB had until 2013 and from then on, and `stack`, which is of their kind: an
+//! array of indexes tells what is free.
+//!
+//! ```text
+//!   linked-bufctl  | active, free, ..: 40 | next free: u32 each |  a list from `free` on
+//!   stack, stack-u32                 | index: u8, u16 or u32 each |  free from place `active` on
+//! ```
+//! # Safety
+//! An [`Index`] is made of memory that its maker vouches for; places are compared with the number
+//! of objects.
+#![allow(unsafe_code)]
+
+use crate::layout::{LINE, PAGES_MAX};
+use crate::slab::{Counts, Slab};
+use crate::sync::Relaxed;
+use page::page_size;
+
+/// Bytes of SLAB's header before 2013: two links, colour and address of the first object, two
+/// counts.
+pub(crate) const HEADER: usize = 40;
+/// Bytes of SLAB's indexes.
+pub(crate) const WIDTH: usize = 4;
+/// SLAB tried no order above this one as long as one object fits.
+const ORDER_MAX: u32 = 1;
+/// The end of a linked list of indexes.
+const END: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Counts>() <= HEADER);
+
+/// What SLAB's arithmetic comes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packing {
+    pub(crate) stride: usize,
+    pub(crate) objects: usize,
+    pub(crate) pages: usize,
+    pub(crate) on_slab: bool,
+    /// Bytes that are left for colours.
+    pub(crate) left: usize,
+    /// Offset of the first object.
+    pub(crate) first: usize,
+}
+
+impl Packing {
+    /// Returns what SLAB came to for objects of `size` bytes, aligned to `align`, with a header of
+    /// `header` bytes and 4-byte indexes in front of the objects.
+    pub(crate) fn new(size: usize, align: usize, header: usize) -> Option<Self> {
+        let stride = size.next_multiple_of(8).next_multiple_of(align);
+        let management = |objects: usize| header + objects * WIDTH;
+        let front = |objects| management(objects).next_multiple_of(align.max(WIDTH));
+        let is_large = stride >= page_size() / 8;
+        for order in 0..=PAGES_MAX.ilog2() {
+            let bytes = page_size() << order;
+            let mut objects = bytes / stride;
+            if !is_large {
+                objects = (bytes - header) / (stride + WIDTH);
+                objects -= usize::from(front(objects) + objects * stride > bytes);
+            }
+            if objects == 0 {
+                continue;
+            }
+            let covered = objects * stride + if is_large { 0 } else { front(objects) };
+            let left = bytes - covered;
+            if order < ORDER_MAX && left * 8 > bytes {
+                continue;
+            }
+            // What goes off the slab comes back if there is room after all.
+            let on_slab = !is_large || left >= front(objects);
+            let left = left - if on_slab && is_large { front(objects) } else { 0 };
+            let first = if on_slab { front(objects) } else { 0 };
+            return Some(Packing { stride, objects, pages: 1 << order, on_slab, left, first });
+        }
+        None
+    }
+
+    /// Returns the bytes from one colour to the next.
+    pub(crate) fn colour_step(align: usize) -> usize {
+        align.max(LINE)
+    }
+}
+
+/// A slab's index, which the caller alone uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Index<'s> {
+    counts: &'s Counts,
+    first: *mut u8,
+    /// Bytes of an element.
+    width: usize,
+    objects: usize,
+    is_linked: bool,
+}
+
+impl<'s> Index<'s> {
+    /// Returns the index of a slab.
+    ///
+    /// # Safety
+    /// The slab has begun with an index of `objects` elements of `width` bytes, behind a header if
+    /// it is linked, which is the caller's alone as long as this is used (sl-D1 in `slab`).
+    pub(crate) unsafe fn new(slab: &'s Slab, objects: usize, width: usize, linked: bool) -> Self {
+        let start = slab.index();
+        if !linked {
+            let counts = &slab.counts;
+            return Index { counts, first: start, width, objects, is_linked: false };
+        }
+        // SAFETY: a place in a slab or block that is a multiple of 8, with the header, whose bytes
+        // are integers: the caller's, zeros, or those of objects before.
+        let counts = unsafe { &*start.cast::<Counts>() };
+        Index { counts, first: start.wrapping_add(HEADER), width, objects, is_linked: true }
+    }
+
+    /// Returns the number of objects in use.
+    pub(crate) fn active(self) -> usize {
+        self.counts.active.load(Relaxed) as usize
+    }
+
+    fn set_active(self, active: usize) {
+        self.counts.active.store(active as u32, Relaxed);
+    }
+
+    /// Returns element `nth`.
+    fn get(self, nth: usize) -> u32 {
+        assert!(nth < self.objects, "{self:?} has no place {nth}");
+        let at = self.first.wrapping_add(nth * self.width);
+        // SAFETY: the place is one of the index's, and was written by `rebuild`.
+        unsafe {
+            match self.width {
+                1 => u32::from(at.read()),
+                2 => u32::from(at.cast::<u16>().read()),
+                _ => at.cast::<u32>().read(),
+            }
+        }
+    }
+
+    fn set(self, nth: usize, index: u32) {
+        assert!(nth < self.objects, "{self:?} has no place {nth}");
+        let at = self.first.wrapping_add(nth * self.width);
+        // SAFETY: the place is one of the index's, and the caller's alone.
+        unsafe {
+            match self.width {
+                1 => at.write(index as u8),
+                2 => at.cast::<u16>().write(index as u16),
+                _ => at.cast::<u32>().write(index),
+            }
+        }
+    }
+
+    /// Makes the index that of a slab of which `free` are free: they are given out in that order.
+    pub(crate) fn rebuild(self, free: impl DoubleEndedIterator<Item = usize>) {
+        let (mut head, mut active) = (END, self.objects);
+        for index in free.rev() {
+            active -= 1;
+            match self.is_linked {
+                true => self.set(index, head),
+                false => self.set(active, index as u32),
+            }
+            head = index as u32;
+        }
+        if self.is_linked {
+            self.counts.free.store(head, Relaxed);
+        }
+        self.set_active(active);
+    }
+
+    /// Takes the next free object, if there is one.
+    pub(crate) fn take(self) -> Option<usize> {
+        let active = self.active();
+        if active >= self.objects {
+            return None;
+        }
+        self.set_active(active + 1);
+        if !self.is_linked {
+            return Some(self.get(active) as usize);
+        }
+        let index = self.counts.free.load(Relaxed);
+        self.counts.free.store(self.get(index as usize), Relaxed);
+        Some(index as usize)
+    }
+
+    /// Takes note that object `index` is free.
+    pub(crate) fn put(self, index: usize) {
+        let active = self.active() - 1;
+        self.set_active(active);
+        if self.is_linked {
+            self.set(index, self.counts.free.load(Relaxed));
+            self.counts.free.store(index as u32, Relaxed);
+        } else {
+            self.set(active, index as u32);
+        }
+    }
+
+    /// Returns the free objects in the order in which they would be taken.
+    pub(crate) fn free_objects(self) -> Vec<usize> {
+        if !self.is_linked {
+            return (self.active()..self.objects).map(|nth| self.get(nth) as usize).collect();
+        }
+        let mut at = self.counts.free.load(Relaxed);
+        let walk = std::iter::from_fn(|| {
+            let index = (at != END).then_some(at as usize)?;
+            at = self.get(index);
+            Some(index)
+        });
+        walk.take(self.objects + 1).collect()
+    }
+}

@@ -1,0 +1,183 @@
+//! The untyped cache.
+//!
+//! # Safety
+//! What is given out is memory of an object that is in no one else's hands: it was free, and is
+//! marked as live by the only one who may work in its slab (sl-K3).
+#![allow(unsafe_code)]
+
+use crate::depot::Depot;
+use crate::options::Options;
+use crate::slabinfo::SlabInfo;
+use crate::stat::CacheStat;
+use crate::sync::Relaxed;
+use crate::thread::number_if_known;
+use crate::{Arena, Error, Leak, Shape, alloc, check, life, own, shrink};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A cache of objects of one size and alignment.
+///
+/// Each thread has slabs of its own, in which it takes and frees without a lock.
+/// Objects that are still out when the cache is dropped stay readable as long as the arena lives.
+#[derive(Debug)]
+pub struct RawCache {
+    depot: Arc<Depot>,
+}
+
+impl RawCache {
+    /// A cache of objects of `size` bytes, aligned to `align`, a power of two up to a page.
+    #[doc(alias = "kmem_cache_create")]
+    pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
+        Self::with_options(arena, size, align, Options::default())
+    }
+
+    /// As [`new`](Self::new), with a choice.
+    pub fn with_options(
+        arena: &Arc<Arena>,
+        size: usize,
+        align: usize,
+        options: Options,
+    ) -> Result<Self, Error> {
+        Ok(RawCache { depot: life::open(arena, size, align, options)? })
+    }
+
+    /// An object. Its bytes are those it had when it was last freed, the constructor's, or zero.
+    #[doc(alias = "kmem_cache_alloc")]
+    #[inline]
+    pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
+        match own::alloc_fast(&self.depot, number_if_known()) {
+            Some(object) => Ok(object),
+            None => self.alloc_slowly(),
+        }
+    }
+
+    #[cold]
+    fn alloc_slowly(&self) -> Result<NonNull<u8>, Error> {
+        self.give(alloc::alloc(&self.depot)?)
+    }
+
+    fn give(&self, object: NonNull<u8>) -> Result<NonNull<u8>, Error> {
+        if let Some(red_zones) = &self.depot.red_zones {
+            // SAFETY: an object of the cache that no one has.
+            unsafe { red_zones.on_alloc(object) }.inspect_err(|_| self.depot.quarantine(object))?;
+        }
+        Ok(object)
+    }
+
+    /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who
+    /// must go on so that others can free.
+    pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
+        self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
+    }
+
+    /// Gives an object back. A foreign address and a double free are errors and change nothing, but
+    /// are counted. (As long as no one was given the object anew: then it is his that is freed.)
+    ///
+    /// # Safety
+    /// No one uses the object again. Where it may be free already, no other thread frees or shrinks
+    /// in the cache meanwhile: its slab could go while it is looked at.
+    #[doc(alias = "kmem_cache_free")]
+    #[inline]
+    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
+        // SAFETY: as the caller says.
+        unsafe {
+            if own::free_fast(&self.depot, number_if_known(), object) {
+                Ok(())
+            } else {
+                self.free_slowly(object)
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`free`](Self::free).
+    #[cold]
+    unsafe fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
+        // SAFETY: as the caller says.
+        let freed = unsafe { self.free_found(object) };
+        freed.inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
+    }
+
+    /// # Safety
+    /// As for [`free`](Self::free).
+    unsafe fn free_found(&self, object: NonNull<u8>) -> Result<(), Error> {
+        let location = self.depot.locate(object)?;
+        let (_, extent, index) = location;
+        if let Some(red_zones) = &self.depot.red_zones {
+            // SAFETY: the object is live, so its slab stays; or no one ends it, says the caller.
+            let bits = unsafe { extent.data.bits(self.depot.shape.bits_words) };
+            if bits.is_live(index) {
+                // SAFETY: it is an object of the cache, which its user gives back.
+                let looked_at = unsafe { red_zones.on_free(object) };
+                looked_at.inspect_err(|_| self.depot.quarantine(object))?;
+            }
+        }
+        // SAFETY: as the caller says.
+        unsafe { alloc::free(&self.depot, object, location) }
+    }
+
+    /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs
+    /// went, or wait for a grace period.
+    #[doc(alias = "kmem_cache_shrink")]
+    pub fn shrink(&self) -> usize {
+        shrink::shrink(&self.depot)
+    }
+
+    /// Ends the cache. Objects that users still have are an error, which names them; they stay
+    /// readable.
+    #[doc(alias = "kmem_cache_destroy")]
+    pub fn destroy(self) -> Result<(), Leak> {
+        self.leak()
+    }
+
+    /// An error that names the objects which users have, if there are any.
+    pub(crate) fn leak(&self) -> Result<(), Leak> {
+        let objects = check::live(&self.depot);
+        let name = self.depot.options.name.clone();
+        if objects.is_empty() { Ok(()) } else { Err(Leak { name, objects }) }
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.depot.options.name
+    }
+
+    /// The arena the cache's slabs lie in.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.depot.arena
+    }
+
+    /// Bytes of an object, as they were asked for.
+    #[doc(alias = "kmem_cache_size")]
+    pub fn size(&self) -> usize {
+        self.depot.size
+    }
+
+    /// The shape of the cache's slabs.
+    pub fn shape(&self) -> Shape {
+        self.depot.shape
+    }
+
+    /// Objects and slabs there are now.
+    pub fn stat(&self) -> CacheStat {
+        CacheStat::of(&self.depot)
+    }
+
+    /// The same as the kernel tells it.
+    pub fn slabinfo(&self) -> SlabInfo {
+        SlabInfo::of(&self.depot)
+    }
+
+    /// Asserts the state of the cache, in which no thread is at work. Of the slabs of other threads
+    /// only the number is looked at.
+    pub fn check(&self) {
+        check::check(&self.depot);
+    }
+}
+
+impl Drop for RawCache {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`, and the depot is no one else's but those who reclaim slabs.
+        unsafe { life::close(&self.depot) }
+    }
+}

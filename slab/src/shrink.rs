@@ -1,0 +1,83 @@
+//! Giving back: a thread's slabs, empty slabs, and pages of others on which nothing lives.
+//!
+//! ```text
+//!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial
+//! ```
+//! # Safety
+//! - sl-H1: while a slab is the reserve's no object of it is given out: so pages on which none is
+//!   live stay so.
+#![allow(unsafe_code)]
+
+use crate::bits::RESERVE;
+use crate::depot::Depot;
+use crate::lists::{List, links};
+use crate::thread::number;
+use crate::{grow, own};
+use page::{ExtentId, ListHead, PageSet};
+
+/// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up
+/// theirs when they next free. How many slabs went, or wait for a grace period.
+pub(crate) fn shrink(depot: &Depot) -> usize {
+    let before = depot.lock().slabs();
+    depot.threads.ask();
+    if let Some(own) = depot.threads.of(number()) {
+        own.set_limit(depot.threads.tunables().limit);
+        let mut locked = depot.lock();
+        own::disown_all(&mut locked, own);
+        grow::end(locked);
+    }
+    let mut locked = depot.lock();
+    let chain = grow::unlink_empty(&mut locked, 0);
+    let after = locked.slabs();
+    drop(locked);
+    grow::retire(chain);
+    if !depot.shape.on_slab && depot.red_zones.is_none() && depot.options.may_forget() {
+        release_idle_pages(depot);
+    }
+    before.saturating_sub(after)
+}
+
+/// Gives back the pages of partial slabs on which no object lives. They are counted again when the
+/// slab is next taken from.
+fn release_idle_pages(depot: &Depot) {
+    let mut slabs = ListHead::default();
+    while let Some(id) = unlist_partial(depot) {
+        release_idle_pages_of(depot, id);
+        slabs.push_front(id, links(depot.space()));
+    }
+    let mut locked = depot.lock();
+    while let Some(id) = slabs.first() {
+        slabs.remove(id, links(depot.space()));
+        // Whoever freed remotely just before the slab was no one's, and looked for the owner just
+        // now, left it to be found here (sl-B1).
+        // SAFETY: the lock is held, and the slab is no thread's.
+        unsafe { locked.slab(id).orphan() };
+        locked.link(id);
+    }
+    let empty = grow::unlink_empty(&mut locked, 0);
+    drop(locked);
+    grow::retire(empty);
+}
+
+/// Takes the next partial slab out of its list.
+fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
+    let mut locked = depot.lock();
+    let id = locked.lists.first(List::Partial)?;
+    locked.unlink(id);
+    // SAFETY: the lock is held, and the slab is no thread's.
+    unsafe { locked.attach(id, RESERVE) };
+    Some(id)
+}
+
+fn release_idle_pages_of(depot: &Depot, id: ExtentId) {
+    // SAFETY: only looked at; what is freed meanwhile makes more pages idle, not fewer (sl-H1).
+    let idle = unsafe { depot.detached(id) }.idle_pages();
+    let slab = depot.slab(id);
+    let before = slab.released();
+    let pages = PageSet::from_low_bits((idle & !before).into());
+    if !pages.is_empty() {
+        // SAFETY: nothing lives on these pages, nor will before the slab is no one's again (sl-H1).
+        let released = unsafe { depot.space().release(id, &pages) };
+        slab.set_released(before | released.low_bits() as u16);
+    }
+}

@@ -1,0 +1,151 @@
+//! A slab's descriptor: the `data` of its extent's.
+//!
+//! ```text
+//!   |  0  next           4  previous            |  slabs of its list, or that wait to be reclaimed
+//!   |  8  active        12  free                |  objects in use; where the next free one is
+//!   | 16  live: address of the bits             |  two per object (bits.rs)
+//!   | 24  first object: address                 |
+//!   | 32  index: address (block, or slab)       |
+//!   | 40  list  42  released  44  owner         |  pages given back; the thread that works in it
+//! ```
+//! `linked-bufctl` keeps the two counts in a header before its index instead. Everything but the
+//! bits and the owner belongs to the slab's thread, or, where it has none, to the holder of the
+//! cache's lock.
+//!
+//! # Safety
+//! - sl-D1: `live`, `first` and `index` are set by `begin`, before anyone finds the slab, to memory
+//!   that stays until it is destroyed, of the bytes its shape says; `index` is used by the slab's
+//!   thread or under the cache's lock only.
+//! - sl-D2: a descriptor is good as zeros: integers and null pointers.
+#![allow(unsafe_code)]
+
+use crate::bits::{Bits, NO_ONE, Owner, Word};
+use crate::layout::PAGES_MAX;
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
+use page::Links;
+use std::ptr::{NonNull, null_mut};
+
+/// What changes as objects come and go.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Counts {
+    pub(crate) active: AtomicU32,
+    /// The head of the linked list; of `native` a word of the bits below which nothing is free.
+    pub(crate) free: AtomicU32,
+}
+
+/// A slab's descriptor.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Slab {
+    /// The neighbours in the list, or the chain, that the slab is in.
+    pub(crate) links: Links,
+    pub(crate) counts: Counts,
+    live: AtomicPtr<Word>,
+    first: AtomicPtr<u8>,
+    index: AtomicPtr<u8>,
+    pub(crate) list: AtomicU8,
+    /// Bit n: page n was given back though the slab stays. No object is given out then.
+    released: AtomicU16,
+    owner: Owner,
+}
+
+const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
+
+// As drawn above, and a line of memory with what is the extent's.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
+
+// SAFETY: sl-D2. (In a model there are no slabs.)
+unsafe impl page::Zeroed for Slab {}
+
+impl Slab {
+    /// Takes note of where the slab's bits, objects and index lie.
+    ///
+    /// # Safety
+    /// No one else knows of the slab yet, and sl-D1 holds of the three.
+    pub(crate) unsafe fn begin(&self, block: NonNull<u8>, first: NonNull<u8>, index: NonNull<u8>) {
+        self.index.store(index.as_ptr(), Relaxed);
+        self.first.store(first.as_ptr(), Relaxed);
+        self.live.store(block.as_ptr().cast(), Relaxed);
+        self.released.store(0, Relaxed);
+        self.links.clear();
+    }
+
+    /// Ends being a slab: its objects are no one's from now on.
+    ///
+    /// # Safety
+    /// No object is in use, and no one works in the slab, nor will.
+    pub(crate) unsafe fn clear(&self) {
+        self.owner.store(NO_ONE, Relaxed);
+        self.first.store(null_mut(), Relaxed);
+        self.live.store(null_mut(), Relaxed);
+    }
+
+    /// Returns the block that lies off the slab, which is forgotten.
+    ///
+    /// # Safety
+    /// No one asks for the slab's bits any more.
+    pub(crate) unsafe fn take_block(&self) -> Option<NonNull<u8>> {
+        NonNull::new(self.live.swap(null_mut(), Relaxed).cast())
+    }
+
+    /// Returns the address of the first object, null where there is no slab.
+    #[inline]
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.first.load(Relaxed)
+    }
+
+    /// Returns the address of the header or index.
+    pub(crate) fn index(&self) -> *mut u8 {
+        self.index.load(Relaxed)
+    }
+
+    /// Returns the block that lies off the slab.
+    pub(crate) fn block(&self) -> Option<NonNull<u8>> {
+        NonNull::new(self.live.load(Relaxed).cast())
+    }
+
+    /// Returns the pages that were given back.
+    pub(crate) fn released(&self) -> u16 {
+        self.released.load(Relaxed)
+    }
+
+    pub(crate) fn set_released(&self, pages: u16) {
+        self.released.store(pages, Relaxed);
+    }
+
+    /// Returns the number of the thread that the slab is of, or why it has none.
+    #[inline]
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner.load(Relaxed)
+    }
+
+    /// Makes the slab someone's.
+    ///
+    /// # Safety
+    /// The caller may work in the slab (sl-K3), and stops here unless the owner may.
+    pub(crate) unsafe fn set_owner(&self, owner: u32) {
+        self.owner.store(owner, Relaxed);
+    }
+
+    /// Returns the bits of the slab's objects, `words` words of each kind.
+    ///
+    /// # Safety
+    /// The slab's shape says so many words, and the slab is not destroyed while the bits are looked
+    /// at. Whoever changes live bits may work in the slab (sl-K3), and has, or gives back, the
+    /// objects.
+    #[inline]
+    pub(crate) unsafe fn bits(&self, words: usize) -> Bits<'_> {
+        let live = self.live.load(Relaxed);
+        // SAFETY: the block begins with the words of both kinds (sl-D1), and stays, says the
+        // caller.
+        unsafe {
+            Bits {
+                live: std::slice::from_raw_parts(live, words),
+                remote: std::slice::from_raw_parts(live.add(words), words),
+                owner: &self.owner,
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The kernel's table of caches: `/proc/slabinfo`, version 2.1.
+
+use crate::depot::Depot;
+use crate::options::Tunables;
+use crate::stat::CacheStat;
+use std::fmt;
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SlabInfo {
+    /// The cache's name.
+    pub name: String,
+    /// Objects that users have.
+    pub active_objs: usize,
+    /// Objects the slabs there are have room for.
+    pub num_objs: usize,
+    /// Bytes from one object to the next.
+    pub objsize: usize,
+    /// Objects in a slab.
+    pub objperslab: usize,
+    /// Pages in a slab.
+    pub pagesperslab: usize,
+    /// Free objects that a thread keeps in slabs of its own.
+    pub limit: u32,
+    /// Of them, those that go back at a time.
+    pub batchcount: u32,
+    /// 0: threads share whole slabs.
+    pub sharedfactor: u32,
+    /// Slabs of which an object is out.
+    pub active_slabs: usize,
+    /// Slabs there are.
+    pub num_slabs: usize,
+    /// 0, likewise.
+    pub sharedavail: usize,
+}
+
+impl SlabInfo {
+    /// The lines above the table.
+    pub const HEAD: &str = "slabinfo - version: 2.1\n\
+        # name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> \
+        : tunables <limit> <batchcount> <sharedfactor> \
+        : slabdata <active_slabs> <num_slabs> <sharedavail>\n";
+
+    pub(crate) fn of(depot: &Depot) -> Self {
+        let CacheStat { active_objects, objects, slabs, free_slabs, .. } = CacheStat::of(depot);
+        let Tunables { limit, batchcount } = depot.threads.tunables();
+        SlabInfo {
+            name: depot.options.name.clone(),
+            active_objs: active_objects,
+            num_objs: objects,
+            objsize: depot.shape.stride,
+            objperslab: depot.shape.objects,
+            pagesperslab: depot.shape.pages,
+            limit,
+            batchcount,
+            sharedfactor: 0,
+            active_slabs: slabs - free_slabs,
+            num_slabs: slabs,
+            sharedavail: 0,
+        }
+    }
+
+    /// The line as a JSON object.
+    pub fn json(&self) -> String {
+        match serde_json::to_string(self) {
+            Ok(text) => text,
+            Err(error) => unreachable!("a name and numbers are JSON: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for SlabInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<17} {:>6} {:>6} {:>6} {:>4} {:>4} \
+             : tunables {:>4} {:>4} {:>4} : slabdata {:>6} {:>6} {:>6}",
+            self.name,
+            self.active_objs,
+            self.num_objs,
+            self.objsize,
+            self.objperslab,
+            self.pagesperslab,
+            self.limit,
+            self.batchcount,
+            self.sharedfactor,
+            self.active_slabs,
+            self.num_slabs,
+            self.sharedavail,
+        )
+    }
+}

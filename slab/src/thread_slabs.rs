@@ -1,0 +1,385 @@
+//! Thread slabs: the slabs that are a thread's own, in which it takes and frees without a lock or
+//! an atomic operation.
+//!
+//! ```text
+//!   thread 3 --> | word: live, remote, base | divider | kept, limit |  all that is needed to take
+//!                | slabs: the newest <--> ... <--> the oldest | current |   by descriptors
+//!                | hints: first, live | first, live | ...      |  slabs by an address's granule
+//! ```
+//! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one
+//! is taken. Slabs of layouts that have an index have no hints, and have no word.
+//!
+//! # Safety
+//! - sl-M1: a thread's slabs are noted and used by that thread alone: a [`Number`] can't leave its
+//!   thread, and a number goes to another one under a lock. Others may look at `kept`, and set
+//!   `limit` to 0, which asks for all of it.
+//! - sl-M2: the word, and the hints, are slabs' that the thread owns now: a slab is noted when it
+//!   becomes the thread's, and forgotten before it becomes no one's. So the words of bits stay, and
+//!   the thread may change the live ones (sl-K3).
+#![allow(unsafe_code)]
+
+use crate::bits::{self, Bits, Word};
+use crate::divider::Divider;
+use crate::layout::PAGES_MAX;
+use crate::lists::links;
+use crate::options::Tunables;
+use crate::shape::Shape;
+use crate::slab::Slab;
+use crate::sync::{Acquire, AtomicPtr, AtomicU32, Relaxed, Release};
+use crate::thread::{NUMBERS, Number};
+use page::{ExtentId, ListHead, Space};
+use std::cell::Cell;
+use std::ptr::{NonNull, null_mut};
+
+/// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are
+/// the smallest.
+const HINTS: usize = 256;
+const HINT_SHIFT: u32 = 14;
+/// Pages are no longer than 64 KiB.
+const PAGE_SHIFT_MAX: u32 = 16;
+
+#[inline]
+fn hint_index(address: usize) -> usize {
+    (address >> HINT_SHIFT) % HINTS
+}
+
+/// Where a slab begins, and its live bits.
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    first: usize,
+    live: *const Word,
+}
+
+impl Hint {
+    /// In place `place` it is no slab's: `first` is half a table away from all addresses that are
+    /// looked for there, and a slab is shorter.
+    fn none(place: usize) -> Cell<Self> {
+        let first = ((place + HINTS / 2) % HINTS) << HINT_SHIFT;
+        Cell::new(Hint { first, live: std::ptr::null() })
+    }
+}
+
+/// 64 objects: their bits, and where the first lies.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    live: NonNull<Word>,
+    remote: NonNull<Word>,
+    base: NonNull<u8>,
+}
+
+/// What became of an object that was to be freed the fast way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FastFree {
+    Done,
+    /// Done, and more is kept than may be.
+    OverLimit,
+    /// Not found here, or not live.
+    Miss,
+}
+
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct ThreadSlabs {
+    word: Cell<Option<Current>>,
+    divider: Divider,
+    /// Words of the live bits of a slab, behind which the remote ones lie.
+    words: usize,
+    /// Free objects in the thread's slabs.
+    kept: AtomicU32,
+    /// Most there may be; 0 asks for all.
+    limit: AtomicU32,
+    /// The thread's slabs, the newest first.
+    slabs: Cell<ListHead>,
+    oldest: Cell<Option<ExtentId>>,
+    /// Which of them objects are taken from.
+    pub(crate) current: Cell<Option<ExtentId>>,
+    number: u32,
+    hints: [Cell<Hint>; HINTS],
+}
+
+// What every call needs is a line of memory.
+const _: () = assert!(std::mem::offset_of!(ThreadSlabs, slabs) == 64);
+// The longest slab, in granules, is less than half the table (`Hint::none`).
+const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - HINT_SHIFT) < HINTS / 2);
+
+impl ThreadSlabs {
+    fn new(number: u32, limit: u32, shape: &Shape) -> Self {
+        ThreadSlabs {
+            word: Cell::new(None),
+            divider: Divider::new(shape),
+            words: shape.bits_words,
+            kept: AtomicU32::new(0),
+            limit: AtomicU32::new(limit),
+            slabs: Cell::default(),
+            oldest: Cell::new(None),
+            current: Cell::new(None),
+            number,
+            hints: std::array::from_fn(Hint::none),
+        }
+    }
+
+    /// Returns the thread's slabs, the newest first.
+    pub(crate) fn slabs(&self) -> ListHead {
+        self.slabs.get()
+    }
+
+    /// Returns the slab that was the thread's first of those there are.
+    pub(crate) fn oldest(&self) -> Option<ExtentId> {
+        self.oldest.get()
+    }
+
+    /// Puts a slab in the list.
+    pub(crate) fn push(&self, space: &Space<Slab>, id: ExtentId) {
+        let mut slabs = self.slabs.get();
+        if slabs.is_empty() {
+            self.oldest.set(Some(id));
+        }
+        slabs.push_front(id, links(space));
+        self.slabs.set(slabs);
+    }
+
+    /// Takes a slab out of the list.
+    pub(crate) fn remove(&self, space: &Space<Slab>, id: ExtentId) {
+        let mut slabs = self.slabs.get();
+        slabs.remove(id, links(space));
+        self.slabs.set(slabs);
+        if self.oldest.get() == Some(id) {
+            self.oldest.set(space.extent(id).data.links.previous());
+        }
+    }
+
+    /// Returns the thread's number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// An object of the current word.
+    #[inline]
+    pub(crate) fn alloc(&self) -> Option<NonNull<u8>> {
+        let Current { live, remote, base } = self.word.get()?;
+        // SAFETY: sl-M2.
+        let index = unsafe { bits::alloc(live.as_ref(), remote.as_ref()) }?;
+        self.set_kept(self.kept().wrapping_sub(1));
+        // SAFETY: the word's bits beyond the last object are never free, so it lies in the slab.
+        Some(unsafe { base.add(index.wrapping_mul(self.divider.stride)) })
+    }
+
+    /// Frees an object of a slab that a hint tells of.
+    ///
+    /// # Safety
+    /// No one uses the object, unless it is free.
+    #[inline]
+    pub(crate) unsafe fn free(&self, object: NonNull<u8>) -> FastFree {
+        let address = object.addr().get();
+        let Hint { first, live } = self.hints[hint_index(address)].get();
+        let Some(index) = self.divider.index(address.wrapping_sub(first)) else {
+            return FastFree::Miss;
+        };
+        // SAFETY: the address lies in the slab that begins at `first`, where it has an object of
+        // this number; sl-M2. Behind the words of live bits lie as many of remote ones.
+        let freed = unsafe {
+            let live = live.add(index / 64);
+            bits::free(&*live, &*live.add(self.words), index)
+        };
+        if !freed {
+            return FastFree::Miss;
+        }
+        let kept = self.kept().wrapping_add(1);
+        self.set_kept(kept);
+        if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
+    }
+
+    /// Which word of the current slab, whose bits these are, objects are taken from; the first, if
+    /// from none yet.
+    pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
+        let is_it =
+            |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));
+        bits.live.iter().position(is_it).unwrap_or(0)
+    }
+
+    /// Objects are taken from word `word` of a slab of the thread's from now on.
+    ///
+    /// # Safety
+    /// The bits are of such a slab, whose first object lies at `first`, and [`forget`] comes before
+    /// it is the thread's no more.
+    ///
+    /// [`forget`]: Self::forget
+    pub(crate) unsafe fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
+        let [live, remote] = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
+        // SAFETY: a word has a bit for an object at least, which lies in the slab.
+        let base = unsafe { first.add(word * 64 * self.divider.stride) };
+        self.word.set(Some(Current { live, remote, base }));
+    }
+
+    /// The places of a slab's granules.
+    fn hint_indices(&self, first: usize) -> impl Iterator<Item = usize> {
+        (first >> HINT_SHIFT..=(first + self.divider.span - 1) >> HINT_SHIFT).map(|nth| nth % HINTS)
+    }
+
+    /// Notes a slab of the thread's, whose first object lies at `first`.
+    ///
+    /// # Safety
+    /// As for [`set_word`](Self::set_word).
+    pub(crate) unsafe fn set_hint(&self, first: usize, live: &[Word]) {
+        self.hint_indices(first)
+            .for_each(|place| self.hints[place].set(Hint { first, live: live.as_ptr() }));
+    }
+
+    /// Forgets a slab, of which the first object lies at `first`, and its word.
+    pub(crate) fn forget(&self, id: ExtentId, first: usize) {
+        if self.current.get() == Some(id) {
+            self.current.set(None);
+            self.word.set(None);
+        }
+        let places =
+            self.hint_indices(first).filter(|&place| self.hints[place].get().first == first);
+        places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
+    }
+
+    /// Asserts that the hints, and the word, are those of the thread's slabs (sl-M2): `slabs`,
+    /// of which `current` is one.
+    pub(crate) fn check(
+        &self,
+        slabs: &[(usize, *const Word)],
+        current: Option<(&Bits<'_>, usize)>,
+    ) {
+        for (place, near) in self.hints.iter().enumerate() {
+            let Hint { first, live } = near.get();
+            let is_none = first == Hint::none(place).get().first;
+            assert!(is_none || slabs.contains(&(first, live)), "{first:#x} is not the thread's");
+        }
+        if let Some(Current { live, remote, base }) = self.word.get() {
+            let Some((bits, first)) = current else { panic!("a word without a slab") };
+            let word = self.word_of(bits);
+            let words = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
+            assert_eq!([live, remote], words, "the word is the current slab's");
+            assert_eq!(base.addr().get(), first + word * 64 * self.divider.stride);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_kept(&self, kept: u32) {
+        self.kept.store(kept, Relaxed);
+    }
+
+    /// Whether more is kept than may be.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.kept() > self.limit.load(Relaxed)
+    }
+
+    /// Whether another thread asks for all that is kept.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.limit.load(Relaxed) == 0
+    }
+
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Relaxed);
+    }
+}
+
+/// The slabs of each thread, of a cache.
+#[derive(Debug)]
+pub(crate) struct AllThreadSlabs {
+    tunables: Tunables,
+    /// By thread; null before a thread's first object.
+    slots: [AtomicPtr<ThreadSlabs>; NUMBERS],
+}
+
+// SAFETY: slabs may be any thread's; a thread's slabs are noted by it alone (sl-M1).
+unsafe impl Send for AllThreadSlabs {}
+// SAFETY: as above.
+unsafe impl Sync for AllThreadSlabs {}
+
+impl AllThreadSlabs {
+    pub(crate) fn new(tunables: Tunables) -> Self {
+        AllThreadSlabs { tunables, slots: [const { AtomicPtr::new(null_mut()) }; NUMBERS] }
+    }
+
+    pub(crate) fn tunables(&self) -> Tunables {
+        self.tunables
+    }
+
+    /// The thread's slabs, if it was given any.
+    #[inline]
+    pub(crate) fn of(&self, number: Number) -> Option<&ThreadSlabs> {
+        let slot = &self.slots[usize::from(number.index())];
+        // SAFETY: null, or what `make` leaked, which stays until all are dropped.
+        unsafe { slot.load(Relaxed).as_ref() }
+    }
+
+    /// The thread's slabs, made room for if need be; none where it may have none, or there is no
+    /// memory.
+    pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&ThreadSlabs> {
+        if let Some(made) = self.of(number) {
+            return Some(made);
+        }
+        if number.raw() == 0 || self.tunables.limit == 0 {
+            return None;
+        }
+        let slot = &self.slots[usize::from(number.index())];
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(1).ok()?;
+        memory.push(ThreadSlabs::new(number.raw(), self.tunables.limit, shape));
+        let thread_slabs: *mut [ThreadSlabs] = Box::into_raw(memory.into_boxed_slice());
+        slot.store(thread_slabs.cast(), Release);
+        self.of(number)
+    }
+
+    /// Returns those of all threads.
+    ///
+    /// # Safety
+    /// No other thread is at work, or only `kept` and `limit` are looked at and changed.
+    pub(crate) unsafe fn all(&self) -> impl Iterator<Item = &ThreadSlabs> {
+        // SAFETY: as in `of`; made before the pointer was stored, by release.
+        self.slots.iter().filter_map(|slot| unsafe { slot.load(Acquire).as_ref() })
+    }
+
+    /// Returns the number of free objects in slabs of threads.
+    pub(crate) fn kept(&self) -> usize {
+        // SAFETY: nothing else is looked at.
+        unsafe { self.all() }.map(|thread_slabs| thread_slabs.kept() as usize).sum()
+    }
+
+    /// Asks all threads for all that they keep.
+    pub(crate) fn ask(&self) {
+        // SAFETY: nothing else is changed.
+        unsafe { self.all() }.for_each(|thread_slabs| thread_slabs.set_limit(0));
+    }
+
+    /// Returns the bytes that they take, the slabs themselves not counted.
+    pub(crate) fn bytes(&self) -> usize {
+        // SAFETY: they are counted only.
+        size_of_val(&self.slots) + unsafe { self.all() }.count() * size_of::<ThreadSlabs>()
+    }
+
+    /// Ends those of all threads but this one.
+    ///
+    /// # Safety
+    /// There are no other threads.
+    pub(crate) unsafe fn end_others(&self, number: Number) {
+        for (place, slot) in self.slots.iter().enumerate() {
+            if place != usize::from(number.index())
+                && let Some(thread_slabs) = NonNull::new(slot.swap(null_mut(), Relaxed))
+            {
+                // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone
+                // (sl-M1).
+                drop(unsafe {
+                    Box::from_raw(std::ptr::slice_from_raw_parts_mut(thread_slabs.as_ptr(), 1))
+                });
+            }
+        }
+    }
+}
+
+impl Drop for AllThreadSlabs {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self` excludes all others; what is no one's is not this thread's.
+        unsafe { self.end_others(Number::NONE) }
+    }
+}

@@ -1,0 +1,106 @@
+//! Contents that follow from a number.
+
+use crate::Choices;
+use fastrand::Rng;
+
+/// Returns bytes that follow from a stamp and their number, and differ from those of any other.
+pub fn stamped(stamp: u64, len: usize) -> Vec<u8> {
+    let mut state = (stamp ^ (len as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        bytes.extend_from_slice(&(state >> 8).to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// Returns lengths to try in the place of one: 1, a half, and one byte less.
+pub fn shorter(len: usize) -> impl Iterator<Item = usize> {
+    let shorter = [1, len / 2, len.saturating_sub(1)].into_iter();
+    shorter.filter(move |shorter| (1..len).contains(shorter))
+}
+
+/// Returns bytes of any of the kinds of [`Data`], which differ from all others.
+pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let stamp = rng.u64(..);
+    Data::draw(&mut Choices::Seeded(rng.fork()), stamp).bytes(len)
+}
+
+/// Contents of each kind that a device meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    Zeros,
+    Byte(u8),
+    /// Eight bytes, again and again.
+    Word(u64),
+    /// No codec makes it shorter.
+    Noise(u64),
+    /// Runs of up to so many equal bytes, each with four others behind it: compresses to a degree.
+    Runs(u64, u16),
+    /// Four letters without repetitions, of which zstd makes much less than lz4 does.
+    Letters(u64),
+    /// Pieces of so many bytes, the first sixteenth of each noise: compresses better.
+    Pieces(u64, u16),
+}
+
+impl Data {
+    /// Returns contents of any kind. Those of another stamp differ, but for zeros.
+    pub fn draw(choices: &mut Choices, stamp: u64) -> Self {
+        let size = 1 << choices.within(6..=9);
+        match choices.below(9) {
+            0 => Data::Zeros,
+            1 => Data::Byte(stamp as u8),
+            2 => Data::Word(choices.u64()),
+            3 => Data::Noise(stamp),
+            4..7 => Data::Runs(stamp, size),
+            7 => Data::Letters(stamp),
+            _ => Data::Pieces(stamp, size * 4),
+        }
+    }
+
+    /// Returns simpler contents.
+    pub fn simpler(self) -> Vec<Self> {
+        match self {
+            Data::Zeros => vec![],
+            Data::Byte(_) => vec![Data::Zeros],
+            Data::Word(word) => vec![Data::Zeros, Data::Byte(word as u8)],
+            Data::Noise(stamp) => vec![Data::Zeros, Data::Byte(stamp as u8 | 1)],
+            Data::Runs(stamp, _) | Data::Letters(stamp) | Data::Pieces(stamp, _) => {
+                vec![Data::Zeros, Data::Byte(stamp as u8 | 1), Data::Noise(stamp)]
+            }
+        }
+    }
+
+    pub fn bytes(self, len: usize) -> Vec<u8> {
+        match self {
+            Data::Zeros => vec![0; len],
+            Data::Byte(byte) => vec![byte; len],
+            Data::Word(word) => word.to_ne_bytes().into_iter().cycle().take(len).collect(),
+            Data::Noise(stamp) => stamped(stamp, len),
+            Data::Runs(seed, most) => {
+                let mut rng = Rng::with_seed(seed);
+                let mut bytes = Vec::with_capacity(len + usize::from(most) + 4);
+                while bytes.len() < len {
+                    let run = rng.usize(1..=usize::from(most));
+                    bytes.resize(bytes.len() + run, rng.u8(..));
+                    bytes.extend(rng.u32(..).to_ne_bytes());
+                }
+                bytes.truncate(len);
+                bytes
+            }
+            Data::Letters(stamp) => {
+                let bytes = stamped(stamp, len).into_iter();
+                bytes.map(|byte| b"acgt"[usize::from(byte >> 3 & 3)]).collect()
+            }
+            Data::Pieces(stamp, size) => {
+                let mut bytes = stamped(stamp, len);
+                for piece in bytes.chunks_mut(usize::from(size)) {
+                    let noise = piece.len().min(usize::from(size) / 16);
+                    piece[noise..].fill(7);
+                }
+                bytes
+            }
+        }
+    }
+}

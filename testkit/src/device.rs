@@ -1,0 +1,637 @@
+//! A device beside an array of what must be in it.
+
+use crate::Choices;
+use crate::contents::{Data, shorter};
+use crate::faulty::Faulty;
+use crate::geometry;
+use crate::model::Model;
+use crate::shadow::Shadow;
+use crate::supply::{Refuse, Requests};
+use page::{RefuseNth, page_size};
+use std::sync::Arc;
+use zram::{
+    Algorithm, BdStat, Compaction, Config, Damage, Device, Error, OrderStat, Recompress,
+    SLOT_BYTES, Selection,
+};
+
+pub use crate::contents::Data::*;
+pub use Limits::*;
+pub use zram::Which::{self, *};
+pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
+
+/// Which limits change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    Off,
+    Pages,
+    Total,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub disksize: usize,
+    pub block: usize,
+    pub algorithm: &'static str,
+    pub geometry: Geometry,
+    /// Whether access times and checksums are kept.
+    pub track_access: bool,
+    pub checksums: bool,
+    /// Whether the pool is compacted by itself, which makes what happens depend on time.
+    pub is_compacted: bool,
+    pub limits: Limits,
+    /// Bytes of the store that data are written back to.
+    pub store: Option<usize>,
+    pub refuse: Option<Refuse>,
+}
+
+impl Setup {
+    /// lz4, single slots, the native geometry, and nothing else.
+    pub fn new(disksize: usize) -> Self {
+        Setup {
+            disksize,
+            block: SLOT_BYTES,
+            algorithm: "lz4",
+            geometry: Geometry::default(),
+            track_access: false,
+            checksums: false,
+            is_compacted: false,
+            limits: Limits::Off,
+            store: None,
+            refuse: None,
+        }
+    }
+
+    fn config(&self, supply: Option<Arc<RefuseNth>>, store: Option<Arc<Faulty>>) -> Config {
+        let codec = |name| zcomp::by_name(name).expect("there is such a codec");
+        let second = |name| Some(Algorithm::new(codec(name)));
+        Config {
+            block: self.block,
+            algorithm: codec(self.algorithm),
+            recompression: [second("lz4hc"), None, second("zstd")],
+            geometry: self.geometry,
+            track_access: self.track_access,
+            checksums: self.checksums,
+            compaction: if self.is_compacted { Compaction::Auto } else { Compaction::Manual },
+            streams: Some(2),
+            supply: supply.map(|supply| supply as Arc<dyn page::Supply>),
+            backing: store.map(|store| store as Arc<dyn zram::Backing>),
+            ..Config::new(self.disksize as u64).expect("there are codecs")
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Write {
+        at: usize,
+        len: usize,
+        data: Data,
+    },
+    /// Slots that each have contents of another kind, from the beginning of a block.
+    Mixed {
+        at: usize,
+        slots: usize,
+        stamp: u64,
+    },
+    Read {
+        at: usize,
+        len: usize,
+    },
+    Discard {
+        at: usize,
+        len: usize,
+    },
+    Zero {
+        at: usize,
+        len: usize,
+    },
+    /// Each of these is refused.
+    PastTheEnd {
+        offset: u64,
+        len: u16,
+    },
+    MarkIdle,
+    Compact,
+    Shrink {
+        bytes: usize,
+    },
+    LimitPages(Option<u64>),
+    /// So many bytes above those of the empty device.
+    LimitTotal(Option<u64>),
+    Statistics,
+    Recompress {
+        which: Which,
+        priority: usize,
+    },
+    WriteBack {
+        which: Which,
+    },
+    /// Saves all, and restores it to a device of other blocks.
+    Save {
+        block: usize,
+    },
+    /// From now on each so many-th operation of the store fails.
+    FailEvery(u64),
+    FailNth(u64),
+    Mend,
+}
+
+/// What came about in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Requests of the device's for memory.
+    pub requests: Requests,
+    /// Requests that there was no memory for, and those of them that the total limit refused.
+    pub refused: u64,
+    pub by_total: u64,
+    /// Writes that failed, as the device counts them.
+    pub failed_writes: u64,
+    /// Slots that were recompressed to less.
+    pub smaller: u64,
+    pub written_back: u64,
+    /// Requests and jobs that ended as the store failed, or was full.
+    pub failed: u64,
+    pub store: BdStat,
+    pub blocks: Option<OrderStat>,
+    /// Bytes of the pool's pages after all was discarded.
+    pub left: u64,
+}
+
+pub struct DeviceModel {
+    shadow: Shadow<Device>,
+    setup: Setup,
+    supply: Option<Arc<RefuseNth>>,
+    store: Option<Arc<Faulty>>,
+    /// Whether memory may be refused other than by a limit; operations of the store may fail.
+    is_refusing: bool,
+    is_failing: bool,
+    /// What the empty device takes.
+    empty: u64,
+    used_max: u64,
+    total_max: u64,
+    /// Events that were applied: contents of each differ.
+    stamp: u64,
+    report: Report,
+}
+
+impl DeviceModel {
+    pub fn device(&self) -> &Device {
+        &self.shadow.device
+    }
+
+    /// Does what looks at the device from outside, while the store does not fail.
+    fn soundly<R>(&mut self, work: impl FnOnce(&mut Shadow<Device>) -> R) -> R {
+        let shadow = &mut self.shadow;
+        match &self.store {
+            Some(store) => store.soundly(|| work(shadow)),
+            None => work(shadow),
+        }
+    }
+
+    /// Takes note of an error that may be.
+    fn expect_refusal(&mut self, error: &Error) {
+        match error {
+            Error::OutOfMemory { source, total_limit, .. } => {
+                let is_limit = source.is_limit() || total_limit.is_some();
+                let may_be = self.is_refusing || is_limit && self.setup.limits != Limits::Off;
+                assert!(may_be, "{error}");
+                assert_eq!(error.errno(), 12);
+                self.report.refused += 1;
+                self.report.by_total += u64::from(total_limit.is_some());
+            }
+            Error::Backing { .. } => {
+                assert!(self.is_failing && error.errno() == 5, "{error}");
+                self.report.failed += 1;
+            }
+            error => panic!("{error}"),
+        }
+    }
+
+    /// Of a write that is refused those slots are new that come before the one the error names.
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let old = self.shadow.bytes[at..at + bytes.len()].to_vec();
+        let written = self.device().write(at as u64, bytes);
+        let written = self.soundly(|shadow| shadow.settle(at, bytes, written));
+        let Err(error) = written else { return };
+        if let Error::OutOfMemory { slot, .. } = error {
+            let done = (slot as usize * SLOT_BYTES).saturating_sub(at).min(bytes.len());
+            let found = &self.shadow.bytes[at..at + bytes.len()];
+            assert!(found[..done] == bytes[..done], "slots before {slot} are old");
+            assert!(found[done..] == old[done..], "slots from {slot} on are new");
+        }
+        self.expect_refusal(&error);
+    }
+
+    fn zero(&mut self, at: usize, len: usize) {
+        let zeroed = self.device().write_zeroes(at as u64, len as u64);
+        let zeroed = self.soundly(|shadow| shadow.settle(at, &vec![0; len], zeroed));
+        if let Err(error) = zeroed {
+            self.expect_refusal(&error);
+            // The first of the others may be, too; of blocks more may stay.
+            if self.setup.block == SLOT_BYTES && matches!(error, Error::OutOfMemory { .. }) {
+                let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
+                let mut found = self.shadow.bytes.get(whole).unwrap_or_default().iter();
+                assert!(found.all(|byte| *byte == 0), "whole slots are not free");
+            }
+        }
+    }
+
+    fn discard(&mut self, at: usize, len: usize) {
+        let discarded = self.device().discard(at as u64, len as u64);
+        let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
+        if whole.is_empty() {
+            return assert_eq!(discarded, Ok(()));
+        }
+        let zeros = vec![0; whole.len()];
+        let discarded = self.soundly(|shadow| shadow.settle(whole.start, &zeros, discarded));
+        if let Err(error) = discarded {
+            assert!(
+                self.setup.block > SLOT_BYTES,
+                "a slot of its own needs nothing to go: {error}"
+            );
+            self.expect_refusal(&error);
+        }
+    }
+
+    fn read(&mut self, at: usize, len: usize) {
+        let mut back = vec![0xee; len];
+        match self.device().read(at as u64, &mut back) {
+            Ok(()) => {
+                let expected = &self.shadow.bytes[at..at + len];
+                let differs = back.iter().zip(expected).position(|(found, byte)| found != byte);
+                assert_eq!(differs, None, "{len} bytes at {at} differ from that one on");
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Backing { .. }), "{error}");
+                self.expect_refusal(&error);
+            }
+        }
+    }
+
+    fn expect_refused(&self, offset: u64, len: u16) {
+        let offset = offset.max((self.shadow.bytes.len() as u64 + 1).saturating_sub(len.into()));
+        let refused = |done| assert!(matches!(done, Err(Error::Range { .. })), "{done:?}");
+        refused(self.device().write(offset, &vec![7; len.into()]));
+        refused(self.device().read(offset, &mut vec![7; len.into()]));
+        refused(self.device().discard(offset, len.into()));
+        refused(self.device().write_zeroes(offset, u64::MAX - u64::from(len)));
+    }
+
+    /// Frees pages by moves: those for so many bytes, or all.
+    fn compact(&self, wanted: Option<usize>) {
+        let page = page_size() as u64;
+        let used = || self.device().mm_stat().mem_used_total;
+        let before = used();
+        let freed = match wanted {
+            Some(bytes) => self.device().shrink(bytes),
+            None => self.device().compact(),
+        };
+        let (freed, after) = (freed as u64 * page, used());
+        // Where classes with hardly an object are closed, a few pages more may be taken than freed.
+        // Blocks that are stored anew free what is not counted.
+        let is_taken = freed == 0 && (before..before + 8 * page).contains(&after);
+        let is_stored_anew = self.setup.block > SLOT_BYTES && after < before + 8 * page;
+        let is_right = after + freed == before || is_taken || is_stored_anew;
+        assert!(is_right || self.setup.is_compacted, "{before} to {after}, {freed} freed");
+    }
+
+    fn limit_pages(&mut self, limit: Option<u64>) {
+        self.device().set_mem_limit(limit);
+        let used = self.device().mm_stat().mem_used_total;
+        // From now on there can only be less, if it is more.
+        let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page_size() as u64));
+        self.used_max = limit.max(used);
+    }
+
+    fn limit_total(&mut self, limit: Option<u64>) {
+        let limit = limit.map(|above| self.empty + above);
+        self.device().set_total_limit(limit);
+        self.total_max = limit.unwrap_or(u64::MAX).max(self.device().mem_total());
+    }
+
+    fn expect_statistics(&self) {
+        let stat = self.device().mm_stat();
+        assert!(stat.mem_used_max >= stat.mem_used_total);
+        assert!(self.device().mem_total() >= stat.mem_used_total);
+        assert!(!stat.to_string().is_empty());
+        self.device().reset_mem_used_max();
+        let _ = self.device().freeable();
+        let stored = self.device().block_state().count() as u64;
+        assert_eq!(stat.orig_data_size, stored * SLOT_BYTES as u64);
+    }
+
+    fn recompress(&mut self, which: Which, priority: usize) {
+        let selection = Selection::of(which);
+        let how = Recompress { selection, priority, ..Recompress::default() };
+        match self.device().recompress(&how) {
+            Ok(done) => {
+                assert_eq!(done.touched, 0, "nobody else is at work");
+                self.report.smaller += done.smaller;
+            }
+            Err(error) => self.expect_refusal(&error),
+        }
+    }
+
+    fn write_back(&mut self, which: Which) {
+        match self.device().write_back(&Selection::of(which)) {
+            Ok(done) => self.report.written_back += done.slots,
+            Err(Error::BackingFull) => self.report.failed += 1,
+            Err(error) => {
+                assert!(error.to_string().contains("stays in memory"), "{error}");
+                self.expect_refusal(&error);
+            }
+        }
+    }
+
+    fn save(&mut self, block: usize) {
+        let disksize = self.setup.disksize;
+        self.soundly(|shadow| {
+            let mut file = Vec::new();
+            shadow.device.save_to(&mut file).expect("all can be read");
+            let config = Setup { block, ..Setup::new(disksize) }.config(None, None);
+            let other = Device::new(config).expect("nothing refuses it memory");
+            other.restore_from(&mut &file[..], Damage::Refuse).expect("all was saved");
+            Shadow { device: other, base: 0, bytes: shadow.bytes.clone() }.check();
+        });
+    }
+
+    fn fail(&mut self, fail: impl Fn(&Faulty)) {
+        if let Some(store) = &self.store {
+            store.fail_every(0);
+            store.fail_nth(0);
+            fail(store);
+            self.is_failing = true;
+        }
+    }
+
+    /// A range of any kind: of slots, of a block, at edges of them, short.
+    fn draw_range(&self, choices: &mut Choices) -> (usize, usize) {
+        let (block, end) = (self.setup.block, self.shadow.bytes.len());
+        let slot = choices.below(end / SLOT_BYTES) * SLOT_BYTES;
+        let (at, len) = match choices.below(8) {
+            0 | 1 => (slot, SLOT_BYTES * choices.within(1..=4)),
+            2 => (slot / block * block, block),
+            3 => {
+                let edges = [SLOT_BYTES, 2 * SLOT_BYTES, block, 2 * block];
+                let at = slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES);
+                (at, choices.beside(&edges, 3 * block))
+            }
+            // Up to an edge, or a byte or a word from it.
+            4 => {
+                let at = slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES);
+                let end = (at + 1).next_multiple_of(*choices.pick(&[SLOT_BYTES, block]));
+                (at, choices.beside(&[1, 8, end - at], end - at + 8))
+            }
+            5 => (slot + choices.beside(&[1, SLOT_BYTES], SLOT_BYTES), choices.within(0..=64)),
+            _ => {
+                let (from, to) = (self.draw_point(choices), self.draw_point(choices));
+                let longest = *choices.pick(&[
+                    16,
+                    SLOT_BYTES,
+                    3 * SLOT_BYTES,
+                    16 * SLOT_BYTES,
+                    3 * block + SLOT_BYTES,
+                ]);
+                (from.min(to), from.abs_diff(to).min(longest))
+            }
+        };
+        let at = at.min(end);
+        (at, len.min(end - at))
+    }
+
+    /// Somewhere, often at the edge of a slot or a block, or just behind it.
+    fn draw_point(&self, choices: &mut Choices) -> usize {
+        let end = self.shadow.bytes.len();
+        let unit = *choices.pick(&[1, SLOT_BYTES, self.setup.block]);
+        let beside = *choices.pick(&[0, 0, 0, 1, 7, SLOT_BYTES - 1]);
+        (choices.within(0..=end) / unit * unit + beside).min(end)
+    }
+
+    /// Bytes at a page's edge or beside it, or where the next request is refused; or none.
+    fn draw_limit(&self, choices: &mut Choices, used: u64) -> Option<u64> {
+        let page = page_size();
+        match choices.below(4) {
+            0 => None,
+            1 => {
+                let used = used as usize;
+                Some(choices.beside(&[1, used, used + page], used + (1 << 20)) as u64)
+            }
+            _ => {
+                let pages = choices.within(1..=(self.setup.disksize / page / 2).max(1));
+                Some((pages * page + choices.pick(&[0, 0, 1, page - 1])) as u64)
+            }
+        }
+    }
+
+    fn draw_limits(&self, choices: &mut Choices) -> Event {
+        let is_total = match self.setup.limits {
+            Limits::Off => return Event::Statistics,
+            Limits::Pages => false,
+            Limits::Total => true,
+            Limits::Both => choices.bool(),
+        };
+        match is_total {
+            true => {
+                let used = self.device().mem_total().saturating_sub(self.empty);
+                Event::LimitTotal(self.draw_limit(choices, used))
+            }
+            false => {
+                let used = self.device().mm_stat().mem_used_total;
+                Event::LimitPages(self.draw_limit(choices, used))
+            }
+        }
+    }
+
+    fn draw_seldom(&self, choices: &mut Choices) -> Event {
+        let kinds = [Which::All, Which::Idle, Which::Huge, Which::HugeIdle, Which::Incompressible];
+        let which = *choices.pick(&kinds);
+        match choices.below(12) {
+            0 => Event::PastTheEnd { offset: choices.u64(), len: choices.below(1 << 16) as u16 },
+            1 => Event::MarkIdle,
+            2 => Event::Compact,
+            3 => Event::Shrink { bytes: choices.beside(&[0, page_size()], 1 << 20) },
+            4..7 => self.draw_limits(choices),
+            7 => Event::Statistics,
+            8 => Event::Recompress { which, priority: *choices.pick(&[1, 3]) },
+            9 if self.store.is_some() => Event::WriteBack { which },
+            10 if self.store.is_some() => match choices.below(4) {
+                0 => Event::FailEvery(choices.within(1..=100) as u64),
+                1 => Event::FailNth(choices.within(1..=100) as u64),
+                _ => Event::Mend,
+            },
+            11 if choices.one_in(4) => Event::Save { block: SLOT_BYTES << choices.below(5) },
+            _ => Event::MarkIdle,
+        }
+    }
+}
+
+impl Model for DeviceModel {
+    type Setup = Setup;
+    type Event = Event;
+    type Report = Report;
+
+    fn setup(choices: &mut Choices) -> Setup {
+        let geometry = geometry::draw(choices);
+        let refuse = Refuse::draw(choices);
+        let algorithm = choices.pick(zcomp::codecs()).name();
+        let block = SLOT_BYTES << choices.below(5);
+        let edges = [SLOT_BYTES, block, 2 * block, 48 * SLOT_BYTES];
+        let disksize = choices.beside(&edges, 48 * SLOT_BYTES).max(1);
+        Setup {
+            block,
+            algorithm,
+            geometry,
+            refuse,
+            track_access: choices.bool(),
+            checksums: choices.bool(),
+            limits: *choices.pick(&[Limits::Off, Limits::Pages, Limits::Total, Limits::Both]),
+            store: choices.one_in(4).then(|| choices.within(1..=96) * SLOT_BYTES),
+            ..Setup::new(disksize)
+        }
+    }
+
+    fn new(setup: &Setup) -> Option<Self> {
+        let supply = setup.refuse.map(Refuse::supply);
+        let is_refusing = setup.refuse.is_some_and(Refuse::refuses);
+        let store = setup.store.map(|bytes| Arc::new(Faulty::new(bytes)));
+        let shadow = match Shadow::new(setup.config(supply.clone(), store.clone())) {
+            Ok(shadow) => shadow,
+            Err(error) => {
+                assert!(is_refusing && error.errno() == 12, "{error}");
+                return None;
+            }
+        };
+        let of_setup = supply.as_ref().map_or(0, |supply| supply.requests());
+        Some(DeviceModel {
+            empty: shadow.device.mem_total() + (64 << 10),
+            shadow,
+            setup: *setup,
+            supply,
+            store,
+            is_refusing,
+            is_failing: false,
+            used_max: u64::MAX,
+            total_max: u64::MAX,
+            stamp: 0,
+            report: Report { requests: Requests { of_setup, all: 0 }, ..Report::default() },
+        })
+    }
+
+    fn draw(&self, choices: &mut Choices) -> Event {
+        let kinds = [(10, 'w'), (2, 'm'), (7, 'r'), (3, 'd'), (2, 'z'), (3, '?')];
+        let kind = choices.weighted(&kinds);
+        if kind == '?' {
+            return self.draw_seldom(choices);
+        }
+        let (at, len) = self.draw_range(choices);
+        match kind {
+            'w' => Event::Write { at, len, data: Data::draw(choices, self.stamp) },
+            'm' => {
+                let block = self.setup.block;
+                let at = at.min(self.shadow.bytes.len() - 1) / block * block;
+                let slots = block.min(self.shadow.bytes.len() - at) / SLOT_BYTES;
+                Event::Mixed { at, slots, stamp: self.stamp }
+            }
+            'r' => Event::Read { at, len },
+            'd' => Event::Discard { at, len },
+            _ => Event::Zero { at, len },
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        self.stamp += 1;
+        match *event {
+            Event::Write { at, len, data } => self.write(at, &data.bytes(len)),
+            Event::Mixed { at, slots, stamp } => {
+                let mut choices = Choices::seeded(stamp);
+                let stamps = (0..slots as u64).map(|slot| stamp << 8 | slot);
+                let kinds = stamps.map(|stamp| Data::draw(&mut choices, stamp));
+                let bytes: Vec<u8> = kinds.flat_map(|data| data.bytes(SLOT_BYTES)).collect();
+                self.write(at, &bytes);
+            }
+            Event::Read { at, len } => self.read(at, len),
+            Event::Discard { at, len } => self.discard(at, len),
+            Event::Zero { at, len } => self.zero(at, len),
+            Event::PastTheEnd { offset, len } => self.expect_refused(offset, len),
+            Event::MarkIdle => {
+                if let Err(error) = self.device().mark_idle() {
+                    self.expect_refusal(&error);
+                }
+            }
+            Event::Compact => self.compact(None),
+            Event::Shrink { bytes } => self.compact(Some(bytes)),
+            Event::LimitPages(limit) => self.limit_pages(limit),
+            Event::LimitTotal(limit) => self.limit_total(limit),
+            Event::Statistics => self.expect_statistics(),
+            Event::Recompress { which, priority } => self.recompress(which, priority),
+            Event::WriteBack { which } => self.write_back(which),
+            Event::Save { block } => self.save(block),
+            Event::FailEvery(every) => self.fail(|store| store.fail_every(every)),
+            Event::FailNth(nth) => self.fail(|store| store.fail_nth(nth)),
+            Event::Mend => {
+                self.fail(|_| {});
+                self.is_failing = false;
+            }
+        }
+        let (used, total) = (self.device().mm_stat().mem_used_total, self.device().mem_total());
+        assert!(used <= self.used_max, "{used} bytes of pages, {} may be", self.used_max);
+        // What a thread beside asks for is counted until it is refused.
+        let asked = if self.setup.is_compacted { 16 * page_size() as u64 } else { 0 };
+        let most = self.total_max.saturating_add(asked);
+        assert!(total <= most, "{total} bytes, {most} may be");
+    }
+
+    fn check(&mut self) {
+        self.soundly(|shadow| shadow.check());
+    }
+
+    fn finish(mut self) -> Report {
+        self.apply(&Event::Mend);
+        self.report.failed_writes = self.device().io_stat().failed_writes;
+        self.report.store = self.device().bd_stat();
+        self.report.blocks = self.device().order_stats().pop();
+        // To discard all needs no memory, whatever the limit.
+        self.device().set_mem_limit(Some(0));
+        let len = self.shadow.bytes.len();
+        self.device().discard(0, len as u64).expect("whole slots and blocks");
+        self.shadow.bytes.fill(0);
+        self.check();
+        let stat = self.device().mm_stat();
+        assert_eq!((stat.orig_data_size, stat.compr_data_size, stat.same_pages), (0, 0, 0));
+        assert_eq!(self.device().bd_stat().bd_count, 0, "something is left in the store");
+        let dead = self.device().order_stats().iter().map(|of| of.dead_slots).sum::<u64>();
+        assert_eq!(dead, 0, "slots are left in blocks");
+        self.report.left = stat.mem_used_total;
+        self.report.requests.all = self.supply.as_ref().map_or(0, |supply| supply.requests());
+        self.report
+    }
+
+    fn simpler(event: &Event) -> Vec<Event> {
+        match *event {
+            Event::Write { at, len, data } => data
+                .simpler()
+                .into_iter()
+                .map(|data| Event::Write { at, len, data })
+                .chain(shorter(len).map(|len| Event::Write { at, len, data }))
+                .chain(lower(at).map(|at| Event::Write { at, len, data }))
+                .collect(),
+            Event::Mixed { at, slots, stamp } => {
+                let data = Data::Noise(stamp);
+                vec![Event::Write { at, len: slots * SLOT_BYTES, data }]
+            }
+            Event::Read { at, len } => shorter(len).map(|len| Event::Read { at, len }).collect(),
+            Event::Discard { at, len } => {
+                shorter(len).map(|len| Event::Discard { at, len }).collect()
+            }
+            Event::Zero { at, len } => vec![Event::Discard { at, len }],
+            Event::Shrink { .. } => vec![Event::Compact],
+            _ => vec![],
+        }
+    }
+}
+
+/// Offsets to try in the place of one: the beginning, and that of its slot.
+fn lower(at: usize) -> impl Iterator<Item = usize> {
+    [0, at / SLOT_BYTES * SLOT_BYTES].into_iter().filter(move |lower| *lower < at)
+}

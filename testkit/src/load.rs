@@ -1,0 +1,134 @@
+//! Load from threads that others get in the way of: they compact and swing the limit. Between two
+//! rounds of it is quiet.
+
+use fastrand::Rng;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Threads that work in a round. A word has 7 readers at most, and a thread pins a word once.
+const WORKERS: u64 = 4;
+/// What they do, each.
+const OPERATIONS: usize = 2000;
+
+/// Sizes that objects have for a while: what decides which classes pay.
+#[derive(Clone, Debug)]
+pub struct Sizes(RangeInclusive<usize>);
+
+impl Sizes {
+    /// Around one size, in some band, or any up to `largest`.
+    pub fn any(rng: &mut Rng, largest: usize) -> Self {
+        let middle = rng.usize(1..=largest);
+        let spread = [0, 4, 60, largest / 6, largest][rng.usize(..5)];
+        Sizes(middle.saturating_sub(spread).max(1)..=(middle + spread).min(largest))
+    }
+
+    pub fn pick(&self, rng: &mut Rng) -> usize {
+        rng.usize(self.0.clone())
+    }
+
+    /// The smallest and the largest in one number, to be handed to threads.
+    pub fn to_bits(&self) -> u64 {
+        (*self.0.start() as u64) << 32 | *self.0.end() as u64
+    }
+
+    pub fn from_bits(bits: u64) -> Self {
+        Sizes((bits >> 32) as usize..=bits as u32 as usize)
+    }
+}
+
+/// Tells other threads to stop when it goes, also when what went before it panicked.
+pub struct Stop<'s>(pub &'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// What is put under load. Contents are compared whenever they are read.
+pub trait Subject: Sync {
+    /// The largest object.
+    fn largest(&self) -> usize;
+
+    /// Does something random. Of 1000 places for objects, `filled` are to hold one.
+    fn operate(&self, rng: &mut Rng, sizes: &Sizes, filled: usize);
+
+    /// Compacts, shrinks, trims or looks at figures.
+    fn disturb(&self, rng: &mut Rng);
+
+    fn pages_used(&self) -> usize;
+
+    fn set_limit(&self, pages: Option<usize>);
+
+    /// Objects moved, and plans made.
+    fn moved(&self) -> (u64, u64);
+
+    /// Asserts state and contents. Nothing else is done meanwhile, but by the background thread.
+    fn check(&self);
+}
+
+/// One round: the load shifts in its middle, from one size to another and to more or fewer objects.
+pub fn round(subject: &dyn Subject, rng: &mut Rng) {
+    let phases = [(); 2].map(|()| {
+        let filled = [1000, 1000, 600, 50, 0][rng.usize(..5)];
+        (Sizes::any(rng, subject.largest()), filled)
+    });
+    let is_limited = rng.u32(..3) == 0;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|_| {
+                let (mut rng, phases) = (rng.fork(), &phases);
+                scope.spawn(move || {
+                    for (sizes, filled) in phases {
+                        for _ in 0..OPERATIONS / 2 {
+                            subject.operate(&mut rng, sizes, *filled);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (mut disturbing, mut limiting) = (rng.fork(), rng.fork());
+        let done = &done;
+        scope.spawn(move || {
+            while !done.load(Relaxed) {
+                subject.disturb(&mut disturbing);
+                thread::yield_now();
+            }
+        });
+        if is_limited {
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    let used = subject.pages_used();
+                    subject.set_limit(Some(limiting.usize(used / 2..=used + used / 4 + 8)));
+                    thread::sleep(Duration::from_millis(1));
+                }
+                subject.set_limit(None);
+            });
+        }
+        // A worker that panics ends the others too.
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        done.store(true, Relaxed);
+        assert!(ended.iter().all(Result::is_ok), "a worker found a fault");
+    });
+}
+
+/// Rounds for `time`, and until objects were moved and classes chosen anew a few times.
+pub fn rounds(subject: &dyn Subject, rng: &mut Rng, time: Duration) {
+    let begun = Instant::now();
+    let is_idle = || subject.moved() < (1000, 10) && begun.elapsed() < Duration::from_secs(60);
+    let mut count = 0;
+    while begun.elapsed() < time || is_idle() {
+        round(subject, rng);
+        count += 1;
+        if count % 4 == 0 {
+            subject.check();
+        }
+    }
+    subject.check();
+    let (moved, plans) = subject.moved();
+    println!("{count} rounds, {moved} objects moved, {plans} plans");
+    assert!(moved > 0 && plans > 0, "nothing moved");
+}

@@ -1,0 +1,17 @@
+//! Where requests begin and end.
+
+use fastrand::Rng;
+use zram::SLOT_BYTES;
+
+/// Returns the start and the length of a range in `len` bytes. It begins or ends at, or just
+/// beside, the edge of a block or a slot, or anywhere; it has 3 blocks and a slot at most.
+pub fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
+    let mut point = || {
+        let unit = [1, SLOT_BYTES, block][rng.usize(..3)];
+        let beside = [0, 0, 0, 1, 7, SLOT_BYTES - 1][rng.usize(..6)];
+        (rng.usize(..=len) / unit * unit + beside).min(len)
+    };
+    let (a, b) = (point(), point());
+    let (from, to) = (a.min(b), a.max(b));
+    (from, (to - from).min(3 * block + SLOT_BYTES))
+}

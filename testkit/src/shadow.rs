@@ -1,0 +1,97 @@
+//! An array beside a device, or a part of it, that holds what must be there.
+
+use std::borrow::Borrow;
+use zram::{Config, Device, Error, SLOT_BYTES};
+
+/// `bytes` are what the device must hold from `base` on.
+pub struct Shadow<D> {
+    pub device: D,
+    pub base: usize,
+    pub bytes: Vec<u8>,
+}
+
+impl Shadow<Device> {
+    /// A device, all of which has a shadow.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let device = Device::new(config)?;
+        let len = device.disksize() as usize;
+        Ok(Shadow::of(device, 0, len))
+    }
+}
+
+impl<D: Borrow<Device>> Shadow<D> {
+    /// A shadow of `len` bytes that hold nothing yet.
+    pub fn of(device: D, base: usize, len: usize) -> Self {
+        Shadow { device, base, bytes: vec![0; len] }
+    }
+
+    fn offset(&self, at: usize) -> u64 {
+        (self.base + at) as u64
+    }
+
+    /// Reads `len` bytes at `at` and compares them.
+    pub fn compare(&self, at: usize, len: usize) {
+        let mut back = vec![0xee; len];
+        self.device.borrow().read(self.offset(at), &mut back).unwrap();
+        let differs = back.iter().zip(&self.bytes[at..]).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{len} bytes at {}", self.offset(at));
+    }
+
+    /// Compares all, and has the device check itself.
+    pub fn check(&self) {
+        self.device.borrow().check();
+        self.compare(0, self.bytes.len());
+    }
+
+    pub fn write(&mut self, at: usize, data: &[u8]) -> Result<(), Error> {
+        let written = self.device.borrow().write(self.offset(at), data);
+        self.settle(at, data, written)
+    }
+
+    pub fn write_zeroes(&mut self, at: usize, len: usize) -> Result<(), Error> {
+        let written = self.device.borrow().write_zeroes(self.offset(at), len as u64);
+        self.settle(at, &vec![0; len], written)
+    }
+
+    /// Leaves slots alone that the range covers in part. Only part of a block can be refused, for
+    /// want of memory.
+    pub fn discard(&mut self, at: usize, len: usize) {
+        let discarded = self.device.borrow().discard(self.offset(at), len as u64);
+        let (start, end) = (self.base + at, self.base + at + len);
+        let whole = start.next_multiple_of(SLOT_BYTES)..end / SLOT_BYTES * SLOT_BYTES;
+        if whole.is_empty() {
+            return discarded.unwrap();
+        }
+        let zeroes = vec![0; whole.len()];
+        match self.settle(whole.start - self.base, &zeroes, discarded) {
+            Ok(()) => {}
+            Err(Error::OutOfMemory { .. }) if self.device.borrow().block() > SLOT_BYTES => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Takes note of a request. After a refused one every slot holds its old or its new bytes.
+    pub fn settle(&mut self, at: usize, data: &[u8], done: Result<(), Error>) -> Result<(), Error> {
+        match done {
+            Ok(()) => self.bytes[at..at + data.len()].copy_from_slice(data),
+            Err(_) => self.adopt(at, data),
+        }
+        done
+    }
+
+    /// Takes over, slot by slot, which of a failed request's bytes were stored.
+    pub fn adopt(&mut self, at: usize, data: &[u8]) {
+        let end = at + data.len();
+        let mut start = at;
+        while start < end {
+            let next =
+                ((self.base + start) / SLOT_BYTES * SLOT_BYTES + SLOT_BYTES - self.base).min(end);
+            let mut back = vec![0; next - start];
+            self.device.borrow().read(self.offset(start), &mut back).unwrap();
+            let new = &data[start - at..next - at];
+            assert!(back == new || back == self.bytes[start..next], "at {}", self.offset(start));
+            self.bytes[start..next].copy_from_slice(&back);
+            start = next;
+        }
+    }
+}

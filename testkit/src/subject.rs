@@ -1,0 +1,100 @@
+//! A cache beside a naive model: objects are apart, keep their bytes, and counts agree.
+#![allow(unsafe_code)]
+
+use fastrand::Rng;
+use slab::{Arena, Error, Layout, Options, RawCache, Tunables};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A cache and the objects taken from it: by address, with the byte that fills each.
+pub struct Subject {
+    pub cache: RawCache,
+    pub size: usize,
+    align: usize,
+    pub live: Vec<usize>,
+    stamps: BTreeMap<usize, (NonNull<u8>, u8)>,
+}
+
+// SAFETY: objects may be any thread's, and the cache is.
+unsafe impl Send for Subject {}
+
+impl Subject {
+    pub fn new(
+        arena: &Arc<Arena>,
+        size: usize,
+        align: usize,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let cache = RawCache::with_options(arena, size, align, options)?;
+        Ok(Subject { cache, size, align, live: Vec::new(), stamps: BTreeMap::new() })
+    }
+
+    pub fn alloc(&mut self, stamp: u8, reserved: bool) -> Result<(), Error> {
+        let object = if reserved { self.cache.alloc_reserved()? } else { self.cache.alloc()? };
+        let address = object.addr().get();
+        assert!(address.is_multiple_of(self.align));
+        let before = self.stamps.range(..address).next_back();
+        assert!(before.is_none_or(|(&other, _)| other + self.size <= address), "overlap");
+        let after = self.stamps.range(address..).next();
+        assert!(after.is_none_or(|(&other, _)| address + self.size <= other), "overlap");
+        // SAFETY: the object is `size` bytes that this thread alone has.
+        unsafe { object.write_bytes(stamp, self.size) };
+        self.stamps.insert(address, (object, stamp));
+        self.live.push(address);
+        Ok(())
+    }
+
+    pub fn free(&mut self, nth: usize) {
+        let address = self.live.swap_remove(nth);
+        let (object, stamp) = self.stamps.remove(&address).unwrap();
+        // SAFETY: a live object of `size` bytes, filled by `alloc`; no one uses it after the free.
+        // The second free is refused: no other thread is at work.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(object.as_ptr(), self.size);
+            assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");
+            self.cache.free(object).unwrap();
+            let again = self.cache.free(object);
+            // The slab may have gone with its last object.
+            let named = [Error::DoubleFree { address }, Error::Foreign { address }];
+            assert!(again.is_err_and(|error| named.contains(&error)));
+        }
+    }
+
+    pub fn step(&mut self, stamp: u8, filling: bool, random: &mut Rng) -> Result<(), Error> {
+        match random.usize(..100) {
+            0 => drop(self.cache.shrink()),
+            1 if self.size > 1 => self.misuse(random),
+            share if self.live.is_empty() || (share < 75) == filling => {
+                self.alloc(stamp, share % 4 == 0)?;
+            }
+            _ => self.free(random.usize(..self.live.len())),
+        }
+        Ok(())
+    }
+
+    /// Addresses that are no objects are refused.
+    fn misuse(&self, random: &mut Rng) {
+        if let Some(&address) = random.choice(&self.live) {
+            let (object, _) = self.stamps[&address];
+            let within = object.map_addr(|at| at.saturating_add(1 + random.usize(..self.size - 1)));
+            let address = within.addr().get();
+            // SAFETY: refused.
+            assert_eq!(unsafe { self.cache.free(within) }, Err(Error::Foreign { address }));
+        }
+    }
+
+    pub fn check(&self) {
+        self.cache.check();
+        let stat = self.cache.stat();
+        assert_eq!(stat.active_objects, self.live.len());
+        assert!(stat.objects == stat.slabs * self.cache.shape().objects);
+        let kept = stat.active_objects + stat.in_magazines + stat.reserved;
+        assert!(kept <= stat.objects, "{stat:?}");
+    }
+}
+
+pub fn options(layout: Layout, limit: u32) -> Options {
+    let tunables = Tunables { limit, batchcount: limit.div_ceil(2) };
+    Options { layout, reserve: 3, tunables: Some(tunables), ..Options::default() }
+}

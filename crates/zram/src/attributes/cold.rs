@@ -75,8 +75,10 @@ pub(super) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, 
         (None, at) => at.unwrap_or(1),
         (Some(_), Some(at)) if named(&at) => at,
         (Some(_), None) => (1..=SECONDARY_MAX).find(named).ok_or_else(|| {
-            value.invalid("recomp_algorithm does not have this algorithm; read recomp_algorithm \
-                for those it has")
+            value.invalid(
+                "recomp_algorithm does not have this algorithm; read recomp_algorithm \
+                for those it has",
+            )
         })?,
         (Some(_), Some(_)) => {
             return Err(value.invalid("another algorithm has that priority"));

@@ -94,7 +94,7 @@ mod tests {
         write(&file, 0o600, |first| {
             first.write_all(b"first").unwrap();
             let busy = write_bytes(&file, b"second").unwrap_err();
-            assert!(busy.to_string().contains("another writes it"), "{busy}");
+            assert!(busy.to_string().contains("another program is writing it"), "{busy}");
             // It is only for the moment.
             check(&file)
         })

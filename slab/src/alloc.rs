@@ -1,7 +1,7 @@
 //! Objects are taken and freed, wherever they lie.
 //!
 //! # Safety
-//! Who frees is said to be done with the object; of a slab that may be another thread's only the
+//! The caller that frees an object is done with it; of a slab that may be another thread's only the
 //! bits are touched, which stay as long as the object is live.
 #![allow(unsafe_code)]
 
@@ -103,7 +103,7 @@ pub(crate) unsafe fn free(
     }
 }
 
-/// Frees an object of a slab that is no thread's; false where it is free.
+/// Frees an object of a slab that is no thread's. Returns false where it is free.
 ///
 /// # Safety
 /// No one uses the object, unless it is free.

@@ -20,9 +20,9 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena without pages; they come with the first objects. Blocks are of the heap, beyond the
-    /// limit. Children have the pages too, whatever `config` says: objects are given out as memory,
-    /// which no one could be refused there.
+    /// Returns an arena without pages, which come with the first objects. Blocks are of the heap,
+    /// beyond the limit. Children have the pages too, whatever `config` says: objects are given out
+    /// as memory, which no one could be refused there.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         // A slab takes a little more address space then, and the map of pages is a quarter.
         let granule = config.granule.max(GRANULE);
@@ -35,24 +35,25 @@ impl Arena {
         Ok(arena)
     }
 
-    /// A number no other cache of this arena has.
+    /// Returns a number that no other cache of this arena has.
     pub(crate) fn next_cache(&self) -> CacheId {
         CacheId::new(self.caches.fetch_add(1, Relaxed))
     }
 
-    /// The slab that an address lies in, of whatever cache.
+    /// Returns the slab that an address lies in, of whatever cache.
     #[inline]
     pub(crate) fn slab_at(&self, object: NonNull<u8>) -> Option<(ExtentId, &Extent<Slab>)> {
         self.space.extent_at(object.addr().get())
     }
 
-    /// All memory of the arena in bytes: committed pages, page maps, descriptors and blocks.
+    /// Returns all memory of the arena in bytes: committed pages, page maps, descriptors and
+    /// blocks.
     pub fn bytes(&self) -> usize {
         let pages = self.space.budget().used() * page::page_size();
         pages + self.space.metadata_bytes() + self.block_bytes.load(Relaxed)
     }
 
-    /// The count of committed pages and its limit.
+    /// Returns the count of committed pages and its limit.
     pub fn budget(&self) -> &page::Budget {
         self.space.budget()
     }

@@ -92,7 +92,7 @@ impl Bits<'_> {
         self.live[index / 64].load(Relaxed) & bit(index) != 0
     }
 
-    /// Whether no one has freed the object: not even who does not own the slab.
+    /// Returns whether no one has freed the object: not even who does not own the slab.
     pub(crate) fn is_out(&self, index: usize) -> bool {
         self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
     }

@@ -21,7 +21,7 @@ pub struct Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// A cache in `arena`.
+    /// Returns a cache in `arena`.
     pub fn new(arena: &Arc<Arena>, name: &str) -> Result<Self, Error> {
         Self::with_options(arena, Options::named(name))
     }
@@ -52,17 +52,17 @@ impl<T> Cache<T> {
         CacheBox { object, cache: self.raw.clone(), drops: true }
     }
 
-    /// The untyped cache below.
+    /// Returns the untyped cache below.
     pub fn raw(&self) -> &RawCache {
         &self.raw
     }
 
-    /// Objects and slabs there are now.
+    /// Returns the number of objects and slabs there are now.
     pub fn stat(&self) -> CacheStat {
         self.raw.stat()
     }
 
-    /// The same as the kernel tells it.
+    /// Returns the same counts as the kernel tells them.
     pub fn slabinfo(&self) -> SlabInfo {
         self.raw.slabinfo()
     }
@@ -87,12 +87,12 @@ pub struct ConstructedCache<T> {
 
 /// How a `T` is made.
 pub trait Construct {
-    /// A new one.
+    /// Returns a new `T`.
     fn construct() -> Self;
 }
 
 impl<T: Construct + Send + 'static> ConstructedCache<T> {
-    /// A cache in `arena`.
+    /// Returns a cache in `arena`.
     pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let constructor = |object: NonNull<u8>| {
             // SAFETY: the cache calls it with memory of T's size and alignment that no one else
@@ -109,13 +109,13 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
         Ok(ConstructedCache { raw: Arc::new(raw), objects: PhantomData })
     }
 
-    /// A `T` that was made before, or is made now.
+    /// Takes a `T` that was made before, or is made now.
     pub fn alloc(&self) -> Result<CacheBox<T>, Error> {
         let object = self.raw.alloc()?.cast();
         Ok(CacheBox { object, cache: self.raw.clone(), drops: false })
     }
 
-    /// Objects and slabs there are now.
+    /// Returns the number of objects and slabs there are now.
     pub fn stat(&self) -> CacheStat {
         self.raw.stat()
     }

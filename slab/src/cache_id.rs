@@ -22,12 +22,12 @@ const ATTACHED: u32 = 1;
 pub(crate) struct CacheId(u32);
 
 impl CacheId {
-    /// The n-th cache.
+    /// Returns the n-th cache.
     pub(crate) fn new(nth: u32) -> Self {
         CacheId(nth << 1)
     }
 
-    /// What an extent of the cache is tagged with while its slab is made.
+    /// Returns what an extent of the cache is tagged with while its slab is made.
     pub(crate) fn tag(self) -> u32 {
         self.0
     }
@@ -38,12 +38,12 @@ impl CacheId {
         self.0 | ATTACHED
     }
 
-    /// Whether the slab is of the cache, attached or not.
+    /// Returns whether the slab is of the cache, attached or not.
     pub(crate) fn has(self, extent: &Extent<Slab>) -> bool {
         extent.tag() & !ATTACHED == self.0
     }
 
-    /// Whether the slab is attached to the cache (sl-H2).
+    /// Returns whether the slab is attached to the cache (sl-H2).
     #[inline]
     pub(crate) fn is_attached(self, extent: &Extent<Slab>) -> bool {
         extent.tag() == self.attached_tag()

@@ -66,7 +66,7 @@ pub(crate) fn check(depot: &Depot) {
     assert_eq!(linked, mine, "slabs of this thread, as linked");
 }
 
-/// Asserts that what a thread has noted agrees with its slabs; how many it has.
+/// Asserts that what a thread has noted agrees with its slabs. Returns how many it has.
 fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
     own.slabs().check(links(depot.space()));
     let (mut noted, mut kept, mut last) = (Vec::new(), 0, None);

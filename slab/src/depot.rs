@@ -137,7 +137,8 @@ impl Depot {
         &self.space().extent(id).data
     }
 
-    /// Whether the slab is the cache's. The lock is held (sl-H2), or the slab is known to stay.
+    /// Returns whether the slab is the cache's. The lock is held (sl-H2), or the slab is known to
+    /// stay.
     pub(crate) fn is_attached(&self, id: ExtentId) -> bool {
         self.cache_id.is_attached(self.space().extent(id))
     }

@@ -22,7 +22,8 @@ impl Divider {
         Divider { span: objects * stride, stride, reciprocal }
     }
 
-    /// The number of the object that begins `at` bytes behind the first one; none where none does.
+    /// Returns the number of the object that begins `at` bytes behind the first one; none where
+    /// none does.
     #[inline]
     pub(crate) fn index(&self, at: usize) -> Option<usize> {
         if at >= self.span {

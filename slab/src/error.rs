@@ -73,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The errno a C function would answer with.
+    /// Returns the errno a C function would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Error::Pages(page::Error::ExtentLength { .. }) => Errno::INVAL,

@@ -1,9 +1,9 @@
 //! Slabs are made and given back, with no lock of the cache held.
 //!
 //! # Safety
-//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known to its maker alone, who has
-//!   a [`NewSlab`], or to who unlinked it, who has a [`Chain`]: he may work in it, and do with its
-//!   memory what he likes, as no object of it is live (sl-K1).
+//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known to its maker alone, which
+//!   has a [`NewSlab`], or to the one that unlinked it, which has a [`Chain`]: that one may work in
+//!   it, and do anything with its memory, as no object of it is live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;

@@ -39,7 +39,7 @@ impl Layout {
     pub const ALL: [Layout; 4] =
         [Layout::Native, Layout::Stack, Layout::StackU32, Layout::LinkedBufctl];
 
-    /// The name it is selected by.
+    /// Returns the name that the layout is selected by.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Native => "native",
@@ -64,8 +64,8 @@ impl FromStr for Layout {
     }
 }
 
-/// The alignment that keeps small objects within a line of the processor's cache: 64, halved as
-/// long as two objects fit, 8 at least. SLAB's for its own caches.
+/// Returns the alignment that keeps small objects within a line of the processor's cache: 64,
+/// halved as long as two objects fit, and 8 at least. SLAB uses it for its own caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;
     while align > 8 && size <= align / 2 {

@@ -65,7 +65,7 @@ pub struct Options {
     pub reserve: usize,
     /// How much threads may keep; `None` is what suits the size.
     pub tunables: Option<Tunables>,
-    /// Makes each object of a new slab; a user leaves it so when he frees it.
+    /// Makes each object of a new slab; a user leaves the object so when it is freed.
     pub constructor: Option<fn(NonNull<u8>)>,
     /// Ends each object before its slab goes.
     pub destructor: Option<fn(NonNull<u8>)>,
@@ -87,12 +87,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a free object's bytes may be lost.
+    /// Returns whether a free object's bytes may be lost.
     pub(crate) fn may_forget(&self) -> bool {
         self.constructor.is_none() && self.memory == Memory::AnyTime
     }
 
-    /// The default under a name.
+    /// Returns the default under a name.
     pub fn named(name: impl Into<String>) -> Self {
         Options { name: name.into(), ..Options::default() }
     }

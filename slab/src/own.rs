@@ -22,13 +22,13 @@ use crate::thread_slabs::{FastFree, ThreadSlabs};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Returns an object of the thread's current word, if there is one.
+/// Takes an object of the thread's current word, if there is one.
 #[inline]
 pub(crate) fn alloc_fast(depot: &Depot, number: Number) -> Option<NonNull<u8>> {
     depot.threads.of(number)?.alloc()
 }
 
-/// Frees an object of the thread's own slabs, if a hint tells of it.
+/// Frees an object of the thread's own slabs. Returns false where no hint tells of the object.
 ///
 /// # Safety
 /// No one uses the object, unless it is free.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8
     true
 }
 
-/// Frees an object of a slab that is the calling thread's; false where it is free.
+/// Frees an object of a slab that is the calling thread's. Returns false where it is free.
 ///
 /// # Safety
 /// No one uses the object, unless it is free.

@@ -25,7 +25,7 @@ pub struct RawCache {
 }
 
 impl RawCache {
-    /// A cache of objects of `size` bytes, aligned to `align`, a power of two up to a page.
+    /// Returns a cache of objects of `size` bytes, aligned to `align`, a power of two up to a page.
     #[doc(alias = "kmem_cache_create")]
     pub fn new(arena: &Arc<Arena>, size: usize, align: usize) -> Result<Self, Error> {
         Self::with_options(arena, size, align, Options::default())
@@ -41,7 +41,8 @@ impl RawCache {
         Ok(RawCache { depot: life::open(arena, size, align, options)? })
     }
 
-    /// An object. Its bytes are those it had when it was last freed, the constructor's, or zero.
+    /// Takes an object. Its bytes are those it had when it was last freed, the constructor's, or
+    /// zero.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
@@ -71,7 +72,8 @@ impl RawCache {
     }
 
     /// Gives an object back. A foreign address and a double free are errors and change nothing, but
-    /// are counted. (As long as no one was given the object anew: then it is his that is freed.)
+    /// are counted. (That holds as long as no one was given the object anew: then the free is of
+    /// that one's.)
     ///
     /// # Safety
     /// No one uses the object again. Where it may be free already, no other thread frees or shrinks
@@ -116,8 +118,8 @@ impl RawCache {
         unsafe { alloc::free(&self.depot, object, location) }
     }
 
-    /// Gives back all empty slabs; other threads give up theirs when they next free. How many slabs
-    /// went, or wait for a grace period.
+    /// Gives back all empty slabs; other threads give up theirs when they next free. Returns how
+    /// many slabs went, or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         shrink::shrink(&self.depot)
@@ -130,40 +132,40 @@ impl RawCache {
         self.leak()
     }
 
-    /// An error that names the objects which users have, if there are any.
+    /// Returns an error that names the objects which users have, if there are any.
     pub(crate) fn leak(&self) -> Result<(), Leak> {
         let objects = check::live(&self.depot);
         let name = self.depot.options.name.clone();
         if objects.is_empty() { Ok(()) } else { Err(Leak { name, objects }) }
     }
 
-    /// The name it was given.
+    /// Returns the name that the cache was given.
     pub fn name(&self) -> &str {
         &self.depot.options.name
     }
 
-    /// The arena the cache's slabs lie in.
+    /// Returns the arena that the cache's slabs lie in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.depot.arena
     }
 
-    /// Bytes of an object, as they were asked for.
+    /// Returns the bytes of an object, as they were asked for.
     #[doc(alias = "kmem_cache_size")]
     pub fn size(&self) -> usize {
         self.depot.size
     }
 
-    /// The shape of the cache's slabs.
+    /// Returns the shape of the cache's slabs.
     pub fn shape(&self) -> Shape {
         self.depot.shape
     }
 
-    /// Objects and slabs there are now.
+    /// Returns the number of objects and slabs there are now.
     pub fn stat(&self) -> CacheStat {
         CacheStat::of(&self.depot)
     }
 
-    /// The same as the kernel tells it.
+    /// Returns the same counts as the kernel tells them.
     pub fn slabinfo(&self) -> SlabInfo {
         SlabInfo::of(&self.depot)
     }

@@ -34,12 +34,12 @@ impl RedZones {
         (options.debug == Debug::On).then_some(RedZones { size, left, right, fills })
     }
 
-    /// Bytes of an object with its zones.
+    /// Returns the bytes of an object with its zones.
     pub(crate) fn bytes(&self) -> usize {
         self.left + self.size + self.right
     }
 
-    /// Bytes before the object.
+    /// Returns the bytes before the object.
     pub(crate) fn pad(&self) -> usize {
         self.left
     }
@@ -66,7 +66,7 @@ impl RedZones {
         }
     }
 
-    /// The first byte of `len` at `start` that is not `byte`.
+    /// Returns the first byte of `len` at `start` that is not `byte`.
     ///
     /// # Safety
     /// They are bytes of an object that no one uses, or of its zones.

@@ -50,7 +50,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape for objects of `size` bytes, aligned to `align`.
+    /// Returns the shape for objects of `size` bytes, aligned to `align`.
     pub fn new(layout: Layout, size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -81,18 +81,18 @@ impl Shape {
         if self.layout == Layout::LinkedBufctl { HEADER } else { 0 }
     }
 
-    /// Bytes of the block that lies off the slab.
+    /// Returns the bytes of the block that lies off the slab.
     pub fn block_bytes(&self) -> usize {
         let index = if self.on_slab { 0 } else { self.header() + self.objects * self.width };
         2 * 8 * self.bits_words + index.next_multiple_of(8)
     }
 
-    /// Bytes of a slab.
+    /// Returns the bytes of a slab.
     pub fn bytes(&self) -> usize {
         self.pages * page_size()
     }
 
-    /// All bytes that a slab costs besides its objects.
+    /// Returns all bytes that a slab costs besides its objects.
     pub fn overhead(&self) -> usize {
         let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
         let management = self.block_bytes() + BLOCK_HEADER + DESCRIPTOR + map;
@@ -100,12 +100,13 @@ impl Shape {
     }
 }
 
-/// Whether `width` is the smallest in which `objects` objects can be numbered.
+/// Returns whether `width` is the smallest in which `objects` objects can be numbered.
 fn is_width_of(width: usize, objects: usize) -> bool {
     width == 0 || width == [1, 2, 4][usize::from(objects > 1 << 8) + usize::from(objects > 1 << 16)]
 }
 
-/// Nothing but objects on the slab; the index, if there is one, in the block behind the live bits.
+/// Returns the shape with nothing but objects on the slab; the index, if there is one, is in the
+/// block behind the bits.
 fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let objects = pages * page_size() / stride;
@@ -127,7 +128,8 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
 }
 
-/// The index behind the objects, where it needs no rounding to their alignment.
+/// Returns the shape with the index behind the objects, where the index needs no rounding to their
+/// alignment.
 fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let bytes = pages * page_size();
@@ -151,8 +153,8 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// The fewest pages that are worth it, with hardly any overhead, or else those with the least for
-/// each byte of objects.
+/// Returns the shape of the fewest pages that are worth it, with hardly any overhead, or else that
+/// with the least overhead for each byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();
@@ -163,7 +165,7 @@ fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     })
 }
 
-/// The shape that SLAB's arithmetic comes to, with a header of `header` bytes.
+/// Returns the shape that SLAB's arithmetic comes to, with a header of `header` bytes.
 fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Option<Shape> {
     let Packing { stride, objects, pages, on_slab, left, first } =
         Packing::new(size, align, header)?;

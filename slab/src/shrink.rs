@@ -16,7 +16,7 @@ use crate::{grow, own};
 use page::{ExtentId, ListHead, PageSet};
 
 /// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up
-/// theirs when they next free. How many slabs went, or wait for a grace period.
+/// theirs when they next free. Returns how many slabs went, or wait for a grace period.
 pub(crate) fn shrink(depot: &Depot) -> usize {
     let before = depot.lock().slabs();
     depot.threads.ask();

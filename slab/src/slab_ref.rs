@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! The descriptor's addresses are of memory as its shape says, and the index no one else's
-//! meanwhile (sl-D1 in `slab`). Whoever makes a [`SlabRef`] says why he may work there.
+//! meanwhile (sl-D1 in `slab`). What makes a [`SlabRef`] says why it may work there.
 #![allow(unsafe_code)]
 
 use crate::bits::Bits;
@@ -130,7 +130,7 @@ impl<'s> SlabRef<'s> {
         Some(index)
     }
 
-    /// Puts an object back; false where it is free already.
+    /// Puts an object back. Returns false where it is free already.
     ///
     /// # Safety
     /// No one uses the object, unless it is free.
@@ -156,7 +156,7 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Puts back what other threads have freed; how many objects.
+    /// Puts back what other threads have freed. Returns how many objects.
     pub(crate) fn drain_remote(self) -> usize {
         let mut count = 0;
         self.own_bits().drain_remote(|index| {
@@ -166,8 +166,8 @@ impl<'s> SlabRef<'s> {
         count
     }
 
-    /// Makes the slab no one's, and puts back then what other threads have freed (sl-B1); how many
-    /// objects.
+    /// Makes the slab no one's, and puts back then what other threads have freed (sl-B1). Returns
+    /// how many objects.
     ///
     /// # Safety
     /// The cache's lock is held, and no thread works in the slab any more, or has its bits noted.
@@ -195,7 +195,7 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Whether a user has the object.
+    /// Returns whether a user has the object.
     pub(crate) fn is_live(self, index: usize) -> bool {
         self.own_bits().is_live(index)
     }

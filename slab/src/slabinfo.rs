@@ -60,7 +60,7 @@ impl SlabInfo {
         }
     }
 
-    /// The line as a JSON object.
+    /// Returns the line as a JSON object.
     pub fn json(&self) -> String {
         match serde_json::to_string(self) {
             Ok(text) => text,

@@ -29,13 +29,13 @@ impl Number {
     /// No thread's.
     pub(crate) const NONE: Number = Number { number: 0, here: PhantomData };
 
-    /// The place of the thread's things among those of all threads; 0 is no thread's.
+    /// Returns the place of the thread's things among those of all threads; 0 is no thread's.
     #[inline]
     pub(crate) fn index(self) -> u8 {
         self.number
     }
 
-    /// Whether it is this thread that `owner` says; 0 is no one.
+    /// Returns whether it is this thread that `owner` says; 0 is no one.
     #[inline]
     pub(crate) fn is(self, owner: u32) -> bool {
         self.raw() == owner && owner != 0
@@ -90,10 +90,10 @@ thread_local! {
     static LEAVES: Leaves = const { Leaves };
 }
 
-/// What the calling thread's slabs have in place of an owner while they are made or given back:
-/// every thread has one, those without a number too. It is no thread's number, and no other's mark:
-/// if it ever were, after four billion threads, a child that is forked meanwhile would leave a lost
-/// thread's slab where it is.
+/// Returns what the calling thread's slabs have in place of an owner while they are made or given
+/// back: every thread has one, those without a number too. It is no thread's number, and no other's
+/// mark: if it ever were, after four billion threads, a child that is forked meanwhile would leave
+/// a lost thread's slab where it is.
 pub(crate) fn mark() -> u32 {
     if MARK.get() == 0 {
         let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };
@@ -148,13 +148,13 @@ pub(crate) fn forget_lost() -> Number {
     number
 }
 
-/// The calling thread's number, if it was given one by [`number`].
+/// Returns the calling thread's number, if it was given one by [`number`].
 #[inline]
 pub(crate) fn number_if_known() -> Number {
     Number::new(NUMBER.get())
 }
 
-/// The calling thread's number: none when too many have one, or the thread is ending.
+/// Returns the calling thread's number: none when too many have one, or the thread is ending.
 pub(crate) fn number() -> Number {
     if NUMBER.get() == 0 && LEAVES.try_with(|_| ()).is_ok() {
         NUMBER.set(take());

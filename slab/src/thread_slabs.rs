@@ -153,7 +153,7 @@ impl ThreadSlabs {
         self.number
     }
 
-    /// An object of the current word.
+    /// Takes an object of the current word.
     #[inline]
     pub(crate) fn alloc(&self) -> Option<NonNull<u8>> {
         let Current { live, remote, base } = self.word.get()?;
@@ -189,15 +189,15 @@ impl ThreadSlabs {
         if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
     }
 
-    /// Which word of the current slab, whose bits these are, objects are taken from; the first, if
-    /// from none yet.
+    /// Returns from which word of the current slab, whose bits these are, objects are taken: the
+    /// first, if from none yet.
     pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
         let is_it =
             |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));
         bits.live.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Objects are taken from word `word` of a slab of the thread's from now on.
+    /// Has objects taken from word `word` of a slab of the thread's from now on.
     ///
     /// # Safety
     /// The bits are of such a slab, whose first object lies at `first`, and [`forget`] comes before
@@ -211,7 +211,7 @@ impl ThreadSlabs {
         self.word.set(Some(Current { live, remote, base }));
     }
 
-    /// The places of a slab's granules.
+    /// Returns the places of a slab's granules.
     fn hint_indices(&self, first: usize) -> impl Iterator<Item = usize> {
         (first >> HINT_SHIFT..=(first + self.divider.span - 1) >> HINT_SHIFT).map(|nth| nth % HINTS)
     }
@@ -267,13 +267,13 @@ impl ThreadSlabs {
         self.kept.store(kept, Relaxed);
     }
 
-    /// Whether more is kept than may be.
+    /// Returns whether more is kept than may be.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.kept() > self.limit.load(Relaxed)
     }
 
-    /// Whether another thread asks for all that is kept.
+    /// Returns whether another thread asks for all that is kept.
     pub(crate) fn is_asked(&self) -> bool {
         self.limit.load(Relaxed) == 0
     }
@@ -305,7 +305,7 @@ impl AllThreadSlabs {
         self.tunables
     }
 
-    /// The thread's slabs, if it was given any.
+    /// Returns the thread's slabs, if it was given any.
     #[inline]
     pub(crate) fn of(&self, number: Number) -> Option<&ThreadSlabs> {
         let slot = &self.slots[usize::from(number.index())];
@@ -313,8 +313,8 @@ impl AllThreadSlabs {
         unsafe { slot.load(Relaxed).as_ref() }
     }
 
-    /// The thread's slabs, made room for if need be; none where it may have none, or there is no
-    /// memory.
+    /// Returns the thread's slabs, with room made for them if need be; none where it may have none,
+    /// or there is no memory.
     pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&ThreadSlabs> {
         if let Some(made) = self.of(number) {
             return Some(made);

@@ -8,44 +8,17 @@
 //!           not asked for a second: it ends
 //! ```
 
-use crate::EntryPool;
 use crate::class::{Class, ClassState};
-use crate::compact::{Aim, CompactionScope};
+use crate::compact::{Aim, CompactionScope, compact_class, compact_meta};
+use crate::fork::ensure_here;
+use crate::inner::PoolInner;
 use crate::plan::Purpose;
-use crate::worker::{IDLE, Wake, Worker};
+use crate::policy::{self, IDLE, QUIET, REST, WORK};
+use crate::purge::purge_all;
+use crate::worker::{Wake, Worker};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// How long no one has asked when the thread finishes the job.
-const QUIET: Duration = Duration::from_millis(50);
-/// When the thread has worked so long it sleeps ...
-const WORK: Duration = Duration::from_millis(2);
-/// ... this many times as long: it takes at most half a processor. To be woken costs others time
-/// too, so that is not done more often.
-const REST: u32 = 1;
-
-/// The shortest and the longest rest after a pass that could move nothing.
-const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
-
-/// Compaction begins in a class when moving could free more than this share of its pages ...
-const BEGIN_SHARE: u32 = 32;
-/// ... and more than this many ...
-const BEGIN_PAGES: u32 = 2;
-/// ... and ends when it could free no more than this share, or one page.
-const END_SHARE: u32 = 128;
-
-/// Whether compaction should begin in a class.
-pub(crate) fn should_begin(class: &Class, state: &ClassState) -> bool {
-    let gain = class.gain(state);
-    gain > BEGIN_PAGES && gain > state.committed / BEGIN_SHARE
-}
-
-/// Whether it should go on there.
-fn should_go_on(class: &Class, state: &ClassState) -> bool {
-    let gain = class.gain(state);
-    gain > 1 && gain > state.committed / END_SHARE
-}
 
 /// What the thread is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,88 +29,74 @@ enum Next {
     Finish,
 }
 
-impl EntryPool {
-    /// Has the pool work in the background from now on, whenever it is worth it: two threads, one
-    /// of which compacts, while the other prefaults pages and gives back what too much is retained.
-    pub fn compact_in_background(self: &Arc<Self>) {
-        self.enable(|pool| &pool.inner().compactor, Self::run);
-        self.enable(|pool| &pool.inner().prefaulter, Self::run_prefaulter);
-    }
-
-    /// Has `run` done by a thread whenever that is asked for.
-    fn enable(self: &Arc<Self>, worker: fn(&Self) -> &Arc<Worker>, run: fn(&Weak<Self>, &Worker)) {
-        let weak = Arc::downgrade(self);
-        worker(self).enable(move || {
-            if let Some(pool) = weak.upgrade() {
-                let (weak, shared) = (weak.clone(), worker(&pool).clone());
-                worker(&pool).start_or_wake(move || run(&weak, &shared));
-            }
-        });
-    }
-
-    fn run(weak: &Weak<Self>, worker: &Worker) {
-        let mut rest = Duration::ZERO;
-        let mut finished = false;
-        loop {
-            let next = match worker.wait(if finished { IDLE } else { QUIET }, finished) {
-                Wake::Notified => Next::Pass,
-                Wake::Timeout => Next::Finish,
-                Wake::Stop => return,
-            };
-            let Some(pool) = weak.upgrade() else { return };
-            let moved = pool.pass(worker, next);
-            drop(pool);
-            finished = next == Next::Finish;
-            // What could not be moved now (pinned, or no room to move to) is not tried again at
-            // once.
-            rest = match next {
-                Next::Pass if moved == 0 => (rest * 2).clamp(FRUITLESS.0, FRUITLESS.1),
-                _ => Duration::ZERO,
-            };
-            worker.rest(rest);
+/// Has `run` done by a thread whenever that is asked for.
+pub(crate) fn enable(
+    inner: &Arc<PoolInner>,
+    worker: fn(&PoolInner) -> &Arc<Worker>,
+    run: fn(&Weak<PoolInner>, &Worker),
+) {
+    let weak = Arc::downgrade(inner);
+    worker(inner).enable(move || {
+        if let Some(inner) = weak.upgrade() {
+            let (weak, shared) = (weak.clone(), worker(&inner).clone());
+            worker(&inner).start_or_wake(move || run(&weak, &shared));
         }
-    }
+    });
+}
 
-    /// Compacts every class that is worth it, a little at a time; objects moved.
-    fn pass(&self, worker: &Worker, next: Next) -> usize {
-        let inner = self.inner();
-        let alone = self.ensure_here().ok().and_then(|()| CompactionScope::begin(inner));
-        let Some(alone) = alone else { return 0 };
-        if next == Next::Finish || inner.is_plan_too_large() {
-            inner.replan(Purpose::Compaction);
-        }
-        let worth: &dyn Fn(&Class, &ClassState) -> bool = match next {
-            Next::Finish => &|_, _| true,
-            _ => &should_go_on,
+/// What the thread that compacts does.
+pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
+    let mut rest = Duration::ZERO;
+    let mut finished = false;
+    loop {
+        let next = match worker.wait(if finished { IDLE } else { QUIET }, finished) {
+            Wake::Notified => Next::Pass,
+            Wake::Timeout => Next::Finish,
+            Wake::Stop => return,
         };
-        let grown = inner.has_grown().filter(|_| next == Next::Finish);
-        let mut moved = 0;
-        let mut begun = Instant::now();
-        let mut go_on = || {
-            let worked = begun.elapsed();
-            if worked >= WORK {
-                thread::sleep(worked * REST);
-                begun = Instant::now();
-            }
-            !worker.is_stopping()
+        let Some(inner) = weak.upgrade() else { return };
+        let moved = pass(&inner, worker, next);
+        drop(inner);
+        finished = next == Next::Finish;
+        // What could not be moved now (pinned, or no room to move to) is not tried again at once.
+        rest = match next {
+            Next::Pass if moved == 0 => policy::rest_after(rest),
+            _ => Duration::ZERO,
         };
-        for class in inner.classes.iter().rev() {
-            let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
-            moved += self.compact_class(&alone, class, grown.is_some(), aim).moved;
-        }
-        if next == Next::Finish {
-            self.compact_meta(&alone, &mut go_on);
-            self.trim();
-            grown.inspect(|grown| inner.refined(grown));
-        }
-        moved
+        worker.rest(rest);
     }
 }
 
-impl EntryPool {
-    /// Ends the background threads, if there are any, and waits for them.
-    pub fn stop_background(&self) {
-        self.inner().compactor.stop();
-        self.inner().prefaulter.stop();
+/// Compacts every class that is worth it, a little at a time; objects moved.
+fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
+    let alone = ensure_here(inner).ok().and_then(|()| CompactionScope::begin(inner));
+    let Some(alone) = alone else { return 0 };
+    if next == Next::Finish || inner.plan.is_too_large(inner.used()) {
+        inner.replan(Purpose::Compaction);
     }
+    let worth: &dyn Fn(&Class, &ClassState) -> bool = match next {
+        Next::Finish => &|_, _| true,
+        Next::Pass => &|class, state| policy::should_go_on(class.gain(state), state.committed),
+    };
+    let grown = inner.has_grown().filter(|_| next == Next::Finish);
+    let mut moved = 0;
+    let mut begun = Instant::now();
+    let mut go_on = || {
+        let worked = begun.elapsed();
+        if worked >= WORK {
+            thread::sleep(worked * REST);
+            begun = Instant::now();
+        }
+        !worker.is_stopping()
+    };
+    for class in inner.classes.iter().rev() {
+        let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
+        moved += compact_class(inner, &alone, class, grown.is_some(), aim).moved;
+    }
+    if next == Next::Finish {
+        compact_meta(inner, &alone, &mut go_on);
+        purge_all(inner, &inner.retained.wait_to_tend());
+        grown.inspect(|grown| inner.refined(grown));
+    }
+    moved
 }

@@ -1,101 +1,121 @@
-//! What is done to the zspages of one class while its lock is held: slots are taken and given back.
+//! A class with its lock held, and all that changes under it: slots are taken and given back, and
+//! zspages are listed by how full they are, and by whether they offer retained pages.
 //!
 //! Lock order: entry, class, then slab caches and the space (each the last one taken). Pages are
-//! given back outside the lock (`retained`). Only a mover holds two classes, and it only tries for
+//! given back with no lock held (`purge`). Only a mover holds two classes, and it only tries for
 //! the second.
+//!
+//! # Safety
+//! Headers of zspages are borrowed here: each is a class's, changes under its lock, and is freed
+//! only after it was taken from its zspage, under that lock too.
+#![allow(unsafe_code)]
 
 use crate::Error;
-use crate::background::should_begin;
 use crate::class::{Class, ClassState, FULL};
-use crate::inner::PoolInner;
-use crate::memory::Loose;
-use crate::sync::{MutexGuard, Ordering::Relaxed, Ordering::SeqCst};
-use crate::zspage::{FixedHeader, Header, Links};
-use page::{ExtentId, page_size};
-
-/// Zspages looked at for a slot on committed pages, at the limit: before pages are given back for
-/// it, and where that helps no more.
-pub(crate) const SCAN_FEW: usize = 32;
-pub(crate) const SCAN_MAX: usize = 256;
-
-/// Objects of a class after which it is asked whether it is worth compacting.
-const ASK_EVERY: u32 = 8;
+use crate::memory::{Loose, Memory};
+use crate::policy::{OFFERS_LOOKED_AT, UNUSED_LOOKED_AT};
+use crate::retained::{InFlight, Retained};
+use crate::sync::{MutexGuard, Ordering::Relaxed};
+use crate::zspage::{FixedHeader, Header, HeaderPtr, Links};
+use page::{Extent, ExtentId, PageSet};
+use std::ptr::NonNull;
 
 /// A class with its lock held.
 #[derive(Debug)]
 pub(crate) struct ClassGuard<'p> {
-    inner: &'p PoolInner,
     class: &'p Class,
+    memory: &'p Memory,
+    retained: &'p Retained,
     pub(crate) state: MutexGuard<'p, ClassState>,
 }
 
-/// Which free slots will do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// The lowest of the fullest zspage with room.
-    Lowest,
-    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its
-    /// limit.
-    Committed(usize),
-}
-
-/// What taking a slot changed.
-#[derive(Clone, Copy)]
-struct Filled {
-    /// Where the zspage begins.
-    start: u64,
-    committed: u32,
-    /// Pages that are no longer retained.
-    reused: u32,
-    /// Objects of the zspage.
-    inuse: u32,
-}
-
-impl Filled {
-    fn entered(self) -> u32 {
-        self.committed + self.reused
-    }
-}
-
-/// A slot that was taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+/// A slot that was taken, and what that changed.
+#[derive(Debug)]
+pub(crate) struct NewSlot {
     pub(crate) id: ExtentId,
     pub(crate) slot: u32,
     /// Where it is in the pool's space.
     pub(crate) offset: u64,
     /// Pages committed for it.
-    pub(crate) spent: u32,
-    /// Pages on which nothing lived before: committed for it, or retained.
-    pub(crate) entered: u32,
+    pub(crate) committed: u32,
+    /// Pages that are no longer retained.
+    reused: u32,
+    /// Objects of the zspage.
+    inuse: u32,
     /// Whether the next slot lies on a page that is not committed.
     pub(crate) wants_page: bool,
 }
 
+impl NewSlot {
+    /// Pages on which nothing lived before.
+    pub(crate) fn entered(&self) -> u32 {
+        self.committed + self.reused
+    }
+}
+
 impl<'p> ClassGuard<'p> {
-    pub(crate) fn new(inner: &'p PoolInner, class: &'p Class) -> Self {
-        ClassGuard { inner, class, state: class.state.lock() }
+    /// Locks a class of the pool that has the memory, and its pages.
+    pub(crate) fn lock(class: &'p Class, memory: &'p Memory, retained: &'p Retained) -> Self {
+        ClassGuard { class, memory, retained, state: class.state.lock() }
     }
 
-    /// The class, if no one has it.
-    pub(crate) fn try_new(inner: &'p PoolInner, class: &'p Class) -> Option<Self> {
-        class.state.try_lock().map(|state| ClassGuard { inner, class, state })
+    /// The same, if no one has it locked.
+    pub(crate) fn try_lock(
+        class: &'p Class,
+        memory: &'p Memory,
+        retained: &'p Retained,
+    ) -> Option<Self> {
+        let state = class.state.try_lock()?;
+        Some(ClassGuard { class, memory, retained, state })
     }
 
     pub(crate) fn class(&self) -> &'p Class {
         self.class
     }
 
-    pub(crate) fn inner(&self) -> &'p PoolInner {
-        self.inner
+    pub(crate) fn memory(&self) -> &'p Memory {
+        self.memory
     }
 
+    /// Pages that moving objects of the class together could free.
+    pub(crate) fn gain(&self) -> u32 {
+        self.class.gain(&self.state)
+    }
+
+    /// A zspage of the class, and its header.
+    fn header_of(&self, id: ExtentId) -> (&'p Extent<HeaderPtr>, NonNull<u8>) {
+        let extent = self.memory.extent(id);
+        match extent.data.header(self.class.position) {
+            Some(header) => (extent, header),
+            None => panic!("{id:?} is not a zspage of {:?}", self.class),
+        }
+    }
+
+    /// The fixed part of a zspage's header.
     pub(crate) fn fixed_header(&self, id: ExtentId) -> &FixedHeader {
-        self.inner.memory.fixed_header(self, id)
+        // SAFETY: `Memory::create` made the header of zeros, which are a valid FixedHeader; it is
+        // freed only after `remove` or `relocate_header` took it from the zspage, which borrow
+        // mutably this lock, without which no one does.
+        unsafe { self.header_of(id).1.cast().as_ref() }
     }
 
+    /// A zspage's header.
     pub(crate) fn header(&self, id: ExtentId) -> Header<'_> {
-        self.inner.memory.header(self, id)
+        let (extent, header) = self.header_of(id);
+        let objects = self.class.objects() as usize;
+        let words = Header::words(objects);
+        // SAFETY: as for `fixed_header`; `Memory::create` made the header for this many slots, and
+        // the fixed part, bits and entries lie one behind the other in it (`Header::bytes`).
+        unsafe {
+            let taken = header.add(size_of::<FixedHeader>());
+            let entries = taken.add(words * 8);
+            Header {
+                start: extent.start(),
+                fixed: header.cast().as_ref(),
+                taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
+                entries: std::slice::from_raw_parts(entries.cast().as_ptr(), objects),
+            }
+        }
     }
 
     /// The zspages of a fullness group; full ones are in no list.
@@ -123,108 +143,62 @@ impl<'p> ClassGuard<'p> {
         })
     }
 
-    /// Takes a slot for an object. `None` when none will do.
-    pub(crate) fn alloc_slot(
-        &mut self,
-        entry: u32,
-        search: Search,
-    ) -> Result<Option<Taken>, Error> {
-        let Some((id, slot, header)) = self.find(search) else { return Ok(None) };
-        let filled = self.fill(header, slot, entry)?;
-        let wants_page =
-            self.class.next_page(slot).is_some_and(|page| !header.fixed.committed.contains(page));
-        self.count(id, filled);
-        self.state.inuse += 1;
-        let offset = filled.start + self.class.offset(slot);
-        let (spent, entered) = (filled.committed, filled.entered());
-        Ok(Some(Taken { id, slot, offset, spent, entered, wants_page }))
-    }
-
-    /// Gives a live slot back; pages on which nothing lives then.
-    pub(crate) fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
-        let emptied = self.clear_slot(id, slot);
-        self.state.inuse -= 1;
-        emptied
-    }
-
-    /// As [`free_slot`](Self::free_slot), for the object `at` bytes into a zspage, and gives pages
-    /// back, if there are more on which nothing lives than the pool retains. Whether the pool is
-    /// worth compacting.
-    pub(crate) fn free_object(mut self, id: ExtentId, at: u64) -> bool {
-        let emptied = self.free_slot(id, self.class.slot_at(at));
-        // Now and then: a page's worth of objects makes little difference.
-        let ask = self.state.inuse.is_multiple_of(ASK_EVERY)
-            && (should_begin(self.class, &self.state) || self.inner.is_plan_too_large());
-        if emptied > 0 {
-            self.retain_pages(id);
-        }
-        ask
-    }
-
-    /// Has the pages of a zspage on which nothing lives any more given back, soon and with others,
-    /// if there are more of them than the pool retains.
-    pub(crate) fn retain_pages(self, id: ExtentId) {
-        // The kernel gives an empty zspage back at once.
-        if self.class.commits_whole {
-            self.release(id);
-        } else {
-            let inner = self.inner;
-            drop(self);
-            inner.purge_excess_soon();
-        }
-    }
-
-    /// Offset of a slot in the pool's space.
-    pub(crate) fn offset(&self, id: ExtentId, slot: u32) -> u64 {
-        self.inner.memory.space.extent(id).start() + self.class.offset(slot)
-    }
-
-    /// Takes a free slot of a zspage; pages on which nothing lived before.
+    /// Takes a free slot of a zspage.
     pub(crate) fn alloc_slot_at(
         &mut self,
         id: ExtentId,
         slot: u32,
         entry: u32,
-    ) -> Result<u32, Error> {
-        let filled = self.fill(self.header(id), slot, entry)?;
-        self.count(id, filled);
-        Ok(filled.entered())
+    ) -> Result<NewSlot, Error> {
+        let new = self.take(id, self.header(id), slot, entry)?;
+        Ok(self.count(new))
     }
 
     /// Commits what a free slot needs, and takes it. To be counted afterwards.
-    fn fill(&self, header: Header<'_>, slot: u32, entry: u32) -> Result<Filled, Error> {
-        let (head, pages) = (header.fixed, self.class.pages_for(slot));
+    pub(crate) fn take(
+        &self,
+        id: ExtentId,
+        header: Header<'_>,
+        slot: u32,
+        entry: u32,
+    ) -> Result<NewSlot, Error> {
+        let (fixed, pages) = (header.fixed, self.class.pages_for(slot));
         // Mostly all of them are committed and none is retained, which is quicker to see than to
         // count.
-        let (mut committed, mut unready) = (0, 0);
-        if !head.committed.contains_all(pages.clone()) {
-            committed = pages.len() as u32 - head.committed.count(pages.clone());
-            self.inner.memory.space.charge(committed)?;
-            head.committed.insert(pages.clone());
+        let (mut committed, mut reused) = (0, 0);
+        if !fixed.committed.contains_all(pages.clone()) {
+            committed = pages.len() as u32 - fixed.committed.count(pages.clone());
+            self.memory.charge(committed)?;
+            fixed.committed.insert(pages.clone());
         }
-        if head.retained.contains_any(pages.clone()) {
-            unready = head.retained.remove(pages);
+        if fixed.retained.contains_any(pages.clone()) {
+            reused = fixed.retained.remove(pages);
         }
         header.set(slot, entry);
-        let inuse = head.inuse() + 1;
-        head.set_inuse(inuse);
-        Ok(Filled { start: header.start, committed, reused: unready, inuse })
+        let inuse = fixed.inuse() + 1;
+        fixed.set_inuse(inuse);
+        let next = self.class.next_page(slot);
+        let wants_page = next.is_some_and(|page| !fixed.committed.contains(page));
+        let offset = header.start + self.class.offset(slot);
+        Ok(NewSlot { id, slot, offset, committed, reused, inuse, wants_page })
     }
 
-    /// Counts what `fill` did.
-    fn count(&mut self, id: ExtentId, filled: Filled) {
-        self.state.committed += filled.committed;
-        if filled.reused > 0 {
-            self.state.retained -= filled.reused;
-            self.inner.take_retained(filled.reused as usize);
-            let had_offer = !self.fixed_header(id).is_busy();
-            self.update_offer(id, had_offer);
+    /// Counts what `take` did.
+    pub(crate) fn count(&mut self, new: NewSlot) -> NewSlot {
+        self.state.inuse += 1;
+        self.state.committed += new.committed;
+        if new.reused > 0 {
+            self.state.retained -= new.reused;
+            self.retained.take(new.reused as usize);
+            let had_offer = !self.fixed_header(new.id).is_busy();
+            self.update_offer(new.id, had_offer);
         }
-        self.update_group(id, filled.inuse - 1, filled.inuse);
+        self.update_group(new.id, new.inuse - 1, new.inuse);
+        new
     }
 
-    /// Makes a live slot free; pages on which nothing lives then.
-    pub(crate) fn clear_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
+    /// Gives a live slot back; pages on which nothing lives then.
+    pub(crate) fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
         let header = self.header(id);
         header.clear(slot);
         let inuse = header.fixed.inuse();
@@ -236,16 +210,26 @@ impl<'p> ClassGuard<'p> {
                 emptied += header.fixed.retained.insert(page..page + 1);
             }
         }
+        self.state.inuse -= 1;
         self.update_group(id, inuse, inuse - 1);
         if emptied > 0 {
-            let head = self.fixed_header(id);
-            let had_offer = !head.is_busy() && head.retained.len() > emptied;
+            let fixed = self.fixed_header(id);
+            let had_offer = !fixed.is_busy() && fixed.retained.len() > emptied;
             self.update_offer(id, had_offer);
             self.state.retained += emptied;
-            // In one order with `tending`: see `purge_excess`.
-            self.inner.retained.fetch_add(emptied as usize, SeqCst);
+            self.retained.add(emptied as usize);
         }
         emptied
+    }
+
+    /// The slot of a zspage at `offset` in the pool's space.
+    pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
+        self.class.slot_at(offset - self.memory.extent(id).start())
+    }
+
+    /// Offset of a slot in the pool's space.
+    pub(crate) fn offset(&self, id: ExtentId, slot: u32) -> u64 {
+        self.memory.extent(id).start() + self.class.offset(slot)
     }
 
     /// Whether a slot beside `slot` lies on `page` too, and is live for sure.
@@ -261,80 +245,63 @@ impl<'p> ClassGuard<'p> {
             && (self.class.commits_whole || header.any_live(self.class.slots_of(page..page + 1)))
     }
 
-    /// The groups that have zspages with room, the fullest first.
-    fn fullest_first(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut groups = self.state.groups;
-        std::iter::from_fn(move || {
-            let group = groups.checked_ilog2()?;
-            groups &= !(1 << group);
-            Some(group as usize)
-        })
-    }
-
-    /// A free slot: fullest group first, head of its list first, lowest slot first.
-    fn find(&self, search: Search) -> Option<(ExtentId, u32, Header<'_>)> {
-        let mut partial = self.fullest_first().flat_map(|group| self.group(group));
-        match search {
-            Search::Lowest => {
-                self.first_with_room().or_else(|| partial.find_map(|id| self.lowest(id)))
-            }
-            Search::Committed(_) if !self.has_committed_room() => None,
-            Search::Committed(most) => partial
-                .take(most)
-                .find_map(|id| self.lowest_committed(id).map(|slot| (id, slot, self.header(id)))),
-        }
-    }
-
-    /// The same, if the first zspage that should have room does: it may be that its free slots are
-    /// held.
-    pub(crate) fn first_with_room(&self) -> Option<(ExtentId, u32, Header<'_>)> {
-        let fullest = self.state.groups.checked_ilog2()?;
-        self.lowest(ExtentId::from_raw(self.state.heads[fullest as usize])?)
-    }
-
-    fn lowest(&self, id: ExtentId) -> Option<(ExtentId, u32, Header<'_>)> {
-        let header = self.header(id);
-        header.lowest_free().map(|slot| (id, slot, header))
-    }
-
-    /// Whether the committed pages could hold another object, were the objects packed.
-    fn has_committed_room(&self) -> bool {
-        let bytes = self.state.committed as u64 * page_size() as u64;
-        bytes >= (self.state.inuse as u64 + 1) * self.class.size() as u64
-    }
-
-    /// The lowest free slot of a zspage whose pages are all committed. Free slots without pages,
-    /// and committed pages without free slots, are passed over many at a time: at the limit
-    /// hundreds of zspages are looked at.
-    pub(crate) fn lowest_committed(&self, id: ExtentId) -> Option<u32> {
-        let (class, header) = (self.class, self.header(id));
-        let committed = &header.fixed.committed;
-        let room = committed.len() as usize * page_size();
-        if room < (header.fixed.inuse() as usize + 1) * class.size() {
-            return None;
-        }
-        let mut slot = header.lowest_free()?;
-        while let Some(missing) = committed.first_missing(class.pages_for(slot)) {
-            let next = committed.first_from(missing)?;
-            slot = header.free_from(class.first_slot_from(next).max(slot + 1))?;
-        }
-        Some(slot)
-    }
-
     /// Puts a new zspage into the list of empty ones.
     pub(crate) fn insert(&mut self, zspage: Loose) {
-        let inner = self.inner;
-        let id = inner.memory.attach(self, zspage);
+        let id = self.memory.attach(self.class, zspage);
         self.link_group(id, 0);
         self.state.zspages += 1;
     }
 
-    /// Takes a zspage without objects out of the lists.
-    pub(crate) fn remove(&mut self, id: ExtentId) -> Loose {
+    /// Takes a zspage into the lists, which are made anew, with all that its header says.
+    pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
+        let Header { fixed, .. } = self.header(id);
+        let (inuse, committed, retained) =
+            (fixed.inuse(), fixed.committed.len(), fixed.retained.len());
+        self.retained.add(retained as usize);
+        self.state.zspages += 1;
+        self.state.inuse += inuse;
+        self.state.committed += committed;
+        self.state.retained += retained;
+        self.link_group(id, self.class.group(inuse));
+        self.update_offer(id, false);
+    }
+
+    /// Takes a zspage out of the lists, which has neither objects nor pages, and which no one is
+    /// about; none where it is not so.
+    pub(crate) fn remove_if_unused(&mut self, id: ExtentId) -> Option<Loose> {
+        if !self.is_unused(id) {
+            return None;
+        }
         self.unlink_group(id, 0);
         self.state.zspages -= 1;
-        let inner = self.inner;
-        inner.memory.detach(self, id)
+        let (extent, header) = self.header_of(id);
+        extent.data.detach();
+        // SAFETY: as was seen just now.
+        Some(unsafe { Loose::new(id, header, self.class) })
+    }
+
+    fn is_unused(&self, id: ExtentId) -> bool {
+        let fixed = self.fixed_header(id);
+        fixed.inuse() == 0 && !fixed.is_busy() && fixed.committed.is_empty()
+    }
+
+    /// Gives a zspage back that [`remove_if_unused`](Self::remove_if_unused) would take.
+    pub(crate) fn destroy_if_unused(mut self, id: ExtentId) {
+        let unused = self.remove_if_unused(id);
+        let memory = self.memory;
+        drop(self);
+        unused.into_iter().for_each(|zspage| memory.destroy(zspage));
+    }
+
+    /// The same with one that was made for an object and has got none, if there is one; whether
+    /// there was.
+    pub(crate) fn destroy_one_unused(self) -> bool {
+        let unused = self.group(0).take(UNUSED_LOOKED_AT).find(|&id| self.is_unused(id));
+        let is_there = unused.is_some();
+        if let Some(unused) = unused {
+            self.destroy_if_unused(unused);
+        }
+        is_there
     }
 
     /// Puts a zspage into the list for `to` objects, which had `from`.
@@ -348,7 +315,7 @@ impl<'p> ClassGuard<'p> {
 
     /// A full zspage is not put into a list: nothing is looked for there, and the neighbours'
     /// headers are spared.
-    pub(crate) fn link_group(&mut self, id: ExtentId, group: usize) {
+    fn link_group(&mut self, id: ExtentId, group: usize) {
         if group == FULL {
             return;
         }
@@ -368,7 +335,7 @@ impl<'p> ClassGuard<'p> {
 
     /// Has a zspage in the list of those that offer retained pages if it does, and not if it does
     /// not; whether it did before.
-    pub(crate) fn update_offer(&mut self, id: ExtentId, before: bool) {
+    fn update_offer(&mut self, id: ExtentId, before: bool) {
         let first = self.state.offers;
         self.state.offers = match (before, self.fixed_header(id).has_offer()) {
             (false, true) => self.push_front(first, id, |head| &head.offers),
@@ -376,7 +343,7 @@ impl<'p> ClassGuard<'p> {
             _ => return,
         };
         if (first == 0) != (self.state.offers == 0) {
-            self.inner.offers.set(self.class, self.state.offers != 0);
+            self.retained.set_offer(self.class, self.state.offers != 0);
         }
     }
 
@@ -407,21 +374,82 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
+    /// Begins to give back the retained pages of a zspage, which offers some: withholds the slots
+    /// on them.
+    pub(crate) fn begin_release(&mut self, id: ExtentId) -> InFlight {
+        self.fixed_header(id).set_busy(true);
+        self.update_offer(id, true);
+        let header = self.header(id);
+        let going = PageSet::default();
+        going.copy_from(&header.fixed.retained);
+        going.runs().for_each(|pages| header.withhold_slots(self.class.slots_of(pages)));
+        (id, going)
+    }
+
+    /// The same with about the emptiest of the zspages that offer some.
+    pub(crate) fn begin_any_release(&mut self) -> Option<InFlight> {
+        let some = self.offering().take(OFFERS_LOOKED_AT);
+        let emptiest = some.min_by_key(|&id| self.fixed_header(id).inuse())?;
+        Some(self.begin_release(emptiest))
+    }
+
+    /// Takes note of a release: what is gone is no longer committed, withheld slots are free again.
+    /// Gives the zspage back if nothing is left in it.
+    pub(crate) fn end_release(mut self, id: ExtentId, gone: &PageSet) {
+        let Header { fixed, .. } = self.header(id);
+        let retained = fixed.retained.runs();
+        retained.for_each(|pages| self.header(id).readmit_slots(self.class.slots_of(pages)));
+        for pages in gone.runs() {
+            fixed.committed.remove(pages.clone());
+            fixed.retained.remove(pages);
+        }
+        self.retained.note_gone(gone.len() as usize);
+        self.state.retained -= gone.len();
+        self.state.committed -= gone.len();
+        self.end_busy(id);
+    }
+
+    /// Counts pages that are being prefaulted, in a zspage that offered some before or not.
+    pub(crate) fn note_prefault(&mut self, id: ExtentId, had_offer: bool, pages: u32) {
+        self.update_offer(id, had_offer);
+        self.state.committed += pages;
+        self.state.retained += pages;
+        self.retained.add_prefaulted(pages as usize);
+    }
+
+    /// Pages of a zspage are no longer being given back or prefaulted. Gives the zspage back if
+    /// nothing is left in it.
+    pub(crate) fn end_busy(mut self, id: ExtentId) {
+        self.fixed_header(id).set_busy(false);
+        self.update_offer(id, false);
+        self.destroy_if_unused(id);
+    }
+
     /// All zspages of the class, full ones too. It looks at all there are, of whichever class.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
-        self.inner.memory.space.live().filter(|&id| self.contains(id))
+        self.memory.live().filter(|&id| self.contains(id))
     }
 
     /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may
     /// be gone, and another's by now. One without a header is being made or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
-        self.inner.memory.space.extent(id).data.header(self.class.position).is_some()
+        self.memory.extent(id).data.header(self.class.position).is_some()
     }
 
-    /// Moves the header of a zspage, if it still is one, to where headers lie together.
-    pub(crate) fn relocate_header(mut self, id: ExtentId) {
-        if self.contains(id) {
-            self.inner.memory.relocate_header(&mut self, id);
+    /// Moves the header of a zspage, if it still is one, to a lower place, if there is one on pages
+    /// that headers have anyway.
+    pub(crate) fn relocate_header(&mut self, id: ExtentId) {
+        if !self.contains(id) {
+            return;
         }
+        let (extent, old) = self.header_of(id);
+        let objects = self.class.objects();
+        // SAFETY: it is the zspage's, and changes under this lock only.
+        let Some(new) = (unsafe { self.memory.copy_header(objects, old) }) else { return };
+        // SAFETY: it is a header for as many objects, made just now.
+        unsafe { extent.data.attach(self.class.position, new) };
+        // SAFETY: `create` or this made it for so many objects, the zspage has another now, and
+        // who looks at it borrows this lock, which is borrowed mutably.
+        unsafe { self.memory.free_header(objects, old) };
     }
 }

@@ -8,23 +8,17 @@
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
-use crate::entry::{Location, Value};
+use crate::fork::ensure_here;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
-use crate::relocate::{Movable, Moved, Obstacle};
+use crate::policy::{self, SKIPPED_MAX};
+use crate::relocate::{Moved, Obstacle, migrate, reclassify};
+use crate::search::pick_source_and_target;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{Backoff, JobGuard};
-use crate::table::Table;
-use crate::{EntryPool, Error};
-use page::{ExtentId, page_size};
-use std::sync::atomic::AtomicU64;
+use crate::{Error, purge};
+use page::ExtentId;
 use std::time::Duration;
-
-/// Objects moved at most before the class's lock is dropped, and bytes about.
-const STEP: usize = 32;
-const STEP_BYTES: usize = STEP * 4096;
-/// Zspages left alone at most, since all that is left in them is pinned, before a class is.
-const SKIPPED_MAX: usize = 32;
 
 /// What compaction has done since the pool was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,31 +38,6 @@ pub struct CompactionStat {
     pub panics: u64,
 }
 
-/// The same, as it is counted.
-#[derive(Debug, Default)]
-pub(crate) struct CompactionCounters {
-    moved_objects: AtomicU64,
-    moved_bytes: AtomicU64,
-    freed_pages: AtomicU64,
-    spent_pages: AtomicU64,
-    cpu_nanoseconds: AtomicU64,
-    pub(crate) plans: AtomicU64,
-}
-
-impl CompactionCounters {
-    fn read(&self) -> CompactionStat {
-        let spent = self.spent_pages.load(Relaxed);
-        CompactionStat {
-            moved_objects: self.moved_objects.load(Relaxed),
-            moved_bytes: self.moved_bytes.load(Relaxed),
-            freed_pages: self.freed_pages.load(Relaxed).saturating_sub(spent),
-            cpu: Duration::from_nanos(self.cpu_nanoseconds.load(Relaxed)),
-            plans: self.plans.load(Relaxed),
-            panics: 0,
-        }
-    }
-}
-
 /// That one thread compacts, which is this one, and since when.
 pub(crate) struct CompactionScope<'p> {
     inner: &'p PoolInner,
@@ -79,7 +48,7 @@ pub(crate) struct CompactionScope<'p> {
 impl<'p> CompactionScope<'p> {
     /// Begins, unless another thread compacts.
     pub(crate) fn begin(inner: &'p PoolInner) -> Option<Self> {
-        let alone = JobGuard::begin(&inner.compacting)?;
+        let alone = JobGuard::begin(&inner.compaction.is_active)?;
         Some(CompactionScope { inner, begun: thread_time(), _alone: alone })
     }
 }
@@ -132,216 +101,160 @@ pub(crate) struct Aim<'a> {
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-/// Objects of a class moved at most before its lock is dropped: who waits for it waits no longer
-/// for large ones.
-fn step_of(class: &Class) -> usize {
-    (STEP_BYTES / class.size()).clamp(1, STEP)
+/// Moves objects together until so many pages were gained.
+pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
+    let alone = ensure_here(inner).ok().and_then(|()| CompactionScope::begin(inner));
+    let Some(alone) = alone else { return Progress::default() };
+    inner.replan(Purpose::Compaction);
+    // Who wants so many pages gets them by packing alone: to refine takes pages at first.
+    let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
+    let mut total = Progress::default();
+    for class in inner.classes.iter().rev() {
+        let mut go_on = |done: &Progress| total.and(*done).gained() < wanted;
+        let aim = &mut Aim { worth: &|_, _| true, go_on: &mut go_on };
+        let all = compact_class(inner, &alone, class, grown.is_some(), aim);
+        total = total.and(all);
+    }
+    if total.gained() < wanted {
+        compact_meta(inner, &alone, &mut || true);
+        grown.inspect(|grown| inner.refined(grown));
+    }
+    total
 }
 
-/// The entries, for a mover.
-struct EntriesOf<'t>(&'t Table);
-
-impl Movable for EntriesOf<'_> {
-    fn len_at(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.0.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
-        (place.offset == offset).then_some(place.len)
-    }
-
-    fn retarget(&self, index: u32, from: u64, to: u64) -> bool {
-        let retargeted = self.0.peek(index, |entry, _| {
-            let value = entry.unlocked()?;
-            let place = value.decode().ok().filter(|place| place.offset == from)?;
-            Some(entry.retarget(value, Value::object(Location { offset: to, ..place })))
-        });
-        retargeted.flatten().unwrap_or(false)
-    }
+/// Empties the class if the plan has closed it, else packs it. Before that, if it is to be
+/// refined, those of its objects leave it that have a finer class now.
+pub(crate) fn compact_class(
+    inner: &PoolInner,
+    _alone: &CompactionScope<'_>,
+    class: &Class,
+    refine: bool,
+    aim: &mut Aim<'_>,
+) -> Progress {
+    let is_open = inner.is_open(class);
+    let done =
+        if refine || !is_open { reclassify_class(inner, class, aim) } else { Progress::default() };
+    if is_open { done.and(pack(inner, class, aim)) } else { done }
 }
 
-impl EntryPool {
-    /// Moves objects together in every class, the largest first, and gives back the pages retained;
-    /// by how many pages less are in use. While another thread compacts, only the retained pages
-    /// go. In a pool that has grown since, objects go to finer classes too; where there is next to
-    /// nothing to free, those may take a few pages more than they save.
-    pub fn compact(&self) -> usize {
-        self.pages_less_after(|| {
-            self.shrink_until(usize::MAX);
-            self.trim();
-        })
-    }
-
-    /// As [`compact`](Self::compact), until `bytes` bytes were freed.
-    pub fn shrink(&self, bytes: usize) -> usize {
-        self.pages_less_after(|| {
-            let before = self.pages().used();
-            let gained = self.shrink_until(bytes.div_ceil(page_size())).gained();
-            // Where objects came to pages that were not committed, as many more were left as those.
-            let committed = self.pages().used().saturating_sub(before);
-            self.inner().purge(gained + committed);
-        })
-    }
-
-    fn pages_less_after(&self, work: impl FnOnce()) -> usize {
-        let before = self.pages().used();
-        work();
-        before.saturating_sub(self.pages().used())
-    }
-
-    /// Moves objects together until so many pages were gained.
-    fn shrink_until(&self, wanted: usize) -> Progress {
-        let inner = self.inner();
-        let alone = self.ensure_here().ok().and_then(|()| CompactionScope::begin(inner));
-        let Some(alone) = alone else { return Progress::default() };
-        inner.replan(Purpose::Compaction);
-        // Who wants so many pages gets them by packing alone: to refine takes pages at first.
-        let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
-        let mut total = Progress::default();
-        for class in inner.classes.iter().rev() {
-            let mut go_on = |done: &Progress| total.and(*done).gained() < wanted;
-            let aim = &mut Aim { worth: &|_, _| true, go_on: &mut go_on };
-            let all = self.compact_class(&alone, class, grown.is_some(), aim);
-            total = total.and(all);
+/// Moves objects of one class together as long as that is worth it, and can free pages. The
+/// lock is dropped after each step, for those who wait. A zspage of which nothing can be moved
+/// is passed over.
+fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
+    let mut done = Progress::default();
+    let mut skipped = Vec::new();
+    while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
+        let mut locked = inner.lock(class);
+        if !(aim.worth)(class, &locked.state) {
+            break;
         }
-        if total.gained() < wanted {
-            self.compact_meta(&alone, &mut || true);
-            grown.inspect(|grown| inner.refined(grown));
+        let Some(ends) = pick_source_and_target(&locked, &skipped) else { break };
+        let moved = migrate(&inner.entries, &mut locked, ends, policy::step(class.size()));
+        done = done.and(end_step(inner, locked, ends.0, &moved));
+        if moved.objects == 0 {
+            skipped.push(ends.0);
         }
-        total
     }
+    done
+}
 
-    /// Empties the class if the plan has closed it, else packs it. Before that, if it is to be
-    /// refined, those of its objects leave it that have a finer class now.
-    pub(crate) fn compact_class(
-        &self,
-        _alone: &CompactionScope<'_>,
-        class: &Class,
-        refine: bool,
-        aim: &mut Aim<'_>,
-    ) -> Progress {
-        let is_open = self.inner().is_open(class);
-        let done =
-            if refine || !is_open { self.reclassify(class, aim) } else { Progress::default() };
-        if is_open { done.and(self.pack(class, aim)) } else { done }
+/// Moves those objects of a class to others that the plan has others for; what is pinned stays.
+fn reclassify_class(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
+    let mut done = Progress::default();
+    if inner.lock(class).state.inuse == 0 {
+        return done;
     }
-
-    /// Moves objects of one class together as long as that is worth it, and can free pages. The
-    /// lock is dropped after each step, for those who wait. A zspage of which nothing can be moved
-    /// is passed over.
-    fn pack(&self, class: &Class, aim: &mut Aim<'_>) -> Progress {
-        let mut done = Progress::default();
-        let mut skipped = Vec::new();
-        while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
-            let mut locked = ClassGuard::new(self.inner(), class);
-            if !(aim.worth)(class, &locked.state) {
-                break;
-            }
-            let Some((source, target)) = locked.pick_source_and_target(&skipped) else { break };
-            let moved = locked.migrate(source, target, step_of(class), &EntriesOf(self.entries()));
-            done = done.and(self.end_step(locked, source, &moved));
-            if moved.objects == 0 {
-                skipped.push(source);
-            }
+    // All there are, of whichever class, are walked without the lock; those found are looked at
+    // again under it.
+    let mut backoff = Backoff::default();
+    for id in inner.memory.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class)) {
+        let mut more = true;
+        while more && (aim.go_on)(&done) {
+            let step;
+            (step, more) = reclassify_some(inner, class, id, &mut backoff);
+            done = done.and(step);
         }
-        done
     }
+    done
+}
 
-    /// Moves those objects of a class to others that the plan has others for; what is pinned stays.
-    fn reclassify(&self, class: &Class, aim: &mut Aim<'_>) -> Progress {
-        let mut done = Progress::default();
-        if ClassGuard::new(self.inner(), class).state.inuse == 0 {
-            return done;
+/// The same with some objects of a zspage; and whether there may be more that can be moved.
+fn reclassify_some(
+    inner: &PoolInner,
+    class: &Class,
+    id: ExtentId,
+    backoff: &mut Backoff,
+) -> (Progress, bool) {
+    let mut locked = inner.lock(class);
+    if !locked.contains(id) {
+        return (Progress::default(), false);
+    }
+    let (table, step) = (&inner.entries, policy::step(class.size()));
+    let moved = reclassify(inner, table, &mut locked, id, step);
+    let done = end_step(inner, locked, id, &moved);
+    let more = match moved.obstacle {
+        Some(Obstacle::NoRoom(position)) => add_zspage(inner, &inner.classes[position]).is_ok(),
+        Some(Obstacle::Busy) => {
+            backoff.wait();
+            true
         }
-        // All there are, of whichever class, are walked without the lock; those found are looked at
-        // again under it.
-        let space = &self.inner().memory.space;
-        let mut backoff = Backoff::default();
-        for id in space.live().filter(|&id| space.extent(id).tag() == class.position) {
-            let mut more = true;
-            while more && (aim.go_on)(&done) {
-                let step;
-                (step, more) = self.reclassify_some(class, id, &mut backoff);
-                done = done.and(step);
-            }
-        }
-        done
-    }
+        None => moved.objects > 0,
+    };
+    (done, more)
+}
 
-    /// The same with some objects of a zspage; and whether there may be more that can be moved.
-    fn reclassify_some(
-        &self,
-        class: &Class,
-        id: ExtentId,
-        backoff: &mut Backoff,
-    ) -> (Progress, bool) {
-        let inner = self.inner();
-        let mut locked = ClassGuard::new(inner, class);
-        if !locked.contains(id) {
-            return (Progress::default(), false);
-        }
-        let moved = locked.reclassify(id, step_of(class), &EntriesOf(self.entries()));
-        let done = self.end_step(locked, id, &moved);
-        let more = match moved.obstacle {
-            Some(Obstacle::NoRoom(position)) => self.add_zspage(&inner.classes[position]).is_ok(),
-            Some(Obstacle::Busy) => {
-                backoff.wait();
-                true
-            }
-            None => moved.objects > 0,
-        };
-        (done, more)
-    }
+fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
+    let zspage = inner.memory.create(class)?;
+    inner.lock(class).insert(zspage);
+    Ok(())
+}
 
-    fn add_zspage(&self, class: &Class) -> Result<(), Error> {
-        let zspage = self.inner().memory.create(class)?;
-        ClassGuard::new(self.inner(), class).insert(zspage);
-        Ok(())
+/// Counts a step, and sees to the pages of the zspage that objects were moved from: near a
+/// limit they are needed at once, for what is moved next.
+fn end_step(
+    inner: &PoolInner,
+    locked: ClassGuard<'_>,
+    source: ExtentId,
+    moved: &Moved,
+) -> Progress {
+    if inner.is_near_limit(0) {
+        purge::release(inner, locked, source);
+    } else {
+        purge::retain(inner, locked, source);
     }
+    let counters = &inner.compaction;
+    counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);
+    counters.moved_bytes.fetch_add(moved.bytes, Relaxed);
+    counters.freed_pages.fetch_add(moved.emptied as u64, Relaxed);
+    counters.spent_pages.fetch_add(moved.entered as u64, Relaxed);
+    Progress { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
+}
 
-    /// Counts a step, and sees to the pages of the zspage that objects were moved from: near a
-    /// limit they are needed at once, for what is moved next.
-    fn end_step(&self, locked: ClassGuard<'_>, source: ExtentId, moved: &Moved) -> Progress {
-        if self.inner().is_near_limit(0) {
-            locked.release(source);
-        } else {
-            locked.retain_pages(source);
-        }
-        let counters = &self.inner().compaction;
-        counters.moved_objects.fetch_add(moved.objects as u64, Relaxed);
-        counters.moved_bytes.fetch_add(moved.bytes, Relaxed);
-        counters.freed_pages.fetch_add(moved.emptied as u64, Relaxed);
-        counters.spent_pages.fetch_add(moved.entered as u64, Relaxed);
-        Progress { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
+/// Moves what manages the pool together: entries, and headers of zspages. `go_on` is asked now
+/// and then.
+pub(crate) fn compact_meta(
+    inner: &PoolInner,
+    _alone: &CompactionScope<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) {
+    inner.entries.rebalance(go_on);
+    let memory = &inner.memory;
+    for id in memory.live().take_while(|_| go_on()) {
+        inner.lock(inner.class_of_zspage(id)).relocate_header(id);
     }
+    memory.shrink();
+}
 
-    /// Moves what manages the pool together: entries, and headers of zspages. `go_on` is asked now
-    /// and then.
-    pub(crate) fn compact_meta(
-        &self,
-        _alone: &CompactionScope<'_>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) {
-        self.tidy(go_on);
-        let memory = &self.inner().memory;
-        for id in memory.space.live().take_while(|_| go_on()) {
-            let class = &self.inner().classes[memory.space.extent(id).tag() as usize];
-            ClassGuard::new(self.inner(), class).relocate_header(id);
-        }
-        memory.shrink();
-    }
-
-    /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
-    pub fn freeable(&self) -> usize {
-        let pages: u64 = self.classes().iter().map(|stat| stat.gain).sum();
-        pages as usize * page_size()
-    }
-
-    /// Pages that compaction freed so far.
-    pub fn pages_compacted(&self) -> u64 {
-        self.compaction_stat().freed_pages
-    }
-
-    /// What compaction has done so far, and what it took.
-    pub fn compaction_stat(&self) -> CompactionStat {
-        let PoolInner { compaction, compactor, prefaulter: fetcher, .. } = self.inner();
-        CompactionStat { panics: compactor.panics() + fetcher.panics(), ..compaction.read() }
+/// What compaction has done so far, and what it took.
+pub(crate) fn stat(inner: &PoolInner) -> CompactionStat {
+    let PoolInner { compaction, compactor, prefaulter, .. } = inner;
+    let spent = compaction.spent_pages.load(Relaxed);
+    CompactionStat {
+        moved_objects: compaction.moved_objects.load(Relaxed),
+        moved_bytes: compaction.moved_bytes.load(Relaxed),
+        freed_pages: compaction.freed_pages.load(Relaxed).saturating_sub(spent),
+        cpu: Duration::from_nanos(compaction.cpu_nanoseconds.load(Relaxed)),
+        plans: compaction.plans.load(Relaxed),
+        panics: compactor.panics() + prefaulter.panics(),
     }
 }

@@ -73,7 +73,9 @@ impl Value {
     }
 
     pub(crate) fn object(place: Location) -> Value {
-        debug_assert!((1..=OBJECT_MAX).contains(&place.len) && place.flags < 16);
+        // More bits would change the length.
+        assert!(place.flags < 16, "flags {:#x} have more than 4 bits", place.flags);
+        debug_assert!((1..=OBJECT_MAX).contains(&place.len));
         debug_assert!(place.offset.is_multiple_of(GRAIN as u64));
         let offset = (place.offset / GRAIN as u64) << OFFSET_SHIFT;
         let len = (place.len as u64 - 1) << LEN_SHIFT;
@@ -181,7 +183,8 @@ impl Entry {
 
     /// Clears bits of the flags: by a reader of the object that the entry names.
     pub(crate) fn clear_flags(&self, bits: u8) {
-        debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0 && bits < 16);
+        assert!(bits < 16, "flags {bits:#x} have more than 4 bits");
+        debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0);
         self.0.fetch_and(!((bits as u64) << FLAGS_SHIFT), Ordering::Relaxed);
     }
 

@@ -7,7 +7,7 @@
 //! taken and not yet given to a zspage stays lost.)
 //!
 //! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it
-//! has pinned, locked or staged holds nothing in the child (`Since`), where it can only be dropped.
+//! has pinned, locked or staged holds nothing in the child (`ForkStamp`), where it can only be dropped.
 //!
 //! A pool whose pages are not `in_children` has no object in a child. Nothing is repaired then:
 //! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
@@ -15,176 +15,129 @@
 //! holds it over forks.
 
 use crate::class::ClassState;
-use crate::class_guard::ClassGuard;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::inner::PoolInner;
+use crate::sync::Ordering::{Relaxed, Release};
 use crate::zspage::Header;
-use crate::{EntryPool, Error};
+use crate::{Error, purge};
 use page::ExtentId;
 use page::fork::{AtFork, generation};
 
-impl AtFork for EntryPool {
+impl AtFork for PoolInner {
     fn prepare(&self) {
-        let inner = self.inner();
-        inner.compactor.lock_for_fork();
-        inner.prefaulter.lock_for_fork();
-        inner.repairing.lock_for_fork();
-        self.handles().inspect(|handles| handles.lock_for_fork());
-        self.entries().lock_for_fork();
-        inner.lock_plan_for_fork();
-        inner.classes.iter().for_each(|class| class.state.lock_for_fork());
-        inner.memory.lock_for_fork();
+        self.compactor.lock_for_fork();
+        self.prefaulter.lock_for_fork();
+        self.repairing.lock_for_fork();
+        self.handles.iter().for_each(|handles| handles.lock_for_fork());
+        self.entries.lock_for_fork();
+        self.plan.lock_for_fork();
+        self.classes.iter().for_each(|class| class.state.lock_for_fork());
+        self.memory.lock_for_fork();
     }
 
     fn in_parent(&self) {
-        let inner = self.inner();
-        inner.memory.unlock_after_fork();
-        inner.classes.iter().for_each(|class| class.state.unlock_after_fork());
-        inner.unlock_plan_after_fork();
-        self.entries().unlock_after_fork();
-        self.handles().inspect(|handles| handles.unlock_after_fork());
-        inner.repairing.unlock_after_fork();
-        inner.prefaulter.unlock_after_fork();
-        inner.compactor.unlock_after_fork();
+        self.memory.unlock_after_fork();
+        self.classes.iter().for_each(|class| class.state.unlock_after_fork());
+        self.plan.unlock_after_fork();
+        self.entries.unlock_after_fork();
+        self.handles.iter().for_each(|handles| handles.unlock_after_fork());
+        self.repairing.unlock_after_fork();
+        self.prefaulter.unlock_after_fork();
+        self.compactor.unlock_after_fork();
     }
 
     fn in_child(&self) {
         self.in_parent();
-        let inner = self.inner();
-        inner.compactor.forget_thread();
-        inner.prefaulter.forget_thread();
+        self.compactor.forget_thread();
+        self.prefaulter.forget_thread();
     }
 }
 
-impl EntryPool {
-    /// Whether a child has the pool's pages too.
-    pub fn is_in_children(&self) -> bool {
-        self.inner().memory.space.is_in_children()
-    }
+/// The first use in a child repairs what lost threads left. Everything that uses the pool begins
+/// here.
+///
+/// # Errors
+/// [`Error::LeftBehind`]
+#[inline]
+pub(crate) fn ensure_here(inner: &PoolInner) -> Result<(), Error> {
+    if inner.is_in_child() { repair_in_child(inner) } else { Ok(()) }
+}
 
-    /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses
-    /// everything.
-    pub fn is_left_behind(&self) -> bool {
-        self.is_in_child() && !self.is_in_children()
-    }
-
-    /// Whether this is a child of the process that made or repaired the pool.
-    #[inline]
-    fn is_in_child(&self) -> bool {
-        self.inner().generation.load(Acquire) != generation()
-    }
-
-    /// The first use in a child repairs what lost threads left. Everything that uses the pool
-    /// begins here.
-    ///
-    /// # Errors
-    /// [`Error::LeftBehind`]
-    #[inline]
-    pub(crate) fn ensure_here(&self) -> Result<(), Error> {
-        if self.is_in_child() { self.repair_in_child() } else { Ok(()) }
-    }
-
-    /// The same for those that have no error to return.
-    #[inline]
-    pub(crate) fn expect_here(&self) {
-        if let Err(error) = self.ensure_here() {
-            panic!("{error}");
-        }
-    }
-
-    /// The same for figures: where the pool is left behind, they are as they were.
-    #[inline]
-    pub(crate) fn try_repair(&self) {
-        let _left_behind = self.ensure_here();
-    }
-
-    #[cold]
-    fn repair_in_child(&self) -> Result<(), Error> {
-        if !self.is_in_children() {
-            return Err(Error::LeftBehind);
-        }
-        self.repair();
-        Ok(())
-    }
-
-    fn repair(&self) {
-        let inner = self.inner();
-        let _one = inner.repairing.lock();
-        if !self.is_in_child() {
-            return;
-        }
-        inner.memory.repair_arena();
-        self.entries().repair();
-        self.handles().inspect(|handles| handles.repair(self.entries()));
-        for class in &inner.classes {
-            *class.state.lock() = ClassState::default();
-            class.population.store(0, Relaxed);
-        }
-        inner.retained.store(0, Relaxed);
-        inner.offers.forget();
-        inner.prefaulted.store(0, Relaxed);
-        inner.compacting.store(false, Relaxed);
-        inner.releases.store(0, Relaxed);
-        inner.tending.store(false, Relaxed);
-        let space = &inner.memory.space;
-        for id in space.live().collect::<Vec<_>>() {
-            let class = &inner.classes[space.extent(id).tag() as usize];
-            ClassGuard::new(inner, class).repair(id, |index, offset| self.len_named(index, offset));
-        }
-        let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
-        inner.memory.space.recount(committed.sum());
-        for class in &inner.classes {
-            ClassGuard::new(inner, class).release_unused();
-        }
-        inner.generation.store(generation(), Release);
-    }
-
-    /// Length of the object at `offset`, if entry `index` names it.
-    fn len_named(&self, index: u32, offset: u64) -> Option<usize> {
-        let place = self.entries().peek(index, |entry, _| entry.peek().decode())?.ok()?;
-        (place.offset == offset).then_some(place.len)
+/// The same for those that have no error to return.
+#[inline]
+pub(crate) fn expect_here(inner: &PoolInner) {
+    if let Err(error) = ensure_here(inner) {
+        panic!("{error}");
     }
 }
 
-impl ClassGuard<'_> {
-    /// Takes zspage `id` into the lists, which are made anew, without what no entry names.
-    fn repair(mut self, id: ExtentId, len_named: impl Fn(u32, u64) -> Option<usize>) {
-        let (inner, class) = (self.inner(), self.class());
-        let extent = inner.memory.space.extent(id);
-        if !extent.data.is_attached() {
-            // Made or destroyed but for one step; it has no pages.
-            return inner.memory.space.free(id);
-        }
-        self.fixed_header(id).reset();
-        let mut inuse = 0;
-        keep_named(self.header(id), |slot, index| {
-            let len = len_named(index, self.offset(id, slot));
-            len.inspect(|&len| {
-                inuse += 1;
-                inner.changed_len(None, Some(len));
-            });
-            len.is_some()
+/// The same for figures: where the pool is left behind, they are as they were.
+#[inline]
+pub(crate) fn try_repair(inner: &PoolInner) {
+    let _left_behind = ensure_here(inner);
+}
+
+#[cold]
+fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
+    if !inner.memory.is_in_children() {
+        return Err(Error::LeftBehind);
+    }
+    let _one = inner.repairing.lock();
+    if inner.is_in_child() {
+        repair(inner);
+    }
+    Ok(())
+}
+
+fn repair(inner: &PoolInner) {
+    inner.memory.repair_arena();
+    inner.entries.repair();
+    inner.handles.iter().for_each(|handles| handles.repair(&inner.entries));
+    for class in &inner.classes {
+        *class.state.lock() = ClassState::default();
+        class.population.store(0, Relaxed);
+    }
+    inner.retained.reset();
+    inner.compaction.is_active.store(false, Relaxed);
+    inner.memory.free_unattached();
+    inner.memory.live().for_each(|id| repair_zspage(inner, id));
+    let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
+    inner.memory.recount(committed.sum());
+    for class in &inner.classes {
+        purge::release_unused(inner, inner.lock(class));
+    }
+    inner.generation.store(generation(), Release);
+}
+
+/// Length of the object at `offset`, if entry `index` names it.
+fn len_named(inner: &PoolInner, index: u32, offset: u64) -> Option<usize> {
+    let place = inner.entries.peek(index, |entry, _| entry.peek().decode())?.ok()?;
+    (place.offset == offset).then_some(place.len)
+}
+
+/// Takes a zspage into the lists, which are made anew, without what no entry names.
+fn repair_zspage(inner: &PoolInner, id: ExtentId) {
+    let mut locked = inner.lock(inner.class_of_zspage(id));
+    locked.fixed_header(id).reset();
+    let mut inuse = 0;
+    keep_named(locked.header(id), |slot, index| {
+        let len = len_named(inner, index, locked.offset(id, slot));
+        len.inspect(|&len| {
+            inuse += 1;
+            inner.count_len(None, Some(len));
         });
-        self.fixed_header(id).set_inuse(inuse);
-        for page in 0..extent.pages() {
-            if self.fixed_header(id).committed.contains(page)
-                && !self.is_live(self.header(id), page, inuse)
-            {
-                self.fixed_header(id).retained.insert(page..page + 1);
-            }
+        len.is_some()
+    });
+    let header = locked.header(id);
+    header.fixed.set_inuse(inuse);
+    for page in 0..locked.class().pages() {
+        if header.fixed.committed.contains(page) && !locked.is_live(header, page, inuse) {
+            header.fixed.retained.insert(page..page + 1);
         }
-        let (committed, retained) =
-            (self.fixed_header(id).committed.len(), self.fixed_header(id).retained.len());
-        inner.retained.fetch_add(retained as usize, Relaxed);
-        self.state.zspages += 1;
-        self.state.inuse += inuse;
-        self.state.committed += committed;
-        self.state.retained += retained;
-        self.link_group(id, class.group(inuse));
-        self.update_offer(id, false);
     }
+    locked.insert_repaired(id);
 }
 
-/// Frees the slots of a header that are held, or whose entry does not name them.
+/// Frees the slots of a header that are withheld, or whose entry does not name them.
 fn keep_named(header: Header<'_>, mut named: impl FnMut(u32, u32) -> bool) {
     for slot in (0..header.entries.len() as u32).filter(|&slot| header.is_taken(slot)) {
         if !header.entry(slot).is_some_and(|index| named(slot, index)) {

@@ -21,13 +21,13 @@ mod class;
 mod class_guard;
 mod compact;
 mod entry;
-mod entry_iter;
 mod entry_pool;
 mod epoch;
 mod error;
 mod fork;
 mod fork_stamp;
 mod geometry;
+mod guard;
 mod handle_slots;
 mod inner;
 #[cfg(all(test, loom))]
@@ -35,28 +35,31 @@ mod loom_tests;
 mod memory;
 pub mod meta;
 mod plan;
+mod policy;
 mod pool;
 mod prefault;
+mod purge;
+mod read_guard;
 mod relocate;
 mod retained;
+mod search;
 mod stats;
 mod sync;
 mod table;
 mod worker;
-mod write_guard;
 mod zspage;
 
-pub use crate::entry_pool::{Content, EntryPool, EntryReadGuard, Old};
+pub use crate::entry_pool::EntryPool;
 pub use compact::CompactionStat;
-pub use entry_iter::EntryIter;
 pub use error::Error;
 pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
 };
+pub use guard::{EntryWriteGuard, Reservation, StagedObject};
 pub use pool::{Handle, Pool, ReadGuard};
+pub use read_guard::{Content, EntryIter, EntryReadGuard, Old};
 pub use stats::{ClassStat, Classes};
 pub use table::{Columns, Row};
-pub use write_guard::{EntryWriteGuard, Reservation, StagedObject};
 
 /// How a pool is made.
 #[derive(Clone, Debug, Default)]

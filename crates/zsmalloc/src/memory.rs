@@ -15,54 +15,38 @@
 
 use crate::Error;
 use crate::class::Class;
-use crate::class_guard::ClassGuard;
 use crate::geometry::OBJECTS_MAX;
 use crate::meta::{Arena, Cache};
-use crate::zspage::{FixedHeader, Header, HeaderPtr};
+use crate::zspage::{Header, HeaderPtr};
 use page::heap::try_boxed;
-use page::{Extent, ExtentId, PageSet, Space, Zeroed};
+use page::{Budget, Extent, ExtentId, PageSet, Space, Zeroed};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Bytes of a line of the processor's cache.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
-/// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that
-/// fills them is short, so it would be waited for at the next lock.
-const OVERWRITTEN_LINES: usize = 64;
 
 // SAFETY: an atomic pointer, of which null is valid.
 unsafe impl Zeroed for HeaderPtr {}
 
-/// A zspage that no one can find: one that is being made, or destroyed.
+/// A zspage that no one can find: one that is being made, or destroyed. It has neither objects nor
+/// committed pages.
 #[derive(Debug)]
 pub(crate) struct Loose {
     id: ExtentId,
     header: NonNull<u8>,
+    class: u32,
+    objects: u32,
 }
 
-/// The bytes of an object whose entry stays locked as long as this is looked at: no reference,
-/// since it may outlive the lock for the moment in which both are dropped.
-#[derive(Debug)]
-pub(crate) struct Pinned(NonNull<[u8]>);
-
-// SAFETY: it is looked at as a shared slice would be.
-unsafe impl Send for Pinned {}
-// SAFETY: as above.
-unsafe impl Sync for Pinned {}
-
-impl Pinned {
-    #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `pinned` made it of such a slice, and its holder has the entry locked still
-        // (zs-M3).
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Has the processor fetch the first `lines` lines of the bytes, which are to be read soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, lines: usize) {
-        prefetch(self.0, lines);
+impl Loose {
+    /// A zspage of `class` that was detached from its header.
+    ///
+    /// # Safety
+    /// It is that, in no list and without objects and pages.
+    pub(crate) unsafe fn new(id: ExtentId, header: NonNull<u8>, class: &Class) -> Self {
+        Loose { id, header, class: class.position, objects: class.objects() }
     }
 }
 
@@ -95,9 +79,9 @@ fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
 /// Pages and headers.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) space: Space<HeaderPtr>,
+    space: Space<HeaderPtr>,
     /// What manages the pool lies here: headers, nodes of the table of entries.
-    pub(crate) arena: Arc<Arena>,
+    arena: Arc<Arena>,
     /// Caches of headers, by size.
     header_caches: Box<[Cache]>,
 }
@@ -110,9 +94,70 @@ impl Memory {
         Ok(Memory { space: Space::new(pages)?, arena, header_caches })
     }
 
+    /// The extent of a zspage.
+    pub(crate) fn extent(&self, id: ExtentId) -> &Extent<HeaderPtr> {
+        self.space.extent(id)
+    }
+
+    /// The zspage at `offset`, if there is one.
+    pub(crate) fn find(&self, offset: u64) -> Option<ExtentId> {
+        self.space.find(offset)
+    }
+
+    /// All zspages, those too that are being made or destroyed.
+    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
+        self.space.live()
+    }
+
+    /// The count of the pages and its limit.
+    pub(crate) fn budget(&self) -> &Budget {
+        self.space.budget()
+    }
+
+    /// Counts pages that are about to be committed.
+    pub(crate) fn charge(&self, pages: u32) -> Result<(), Error> {
+        Ok(self.space.charge(pages)?)
+    }
+
+    /// Has pages of zspages prefaulted.
+    pub(crate) fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
+        self.space.populate(batch);
+    }
+
+    /// Whether a child has the pages too.
+    pub(crate) fn is_in_children(&self) -> bool {
+        self.space.is_in_children()
+    }
+
+    /// Bytes of what manages the pages, and of the arena.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.space.metadata_bytes() + self.arena.bytes()
+    }
+
+    /// Makes the count of pages what the classes found, in a child.
+    pub(crate) fn recount(&self, committed: usize) {
+        self.space.recount(committed);
+    }
+
+    /// Gives zspages back, in a child, that a lost thread had made or destroyed but for one step:
+    /// these have no pages.
+    pub(crate) fn free_unattached(&self) {
+        for id in self.live().collect::<Vec<_>>() {
+            if !self.extent(id).data.is_attached() {
+                self.space.free(id);
+            }
+        }
+    }
+
+    /// Asserts the state of space and arena.
+    pub(crate) fn check(&self) {
+        self.space.check();
+        self.arena.check();
+    }
+
     /// The cache for headers of `objects` slots: the smallest that is large enough.
-    fn header_cache(&self, objects: usize) -> &Cache {
-        match HEADER_SLOTS.iter().position(|&slots| slots >= objects) {
+    fn header_cache(&self, objects: u32) -> &Cache {
+        match HEADER_SLOTS.iter().position(|&slots| slots >= objects as usize) {
             Some(nth) => &self.header_caches[nth],
             None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
         }
@@ -120,44 +165,59 @@ impl Memory {
 
     /// A zspage of `class` without objects or committed pages, that no one else can find yet.
     pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
-        let objects = class.objects() as usize;
+        let (position, objects) = (class.position, class.objects());
         let header = self.header_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Header::bytes(objects) bytes, this one is ours
         // alone, and zeros are valid for what lies in it.
-        unsafe { header.write_bytes(0, Header::bytes(objects)) };
-        match self.space.alloc(class.pages(), class.position) {
-            Ok(id) => Ok(Loose { id, header }),
+        unsafe { header.write_bytes(0, Header::bytes(objects as usize)) };
+        match self.space.alloc(class.pages(), position) {
+            Ok(id) => Ok(Loose { id, header, class: position, objects }),
             Err(error) => {
-                self.free_header(class, header);
+                // SAFETY: it was allocated for as many objects just now, and no one has it.
+                unsafe { self.free_header(objects, header) };
                 Err(error.into())
             }
         }
     }
 
-    /// Has a zspage found by whoever has the class's lock.
-    pub(crate) fn attach(&self, locked: &mut ClassGuard<'_>, zspage: Loose) -> ExtentId {
-        self.space.extent(zspage.id).data.attach(locked.class().position, zspage.header);
+    /// Has a zspage found by whoever has the lock of `class`, which it was made for.
+    pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
+        assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
+        // SAFETY: it was made for a zspage of this class, and is no other's.
+        unsafe { self.extent(zspage.id).data.attach(class.position, zspage.header) };
         zspage.id
     }
 
-    /// Takes a zspage, which no list has any more, out of reach.
-    pub(crate) fn detach(&self, locked: &mut ClassGuard<'_>, id: ExtentId) -> Loose {
-        let (extent, header) = self.header_of(locked, id);
-        extent.data.detach();
-        Loose { id, header }
-    }
-
-    /// Gives a zspage back that has no objects and no committed pages.
-    pub(crate) fn destroy(&self, class: &Class, zspage: Loose) {
-        self.free_header(class, zspage.header);
+    /// Gives a zspage back.
+    pub(crate) fn destroy(&self, zspage: Loose) {
+        // SAFETY: the header was made for so many objects, and is out of reach.
+        unsafe { self.free_header(zspage.objects, zspage.header) };
         self.space.free(zspage.id);
     }
 
-    fn free_header(&self, class: &Class, header: NonNull<u8>) {
-        // SAFETY: the header came from this cache (same class, same size), and no zspage points to
-        // it: that of a `Loose` is out of reach, and `relocate_header` has put another in its
-        // place, under the class's lock.
-        let freed = unsafe { self.header_cache(class.objects() as usize).free(header) };
+    /// A copy of a header at a lower place, if there is one on pages that headers have anyway.
+    ///
+    /// # Safety
+    /// `header` is that of a zspage for `objects` objects, and does not change meanwhile.
+    pub(crate) unsafe fn copy_header(
+        &self,
+        objects: u32,
+        header: NonNull<u8>,
+    ) -> Option<NonNull<u8>> {
+        let new = self.header_cache(objects).alloc_before(header)?;
+        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours
+        // alone.
+        unsafe { new.copy_from_nonoverlapping(header, Header::bytes(objects as usize)) };
+        Some(new)
+    }
+
+    /// Gives a header back.
+    ///
+    /// # Safety
+    /// It was made here for so many objects, no zspage has it and no one looks at it any more.
+    pub(crate) unsafe fn free_header(&self, objects: u32, header: NonNull<u8>) {
+        // SAFETY: it is of this cache, as the caller vouches.
+        let freed = unsafe { self.header_cache(objects).free(header) };
         debug_assert_eq!(freed, Ok(()), "a header is freed once, to its own cache");
     }
 
@@ -188,104 +248,56 @@ impl Memory {
         }
     }
 
-    /// A zspage of the class whose lock is held, and its header.
-    fn header_of(
-        &self,
-        locked: &ClassGuard<'_>,
-        id: ExtentId,
-    ) -> (&Extent<HeaderPtr>, NonNull<u8>) {
-        let extent = self.space.extent(id);
-        match extent.data.header(locked.class().position) {
-            Some(header) => (extent, header),
-            None => panic!("{id:?} is not a zspage of {:?}", locked.class()),
-        }
-    }
-
-    /// The fixed part of a zspage's header.
-    pub(crate) fn fixed_header<'a>(
-        &'a self,
-        locked: &'a ClassGuard<'_>,
-        id: ExtentId,
-    ) -> &'a FixedHeader {
-        // SAFETY: `create` made the header of zeros, which are a valid FixedHeader; it is freed
-        // only after `detach` or `relocate_header` took it from the zspage, which borrow the lock
-        // mutably that `locked` holds for 'a.
-        unsafe { self.header_of(locked, id).1.cast().as_ref() }
-    }
-
-    pub(crate) fn header<'a>(&'a self, locked: &'a ClassGuard<'_>, id: ExtentId) -> Header<'a> {
-        let (extent, header) = self.header_of(locked, id);
-        let objects = locked.class().objects() as usize;
-        let words = Header::words(objects);
-        // SAFETY: as for `fixed_header`; `create` made the header for this many slots, and head,
-        // bits and entries lie one behind the other in it (`Header::bytes`).
-        unsafe {
-            let taken = header.add(size_of::<FixedHeader>());
-            let entries = taken.add(words * 8);
-            Header {
-                start: extent.start(),
-                fixed: header.cast().as_ref(),
-                taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
-                entries: std::slice::from_raw_parts(entries.cast().as_ptr(), objects),
-            }
-        }
-    }
-
-    /// Moves a zspage's header to a lower place, if there is one on pages that headers have anyway.
-    pub(crate) fn relocate_header(&self, locked: &mut ClassGuard<'_>, id: ExtentId) {
-        let class = locked.class();
-        let (extent, old) = self.header_of(locked, id);
-        let objects = class.objects() as usize;
-        let Some(new) = self.header_cache(objects).alloc_before(old) else { return };
-        // SAFETY: both are objects of the one cache, of at least so many bytes; the new one is ours
-        // alone, and no `Header` or `FixedHeader` borrows the old, since `locked` is borrowed
-        // mutably.
-        unsafe { new.copy_from_nonoverlapping(old, Header::bytes(objects)) };
-        extent.data.attach(class.position, new);
-        self.free_header(class, old);
-    }
-
-    /// Writes an object into a slot that its caller has taken and no entry names yet, or whose
-    /// entry the caller holds exclusively (zs-M2).
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
+    /// Writes an object, or the first bytes of one.
+    ///
+    /// # Safety
+    /// The slot at `offset` has room for them. The caller has taken it and no entry names it yet;
+    /// or he holds exclusively the entry that does, and its class's lock (zs-M2).
+    pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
         // SAFETY: by zs-M1 the slot is committed and the caller's alone, by zs-M2 and zs-M3 no one
         // reads it.
         unsafe { self.space.write(offset, bytes) }
     }
 
-    /// Copies an object to a slot that was taken for it. `locked` holds off the writers of both: an
-    /// object is written again only under its class's lock (`EntryWriteGuard`), and no entry names
-    /// the new place yet.
-    pub(crate) fn copy(&self, _locked: &ClassGuard<'_>, from: u64, to: u64, len: usize) {
-        // SAFETY: by zs-M1 both slots are committed and stay so; `from` is whole, since an entry
-        // names it (zs-M2), and not written meanwhile, as said above; `to` is read by no one.
+    /// Copies an object to a slot that was taken for it.
+    ///
+    /// # Safety
+    /// An object of `len` bytes lies at `from`, and its class is locked: it is written again, or
+    /// freed, only under that. The caller took `to`, which has room for it and no entry names.
+    pub(crate) unsafe fn copy(&self, from: u64, to: u64, len: usize) {
+        // SAFETY: by zs-M1 both slots are committed and stay so; the object is not written
+        // meanwhile, and the other place is read by no one, as the caller vouches.
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
-    /// The object at `offset`. The caller holds the lock of the entry that names it for as long as
-    /// the slice lives (zs-M3).
-    pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
+    /// An object.
+    ///
+    /// # Safety
+    /// The caller has locked the entry that names so many bytes at `offset`, and has it locked and
+    /// lets no one change them as long as the slice lives (zs-M3).
+    pub(crate) unsafe fn read(&self, offset: u64, len: usize) -> &[u8] {
         // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry named
         // it, and by zs-M3 it is neither written nor given back while the entry is locked.
         unsafe { self.space.bytes(offset, len) }
     }
 
-    /// The same, for a guard that keeps the entry locked.
-    pub(crate) fn pinned(&self, offset: u64, len: usize) -> Pinned {
-        Pinned(NonNull::from(self.read(offset, len)))
-    }
-
-    /// Has the processor fetch an object, which is to be overwritten; it may be gone.
-    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+    /// Has the processor fetch the first `lines` lines of an object; it may be gone.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: u64, len: usize, lines: usize) {
         let start = self.space.try_address(offset);
         let object = start.map(|start| NonNull::slice_from_raw_parts(start, len));
-        object.iter().for_each(|&object| prefetch(object, OVERWRITTEN_LINES));
+        object.iter().for_each(|&object| prefetch(object, lines));
     }
 
-    /// Gives pages of zspages back; each set is left with those that went. Their slots are held
-    /// (`Header::withhold_slots`), all of them.
-    pub(crate) fn release<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone) {
-        // SAFETY: no slot on these pages is live, and held ones are given to no one, so no one
+    /// Gives pages of zspages back; each set is left with those that went.
+    ///
+    /// # Safety
+    /// No object lies on them, and all slots on them are withheld (`ClassGuard::begin_release`).
+    pub(crate) unsafe fn release<'b>(
+        &self,
+        batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
+    ) {
+        // SAFETY: no slot on these pages is live, and withheld ones are given to no one, so no one
         // reads, writes or commits them until `ClassGuard` frees them again, after this call.
         unsafe { self.space.release_all(batch) }
     }
@@ -303,8 +315,9 @@ mod tests {
     fn every_header_has_a_cache() {
         let arena = Arena::new(page::Config::default()).unwrap();
         let memory = Memory::new(page::Config::default(), arena).unwrap();
-        let has_room =
-            |objects| memory.header_cache(objects).geometry().stride >= Header::bytes(objects);
+        let has_room = |objects| {
+            memory.header_cache(objects as u32).geometry().stride >= Header::bytes(objects)
+        };
         assert!((1..=OBJECTS_MAX).all(has_room));
         for (page, table) in tables() {
             for class in table.classes() {

@@ -17,25 +17,23 @@
 //! of sizes.
 
 use crate::Error;
+use crate::policy::{self, CHANGE_MIN};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use page::fork::Mutex;
 use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
 
-/// A plan is outdated when the pool's pages have changed by this share of what they were ...
-const CHANGE_SHARE: usize = 8;
-/// ... and by this many.
-const CHANGE_MIN: usize = 4;
-/// Where nothing is known, open classes are this share of their size apart.
-const SPREAD_SHARE: usize = 8;
 /// More than there are classes, at any order.
 const CLASSES_MAX: usize = 1536;
 
 /// Which class objects of each size are stored in, by position in the table of all classes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    class_for: Box<[AtomicU16]>,
+    /// Position of the open class for objects of the size at each position.
+    pub(crate) class_for: Box<[AtomicU16]>,
+    /// Whether it is ever made anew.
+    is_remade: bool,
     open: AtomicUsize,
     /// The plan is outdated when more pages than this are in use, or fewer than that.
     above: AtomicUsize,
@@ -72,19 +70,35 @@ impl Plan {
         supply: Option<&dyn Supply>,
     ) -> Result<Self, Error> {
         let plan = Plan {
-            class_for: boxed(supply, (0..len).map(|_| AtomicU16::new(0)))?,
-            open: AtomicUsize::new(len),
+            is_remade: true,
             above: AtomicUsize::new(CHANGE_MIN),
-            below: AtomicUsize::new(0),
-            planning: Mutex::default(),
+            ..Plan::of_all(len, supply)?
         };
         let unknown = |position| Size { bytes: bytes(position), ..Size::default() };
         plan.publish(&Draft::new(len, Purpose::Growth, unknown));
         Ok(plan)
     }
 
+    /// A plan that opens all of `len` classes, for ever.
+    pub(crate) fn of_all(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
+        let all = (0..len).map(|position| AtomicU16::new(position as u16));
+        Ok(Plan {
+            class_for: boxed(supply, all)?,
+            is_remade: false,
+            open: AtomicUsize::new(len),
+            above: AtomicUsize::new(usize::MAX),
+            below: AtomicUsize::new(0),
+            planning: Mutex::default(),
+        })
+    }
+
+    /// Whether the plan follows what is stored.
+    pub(crate) fn is_remade(&self) -> bool {
+        self.is_remade
+    }
+
     /// Position of the class for objects of the size at `position`.
-    pub(crate) fn class_for(&self, position: usize) -> usize {
+    fn class_for(&self, position: usize) -> usize {
         self.class_for[position].load(Relaxed) as usize
     }
 
@@ -108,7 +122,8 @@ impl Plan {
         used < self.below.load(Relaxed)
     }
 
-    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does.
+    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does, or
+    /// nothing is to be planned.
     /// `note` is called when the plan is there, before another can be made.
     pub(crate) fn make(
         &self,
@@ -117,10 +132,11 @@ impl Plan {
         size: impl Fn(usize) -> Size,
         note: impl FnOnce(),
     ) -> bool {
-        let Some(_planning) = self.planning.try_lock() else { return false };
+        let planning = self.is_remade.then(|| self.planning.try_lock()).flatten();
+        let Some(_planning) = planning else { return false };
         self.publish(&Draft::new(self.class_for.len(), purpose, size));
         note();
-        let change = (used / CHANGE_SHARE).max(CHANGE_MIN);
+        let change = policy::plan_change(used);
         self.above.store(used + change, Relaxed);
         self.below.store(used.saturating_sub(change), Relaxed);
         true
@@ -251,7 +267,7 @@ impl Draft {
             count += size.population;
             bytes += size.population as i64 * x;
             populated[position] = size.population > 0;
-            spread[position] = size.bytes >= last + last / SPREAD_SHARE;
+            spread[position] = size.bytes >= policy::spread(last);
             last = if spread[position] { size.bytes } else { last };
             let best = hull.lowest(x);
             before[position] = best.open;
@@ -281,15 +297,13 @@ impl Draft {
     }
 }
 
-/// Bytes that an open class costs: half of its last page, and of the header of its last zspage. One
-/// that has no objects yet is taken for dearer, so that classes do not come and go for next to
-/// nothing; what one has cost already is not saved by closing it, unless it is emptied.
+/// Bytes that opening a class costs: what one has cost already is not saved by closing it, unless
+/// it is emptied.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
-    let cost = page_size() as i64 / 2 + 256;
     match purpose {
         Purpose::Growth if size.is_used => 0,
-        Purpose::Compaction if size.is_used => cost,
-        _ => cost + cost / 4,
+        Purpose::Compaction if size.is_used => policy::class_cost(page_size()),
+        _ => policy::unused_class_cost(page_size()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The pool for everyone: opaque handles to stored bytes.
 
+use crate::fork::{ensure_here, try_repair};
 use crate::handle_slots::{HandleSlots, live_slots};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::table::{GENERATION_MAX, Row};
@@ -8,7 +9,7 @@ use crate::{
 };
 use std::num::NonZeroU64;
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// A stored object: it must be freed with [`Pool::free`], and can't be used after.
 ///
@@ -69,7 +70,7 @@ impl Handle {
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    core: Arc<EntryPool>,
+    core: EntryPool,
     handles: Arc<HandleSlots>,
     id: u32,
 }
@@ -85,9 +86,8 @@ impl Pool {
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
         let handles = Arc::new(HandleSlots::new());
-        let core = Arc::new(EntryPool::with_handles(config, handles.clone(), first)?);
-        let weak: Weak<EntryPool> = Arc::downgrade(&core);
-        page::fork::register(weak);
+        let core = EntryPool::with_handles(config, handles.clone(), first)?;
+        core.register();
         Ok(Pool { core, handles, id })
     }
 
@@ -101,7 +101,7 @@ impl Pool {
     /// Stores `bytes`, 1 up to the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
-        self.core.ensure_here()?;
+        ensure_here(self.core.inner())?;
         let (index, entry) = self.handles.claim(self.core.entries())?;
         let entry = self.core.write_guard(index, entry);
         let staged = entry.stage(bytes)?;
@@ -164,7 +164,7 @@ impl Pool {
 
     /// Objects stored.
     pub fn len(&self) -> u64 {
-        self.core.try_repair();
+        try_repair(self.core.inner());
         self.handles.live(self.core.entries())
     }
 

@@ -4,6 +4,7 @@
 //! Locks: `inner` is taken with no lock held but an entry or a stream, and over a fork before all
 //! others.
 
+use crate::policy::{self, NICENESS};
 use page::fork::Mutex;
 use rustix_futex_sync::Condvar;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,17 +13,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long no one has asked, and nothing is left to do, when the thread ends.
-pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// Steps by which it is nicer than who started it: where all processors are taken, threads that
-/// store and read are not interrupted for it, and it has still a tenth of one.
-const NICENESS: i32 = 10;
-/// After a panic no thread is started for this time, each time twice as long up to the second.
-const RESTART: (Duration, Duration) = if cfg!(test) {
-    (Duration::from_millis(20), Duration::from_millis(100))
-} else {
-    (Duration::from_secs(1), Duration::from_secs(60))
-};
 /// Bytes of its stack: a plan takes 30 KiB of it.
 const STACK: usize = 512 << 10;
 
@@ -121,8 +111,7 @@ impl Worker {
     fn ended_by_panic(&self) {
         let before = self.panics.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
-        let rest = RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1);
-        inner.not_before = Some(Instant::now() + rest);
+        inner.not_before = Some(Instant::now() + policy::restart_after(before));
         inner.thread = None;
         self.notified.store(false, SeqCst);
     }
@@ -205,6 +194,7 @@ impl Worker {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::policy::IDLE;
     use std::sync::atomic::AtomicUsize;
 
     /// Each thread panics but the fourth; whoever asks finds one again, in a while.

@@ -16,6 +16,7 @@
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are
 //! atomics.
+#![allow(unsafe_code)]
 
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, Ordering::Relaxed};
 use page::{PageSet, bits};
@@ -40,7 +41,10 @@ pub(crate) struct HeaderPtr(AtomicPtr<u8>);
 
 impl HeaderPtr {
     /// Makes it a zspage of `class`, or gives it another header.
-    pub(crate) fn attach(&self, class: u32, header: NonNull<u8>) {
+    ///
+    /// # Safety
+    /// The header is one for that class's objects, and stays as long as it is this zspage's.
+    pub(crate) unsafe fn attach(&self, class: u32, header: NonNull<u8>) {
         let raw = header.as_ptr();
         assert!(raw.addr() <= ADDRESS && class >> (usize::BITS - ADDRESS_BITS) == 0, "{raw:?}");
         let raw = raw.map_addr(|address| address | (class as usize) << ADDRESS_BITS);
@@ -230,9 +234,11 @@ mod tests {
             .map(|address| NonNull::new(std::ptr::without_provenance_mut(address)).unwrap());
         assert!(!zspage.is_attached() && zspage.header(0).is_none());
         for class in [0, 1, 700, 0xffff] {
-            zspage.attach(class, header);
+            // SAFETY: no one looks at it.
+            unsafe { zspage.attach(class, header) };
             assert_eq!((zspage.header(class), zspage.header(class ^ 1)), (Some(header), None));
-            zspage.attach(class, other);
+            // SAFETY: as above.
+            unsafe { zspage.attach(class, other) };
             assert_eq!(zspage.header(class), Some(other));
             zspage.detach();
             assert!(!zspage.is_attached() && zspage.header(class).is_none());

@@ -605,3 +605,36 @@ fn ready_pages_go_before_a_store_is_refused() {
     pool.free(kept).unwrap();
     pool.check();
 }
+
+/// Flags of more than four bits were written over the length of the object.
+#[test]
+fn flags_leave_the_length_alone() {
+    let pool = EntryPool::new(Config::default(), 1, Columns::default()).unwrap();
+    pool.lock(0).unwrap().store(&[7; 100], 0b1111).unwrap();
+    let refused = |change: &dyn Fn()| {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).is_err());
+    };
+    refused(&|| {
+        let _ = pool.lock(0).unwrap().store(&[7; 100], 16);
+    });
+    refused(&|| {
+        let _ = pool.lock(0).unwrap().store(&[7; 3000], 255);
+    });
+    refused(&|| pool.lock(0).unwrap().set_flags(16));
+    refused(&|| pool.read(0).clear_flags(16));
+    refused(&|| {
+        pool.set_flags_if_unlocked(0, |_, _, _| 16);
+    });
+    assert_eq!(pool.read(0).content(), Content::Object { bytes: &[7; 100], flags: 0b1111 });
+    pool.check();
+}
+
+/// The number of an entry that can't be is that of slots which are withheld.
+#[test]
+fn nothing_is_staged_for_an_entry_that_cannot_be() {
+    let pool = EntryPool::new(Config::default(), 8, Columns::default()).unwrap();
+    for index in [8, u32::MAX] {
+        assert!(matches!(pool.stage(index, &[7; 100]), Err(Error::Index { len: 8, .. })));
+    }
+    pool.check();
+}

@@ -138,7 +138,7 @@ fn replace_chain(
             None => return Outcome::Left,
         },
     };
-    let after = fresh.as_ref().map_or(0, |fresh| table.nodes.bytes(fresh.kind()));
+    let after = fresh.as_ref().map_or(0, |fresh| table.nodes.bytes(fresh.node_ref().kind));
     match try_replace(table, making, subject, fresh) {
         Ok(()) => Outcome::Converted(before.saturating_sub(after)),
         Err(fresh) => {
@@ -158,7 +158,7 @@ fn try_replace(
 ) -> Result<(), Option<Fresh>> {
     let Subject { level, chain, first, .. } = *subject;
     let (_, before) = footprint(table, first);
-    let after = fresh.as_ref().map_or(0, |fresh| fresh.kind().capacity());
+    let after = fresh.as_ref().map_or(0, |fresh| fresh.node_ref().kind.capacity());
     chain.begin(&mut making.retired, first.node_ref());
     let to = |fresh: &Option<Fresh>| fresh.as_ref().map(Fresh::node_ref);
     let replaced = first.all_entries(level, |_, entry_ref| entry_ref.entry.freeze())
@@ -181,7 +181,7 @@ fn try_replace(
 fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
     let Subject { region, level, first, .. } = *subject;
     // A dense node has them all anyway.
-    let all = fresh.as_ref().is_some_and(|fresh| fresh.kind().is_dense());
+    let all = fresh.as_ref().is_some_and(|fresh| fresh.node_ref().kind.is_dense());
     let copied = first.all_entries(level, |key, entry_ref| {
         let put =
             |fresh: &mut Fresh| fresh.put(key, entry_ref.entry.peek(), entry_ref.row.values());

@@ -158,3 +158,11 @@ fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     let rows = entries + per_line(columns) * size_of::<Entry>();
     (entries + nth * size_of::<Entry>(), rows + nth * columns * size_of::<AtomicU32>())
 }
+
+/// The place of `key` among a packed node's. Eight at a time, which is one comparison.
+pub(super) fn position(keys: &[u16], key: u16) -> Option<usize> {
+    let has = |chunk: &&[u16]| chunk.iter().fold(false, |found, &other| found | (other == key));
+    let nth = keys.chunks(8).position(|chunk| has(&chunk))?;
+    let at = keys[nth * 8..].iter().position(|&other| other == key)?;
+    Some(nth * 8 + at)
+}

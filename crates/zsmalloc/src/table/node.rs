@@ -25,7 +25,7 @@
 //!   but for a reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
 #![allow(unsafe_code)]
 
-use super::layout::{LEAF, LEAVES, NodeKind, NodeRef};
+use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
 use super::link::{NodeLink, PackedHeader};
 use super::locks::EntryRef;
 use super::retired::Retired;
@@ -101,10 +101,6 @@ impl Fresh {
 
     pub(super) fn node_ref(&self) -> NodeRef {
         self.node
-    }
-
-    pub(super) fn kind(&self) -> NodeKind {
-        self.node.kind
     }
 
     /// Gives it an entry; false where it has no room.
@@ -251,12 +247,4 @@ impl<'s> Node<'s> {
             head.store(head.load().0, Some(behind.node_ref()));
         }
     }
-}
-
-/// The place of `key`. Eight at a time, which is one comparison.
-fn position(keys: &[u16], key: u16) -> Option<usize> {
-    let has = |chunk: &&[u16]| chunk.iter().fold(false, |found, &other| found | (other == key));
-    let nth = keys.chunks(8).position(|chunk| has(&chunk))?;
-    let at = keys[nth * 8..].iter().position(|&other| other == key)?;
-    Some(nth * 8 + at)
 }

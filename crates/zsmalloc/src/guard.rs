@@ -1,0 +1,337 @@
+//! An entry locked for a change, and what it is given: an object that lies somewhere, or bits of
+//! the user's.
+//!
+//! Storing builds before, swaps under the lock, frees after: a new object is whole before the entry
+//! names it, the old one is freed after it no longer does.
+#![allow(unsafe_code)]
+
+use crate::class::Class;
+use crate::class_guard::NewSlot;
+use crate::entry::{Location, PAYLOAD_BITS, Value};
+use crate::fork_stamp::ForkStamp;
+use crate::inner::PoolInner;
+use crate::plan::Purpose;
+use crate::policy::{self, ASK_EVERY, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
+use crate::read_guard::{Content, Old};
+use crate::search::{self, Search};
+use crate::sync::Backoff;
+use crate::table::{Row, WriteLock};
+use crate::{Error, prefault, purge};
+use page::ExtentId;
+
+/// Takes a slot for `len` bytes of entry `index`; its offset.
+fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
+    let (own, class) = inner.classes_of(len)?;
+    let new = alloc_slot(inner, class, index)?;
+    own.grow_population();
+    if new.wants_page {
+        prefault::request_page(inner, class);
+    }
+    if new.committed > 0 && inner.plan.is_outgrown(inner.used()) {
+        inner.replan(Purpose::Growth);
+        if inner.has_grown().is_some() {
+            inner.compactor.notify();
+        }
+    }
+    Ok(new.offset)
+}
+
+/// At the limit, slots on committed pages are tried, then pages retained are given back, or those
+/// waited for that another thread gives back.
+fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, Error> {
+    let mut backoff = Backoff::default();
+    let mut refusals = 0;
+    loop {
+        let released = inner.retained.released();
+        let mut locked = inner.lock(class);
+        let refused = match search::alloc_slot(&mut locked, index, Search::Lowest) {
+            Ok(Some(new)) => return Ok(new),
+            Ok(None) => {
+                drop(locked);
+                match inner.memory.create(class) {
+                    Ok(zspage) => {
+                        inner.lock(class).insert(zspage);
+                        continue;
+                    }
+                    // Who refuses what manages it may count retained pages too.
+                    Err(refused) => refused,
+                }
+            }
+            Err(refused) => {
+                match search::alloc_slot(&mut locked, index, Search::Committed(SCAN_FEW))? {
+                    Some(new) => return Ok(new),
+                    None => {
+                        drop(locked);
+                        refused
+                    }
+                }
+            }
+        };
+        refusals += 1;
+        let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
+        // After the look for pages: whoever had some of them is at it still, or they came since the
+        // slot was refused.
+        let others_release = inner.retained.is_release_under_way(released);
+        if refusals == ATTEMPTS || !(has_purged || others_release) {
+            let mut locked = inner.lock(class);
+            let last = search::alloc_slot(&mut locked, index, Search::Committed(SCAN_MAX))?;
+            locked.destroy_one_unused();
+            return last.ok_or(refused);
+        }
+        if !has_purged {
+            backoff.wait();
+        }
+    }
+}
+
+/// Frees an object of `len` bytes at `offset` in a zspage of `class`, that no entry names any more.
+fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, len: usize) {
+    inner.count_len(Some(len), None);
+    let mut locked = inner.lock(class);
+    let emptied = locked.free_slot(zspage, locked.slot_at(zspage, offset));
+    let is_worth_asking = locked.state.inuse.is_multiple_of(ASK_EVERY)
+        && (policy::should_begin(locked.gain(), locked.state.committed)
+            || inner.plan.is_too_large(inner.used()));
+    if emptied > 0 {
+        purge::retain(inner, locked, zspage);
+    } else {
+        drop(locked);
+    }
+    if is_worth_asking {
+        inner.compactor.notify();
+    }
+}
+
+/// An object that is stored though no entry names it yet; freed on drop.
+#[derive(Debug)]
+pub struct StagedObject<'p> {
+    inner: &'p PoolInner,
+    index: u32,
+    offset: u64,
+    len: usize,
+    stamp: ForkStamp,
+}
+
+impl<'p> StagedObject<'p> {
+    pub(crate) fn new(inner: &'p PoolInner, index: u32, bytes: &[u8]) -> Result<Self, Error> {
+        let offset = alloc(inner, bytes.len(), index)?;
+        // SAFETY: it was taken just now for so many bytes, and no entry names it yet (zs-M2).
+        unsafe { inner.memory.write(offset, bytes) };
+        Ok(StagedObject { inner, index, offset, len: bytes.len(), stamp: ForkStamp::now() })
+    }
+}
+
+impl Drop for StagedObject<'_> {
+    fn drop(&mut self) {
+        // A child frees what no entry names.
+        if !self.stamp.is_stale() {
+            let (class, zspage) = self.inner.locate(self.offset);
+            free(self.inner, class, zspage, self.offset, self.len);
+        }
+    }
+}
+
+/// An object that a locked entry names: it stays where it is as long as the entry is locked.
+#[derive(Clone, Copy, Debug)]
+struct Object<'p> {
+    location: Location,
+    class: &'p Class,
+    zspage: ExtentId,
+}
+
+impl Object<'_> {
+    /// Whether `bytes` may lie in its slot.
+    fn has_room_for(&self, bytes: &[u8]) -> bool {
+        !bytes.is_empty() && bytes.len() <= self.class.capacity()
+    }
+}
+
+/// Room for bytes that an entry is to hold; given back on drop.
+#[derive(Debug)]
+pub struct Reservation<'p> {
+    /// What the entry holds.
+    held: Option<Object<'p>>,
+    /// The bytes, stored; else they go to the place of what the entry holds.
+    staged: Option<StagedObject<'p>>,
+}
+
+/// An entry locked for a change; unchanged if dropped.
+#[derive(Debug)]
+pub struct EntryWriteGuard<'p> {
+    inner: &'p PoolInner,
+    index: u32,
+    lock: WriteLock<'p>,
+}
+
+impl<'p> EntryWriteGuard<'p> {
+    pub(crate) fn new(inner: &'p PoolInner, index: u32, lock: WriteLock<'p>) -> Self {
+        EntryWriteGuard { inner, index, lock }
+    }
+
+    /// What lies beside the entry.
+    pub fn row(&self) -> Row<'_> {
+        self.lock.row()
+    }
+
+    /// What the entry holds.
+    pub fn content(&self) -> Content<'_> {
+        match self.lock.value().decode() {
+            Ok(Location { offset, len, flags }) => {
+                // SAFETY: the entry names it and is locked as long as this guard is borrowed; what
+                // changes the bytes takes the guard.
+                let bytes = unsafe { self.inner.memory.read(offset, len) };
+                Content::Object { bytes, flags }
+            }
+            Err(payload) => Content::Inline(payload),
+        }
+    }
+
+    /// The object the entry holds, if it does.
+    fn object(&self) -> Option<Object<'p>> {
+        let location = self.lock.value().decode().ok()?;
+        let (class, zspage) = self.inner.locate(location.offset);
+        Some(Object { location, class, zspage })
+    }
+
+    /// Stores `bytes` for this entry, which does not name them yet.
+    pub fn stage(&self, bytes: &[u8]) -> Result<StagedObject<'p>, Error> {
+        self.lock.assert_same_process();
+        StagedObject::new(self.inner, self.index, bytes)
+    }
+
+    /// Makes the entry hold `bytes`, and unlocks it: [`reserve`](Self::reserve) and
+    /// [`store_in`](Self::store_in). On an error nothing has changed.
+    pub fn store(self, bytes: &[u8], flags: u8) -> Result<Old, Error> {
+        let room = self.reserve(bytes)?;
+        Ok(self.store_in(room, bytes, flags))
+    }
+
+    /// Finds room for `bytes`, which the entry does not hold yet: the place of what it holds where
+    /// a new object would lie in the same class, which moves nothing else; and where the pool has
+    /// no room for both (I6).
+    pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
+        let held = self.object();
+        if held.is_some_and(|object| object.class.takes(bytes.len())) {
+            return Ok(Reservation { held, staged: None });
+        }
+        match self.stage(bytes) {
+            Ok(staged) => Ok(Reservation { held, staged: Some(staged) }),
+            Err(_) if held.is_some_and(|object| object.has_room_for(bytes)) => {
+                Ok(Reservation { held, staged: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the entry hold `bytes`, for which `room` was found with this lock, and unlocks it.
+    ///
+    /// # Panics
+    /// When `room` is another entry's, or for other bytes.
+    pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
+        let location = self.lock.value().decode().ok();
+        let is_ours = room.held.map(|object| object.location) == location;
+        assert!(is_ours, "{room:?} was not found with this lock of entry {}", self.index);
+        match (room.staged, room.held) {
+            (Some(staged), held) => self.name_staged(staged, flags, held),
+            (None, Some(object)) if object.has_room_for(bytes) => {
+                self.store_in_place(object, bytes, flags)
+            }
+            (None, held) => panic!("{} bytes are stored in the place of {held:?}", bytes.len()),
+        }
+    }
+
+    /// Makes the entry name `staged`, which was staged for it, unlocks it and frees what it held.
+    ///
+    /// # Panics
+    /// When `staged` is of another entry or pool.
+    pub fn replace(self, staged: StagedObject<'p>, flags: u8) -> Old {
+        let held = self.object();
+        self.name_staged(staged, flags, held)
+    }
+
+    fn name_staged(self, staged: StagedObject<'p>, flags: u8, held: Option<Object<'p>>) -> Old {
+        let is_ours = std::ptr::eq(staged.inner, self.inner) && staged.index == self.index;
+        assert!(
+            is_ours,
+            "an object staged for entry {} is given to entry {}",
+            staged.index, self.index
+        );
+        staged.stamp.assert_same_process();
+        let value = Value::object(Location { offset: staged.offset, len: staged.len, flags });
+        std::mem::forget(staged);
+        self.finish(value, held)
+    }
+
+    /// Makes the entry hold `payload` (59 bits), unlocks it and frees what it held.
+    ///
+    /// # Panics
+    /// When `payload` has more than 59 bits.
+    pub fn set_payload(self, payload: u64) -> Old {
+        assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
+        let held = self.object();
+        self.finish(Value::inline(payload), held)
+    }
+
+    /// Puts `bytes` in the place of the object the entry holds, if they fit in its slot: what an
+    /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing
+    /// changed.
+    pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
+        match self.object() {
+            Some(object) if object.has_room_for(bytes) => {
+                Ok(self.store_in_place(object, bytes, flags))
+            }
+            _ => Err(self),
+        }
+    }
+
+    /// Puts `bytes`, which fit there, in the place of the object the entry holds, and unlocks it.
+    fn store_in_place(self, object: Object<'p>, bytes: &[u8], flags: u8) -> Old {
+        let Object { location: Location { offset, len, flags: old_flags }, class, .. } = object;
+        let value = Value::object(Location { offset, len: bytes.len(), flags });
+        self.inner.count_len(Some(len), Some(bytes.len()));
+        // A mover copies under the class's lock what it found whole. A fork takes it too: in the
+        // child the entry says how long the bytes are that are there.
+        let locked = self.inner.lock(class);
+        // SAFETY: the object's slot has room for them; its entry is locked exclusively and its
+        // class is locked (zs-M2).
+        unsafe { self.inner.memory.write(offset, bytes) };
+        self.lock.unlock(value);
+        drop(locked);
+        Old::Object { len, flags: old_flags }
+    }
+
+    /// Writes `bytes` over the first of the object the entry holds, which keeps its length, and
+    /// unlocks it.
+    pub fn patch(self, bytes: &[u8]) -> Result<(), Error> {
+        let held = self.object();
+        let len = held.map_or(0, |object| object.location.len);
+        match held {
+            Some(object) if bytes.len() <= len => {
+                let locked = self.inner.lock(object.class);
+                // SAFETY: as in `store_in_place`.
+                unsafe { self.inner.memory.write(object.location.offset, bytes) };
+                drop(locked);
+                Ok(())
+            }
+            _ => Err(Error::Length { len: bytes.len(), object: len }),
+        }
+    }
+
+    /// Gives the object the entry holds other flags, and unlocks it; nothing else where it holds
+    /// none.
+    pub fn set_flags(self, flags: u8) {
+        if let Ok(place) = self.lock.value().decode() {
+            self.lock.unlock(Value::object(place.with_flags(flags)));
+        }
+    }
+
+    /// Unlocks the entry, which says `value` from then on, and frees what it held.
+    fn finish(self, value: Value, held: Option<Object<'p>>) -> Old {
+        let (inner, old) = (self.inner, self.lock.value());
+        self.lock.unlock(value);
+        if let Some(Object { location, class, zspage }) = held {
+            free(inner, class, zspage, location.offset, location.len);
+        }
+        old.into()
+    }
+}

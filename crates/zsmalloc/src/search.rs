@@ -1,0 +1,115 @@
+//! Where in a locked class an object goes, and from where to where objects move.
+
+use crate::Error;
+use crate::class::FULL;
+use crate::class_guard::{ClassGuard, NewSlot};
+use crate::policy::ALIKE_MAX;
+use crate::zspage::Header;
+use page::{ExtentId, page_size};
+
+/// Which free slots will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// The lowest of the fullest zspage with room.
+    Lowest,
+    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its
+    /// limit.
+    Committed(usize),
+}
+
+/// A free slot of a zspage.
+type Found<'g> = (ExtentId, u32, Header<'g>);
+
+/// Takes a slot for an object. `None` when none will do.
+pub(crate) fn alloc_slot(
+    locked: &mut ClassGuard<'_>,
+    entry: u32,
+    search: Search,
+) -> Result<Option<NewSlot>, Error> {
+    let Some((id, slot, header)) = find(locked, search) else { return Ok(None) };
+    let new = locked.take(id, header, slot, entry)?;
+    Ok(Some(locked.count(new)))
+}
+
+/// A free slot: fullest group first, head of its list first, lowest slot first.
+fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
+    let mut partial = fullest_first(locked).flat_map(|group| locked.group(group));
+    match search {
+        Search::Lowest => {
+            first_with_room(locked).or_else(|| partial.find_map(|id| lowest(locked, id)))
+        }
+        Search::Committed(_) if !has_committed_room(locked) => None,
+        Search::Committed(most) => partial
+            .take(most)
+            .find_map(|id| lowest_committed(locked, id).map(|slot| (id, slot, locked.header(id)))),
+    }
+}
+
+/// The groups that have zspages with room, the fullest first.
+fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<> {
+    let mut groups = locked.state.groups;
+    std::iter::from_fn(move || {
+        let group = groups.checked_ilog2()?;
+        groups &= !(1 << group);
+        Some(group as usize)
+    })
+}
+
+/// The lowest free slot of the first zspage that should have room: it may be that its free slots
+/// are withheld.
+pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
+    let fullest = locked.state.groups.checked_ilog2()?;
+    lowest(locked, ExtentId::from_raw(locked.state.heads[fullest as usize])?)
+}
+
+fn lowest<'g>(locked: &'g ClassGuard<'_>, id: ExtentId) -> Option<Found<'g>> {
+    let header = locked.header(id);
+    header.lowest_free().map(|slot| (id, slot, header))
+}
+
+/// Whether the committed pages could hold another object, were the objects packed.
+fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
+    let bytes = locked.state.committed as u64 * page_size() as u64;
+    bytes >= (locked.state.inuse as u64 + 1) * locked.class().size() as u64
+}
+
+/// The lowest free slot of a zspage whose pages are all committed. Free slots without pages, and
+/// committed pages without free slots, are passed over many at a time: at the limit hundreds of
+/// zspages are looked at.
+pub(crate) fn lowest_committed(locked: &ClassGuard<'_>, id: ExtentId) -> Option<u32> {
+    let (class, header) = (locked.class(), locked.header(id));
+    let committed = &header.fixed.committed;
+    let room = committed.len() as usize * page_size();
+    if room < (header.fixed.inuse() as usize + 1) * class.size() {
+        return None;
+    }
+    let mut slot = header.lowest_free()?;
+    while let Some(missing) = committed.first_missing(class.pages_for(slot)) {
+        let next = committed.first_from(missing)?;
+        slot = header.free_from(class.first_slot_from(next).max(slot + 1))?;
+    }
+    Some(slot)
+}
+
+/// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest and
+/// the fullest that are neither empty nor full. Of those about as full, objects leave the last and
+/// go to the first, so that what manages zspages stays together too. Where zspages are committed
+/// page by page, and only one is left, its objects can move down within it. None of `skipped` is to
+/// give objects.
+pub(crate) fn pick_source_and_target(
+    locked: &ClassGuard<'_>,
+    skipped: &[ExtentId],
+) -> Option<(ExtentId, ExtentId)> {
+    let needed = locked.state.inuse.div_ceil(locked.class().objects());
+    let saves_pages = locked.gain() > 0;
+    if !saves_pages && locked.state.zspages <= needed {
+        return None;
+    }
+    let of_group = |group| locked.group(group).take(ALIKE_MAX);
+    let mut emptiest = (1..FULL).map(of_group);
+    let source = emptiest.find_map(|ids| ids.filter(|id| !skipped.contains(id)).max())?;
+    let mut fullest = (1..FULL).rev().map(of_group);
+    let target = fullest.find_map(|ids| ids.filter(|&id| id != source).min());
+    let target = target.or((saves_pages && !locked.class().commits_whole).then_some(source))?;
+    Some((source, target))
+}

@@ -80,7 +80,7 @@ enum Subcommands {
     Cancel(Ask<CancelArgs>),
 }
 
-/// Print the attributes of a device: what 'uzram fill' and 'uzram attr' can set and show
+/// Print the attributes of a device that 'uzram fill' and 'uzram attr' take
 ///
 /// Names, values and errors are those of the kernel's zram where it has them.
 #[derive(Debug, Args)]

@@ -24,10 +24,10 @@ use std::process::ExitCode;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
-/// Memory is held compressed, page by page, and packed densely. `uzram fill` shows what that gives
-/// on your own data, `uzram serve` lets others use it as a disk, which `uzram stat`, `attr`, `save`
-/// and others steer, `uzram classes` shows how objects of each size are packed,
-/// `uzram train-dictionary` whether a dictionary helps.
+/// Keeps pages compressed in memory, packed densely. `uzram fill` measures what that saves on your
+/// own data; `uzram serve` serves such a device as a disk, which `uzram stat`, `attr`, `save` and
+/// others control; `uzram classes` shows how objects of each size are packed; `uzram
+/// train-dictionary` shows whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -45,41 +45,44 @@ enum Subcommands {
     Serve(ServeArgs),
     /// Read and write attributes of a device that is served
     ///
-    /// Without a name, all that can be read are printed, but lists of all slots or classes; with
-    /// one, that; with a value, the attribute is set to it. 'uzram attributes' tells what they are.
+    /// Without a name, prints every attribute that can be read, except lists of all slots or
+    /// classes; with a name, prints that one; with a value, sets it. 'uzram attributes' describes
+    /// them.
     Attr(Ask<AttrArgs>),
-    /// Show the device that is served as zramctl does
+    /// Show the size and memory of the device that is served, as zramctl does
     Stat(Ask<StatArgs>),
     /// Move objects of the device together, so that pages become free
     Compact(Ask<CompactArgs>),
     /// Mark slots of the device idle: all, or those not accessed for long
     Idle(Ask<IdleArgs>),
-    /// Compress data of the device once more, with an algorithm that makes them smaller
+    /// Compress data of the device again, with an algorithm that makes them smaller
     ///
-    /// Takes 'uzram serve --set recomp_algorithm=algo=NAME'. Requests go on meanwhile, and what
-    /// they change is left as they have it. It goes on when this command is ended.
+    /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job;
+    /// data that they change are left as they are. The job goes on when this command is ended:
+    /// 'uzram cancel' ends it.
     Recompress(Ask<RecompressArgs>),
     /// Write data of the device back to its backing store, so that they leave memory
     ///
-    /// Takes 'uzram serve --backing FILE'. Requests go on meanwhile, and what they touch stays. It
-    /// goes on when this command is ended.
+    /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that they access
+    /// stay in memory. The job goes on when this command is ended: 'uzram cancel' ends it.
     Writeback(Ask<WritebackArgs>),
     /// Save the device that is served to a file
     ///
-    /// Each page is saved as it is at one moment while the save is under way; what no client writes
-    /// meanwhile, exactly. A file that is there is replaced when the new one is whole. The server
-    /// writes it: as its user, on its machine. It goes on when this command is ended.
+    /// Each page is saved as it is at some moment during the save; pages that no client writes
+    /// during it are saved exactly. An existing file is replaced when the new one is complete. The
+    /// server writes the file, as its own user and on its own machine. The save goes on when this
+    /// command is ended: 'uzram cancel' ends it.
     Save(Ask<SaveArgs>),
     /// End the job that is under way: a save, restore, recompress or writeback
     ///
-    /// What was recompressed or written back by then stays so; of a save nothing is left, of a
-    /// restore an empty disk.
+    /// What was recompressed or written back by then stays so. A cancelled save leaves no file, a
+    /// cancelled restore leaves an empty disk.
     Cancel(Ask<CancelArgs>),
 }
 
-/// Print the attributes of a device: what 'uzram fill' can set and show
+/// Print the attributes of a device that 'uzram fill' and 'uzram attr' take
 ///
-/// Names, words and errors are those of the kernel's zram, as far as it has them.
+/// Names, values and errors are those of the kernel's zram where it has them.
 #[derive(Debug, Args)]
 struct AttributesLine {
     /// Print a JSON array instead of a table

@@ -24,7 +24,8 @@ pub(crate) enum Error {
     Size(zram::Error),
     /// What is saved does not fit.
     #[error(
-        "--size: {size} bytes are too few for what is saved, which needs {needed}; give as many, or leave out --size"
+        "--size: {size} bytes are too few: the saved disk has {needed}; give at least as many, or \
+         leave out --size"
     )]
     SizeOfSaved {
         /// Bytes asked for.
@@ -34,8 +35,8 @@ pub(crate) enum Error {
     },
     /// The disk is not where it was to be.
     #[error(
-        "the disk could not be saved to '{}': {why}; it is saved to '{}' instead: restore it from there, and give another \
-         path",
+        "the disk could not be saved to '{}': {why}; it is saved to '{}' instead: restore it from \
+         there, and give --save-on-exit another path",
         escaped(path),
         escaped(to)
     )]
@@ -48,14 +49,15 @@ pub(crate) enum Error {
         why: String,
     },
     /// Two servers would replace what the other saves.
-    #[error("another server saves to '{}' when it ends; give another path", escaped(path))]
+    #[error("another running server saves to '{}' when it ends; give another path", escaped(path))]
     SavedByAnother {
         /// Where that is.
         path: PathBuf,
     },
     /// A second signal came.
     #[error(
-        "the disk was not saved to '{}', and is lost, as another signal came; what was there before is left",
+        "the disk was not saved to '{}' and is lost, because another signal ended the save; a file \
+         that was there before is unchanged",
         escaped(path)
     )]
     SaveGivenUp {
@@ -78,8 +80,8 @@ pub(crate) enum Error {
     },
     /// The device can't be mounted.
     #[error(
-        "can't mount at '{}': {source}; give a directory that is there (of a server that was killed: 'umount' it), and \
-         be root or install fuse3",
+        "can't mount at '{}': {source}; give an existing directory ('umount' what a killed server \
+         left mounted there), and be root or install fuse3",
         escaped(path)
     )]
     Mount {
@@ -89,12 +91,16 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// A server's thread could not be had.
-    #[error("the server can't be started: {0}; free memory, or let this user have more threads")]
+    #[error(
+        "the server can't be started: {0}; free memory, or raise this user's limit of threads \
+         (ulimit -u)"
+    )]
     Serving(io::Error),
     /// There is too little address space for what can't be refused later.
     #[error(
-        "the server can't be started: its address space is too small for what it must not run out of; raise 'ulimit -v', \
-         or ask for fewer --connections or --threads"
+        "the server can't be started: its address space is too small for the memory that it sets \
+         aside to refuse clients and to save; raise 'ulimit -v', or give fewer --connections or \
+         --threads"
     )]
     Room,
     /// A server refused, or did not answer.
@@ -113,8 +119,8 @@ pub(crate) enum Error {
     },
     /// What is saved takes more than it may.
     #[error(
-        "'{}' can't be restored: it takes more than the limit of {} for compressed pages, or than a quarter as much beside \
-         them; raise --mem-limit, or free memory",
+        "'{}' can't be restored: it needs more than the limit of {} for compressed pages, or more \
+         than a quarter of that for tables; raise --mem-limit, or free memory",
         escaped(path),
         human(i64::try_from(*limit).unwrap_or(i64::MAX))
     )]
@@ -126,7 +132,8 @@ pub(crate) enum Error {
     },
     /// Not even the intact of a saved file can be had.
     #[error(
-        "nothing of '{}' can be restored, also by --salvage: at offset {offset}: {reason}; take an earlier one",
+        "nothing of '{}' can be restored, even with --salvage: at offset {offset}: {reason}; \
+         restore an earlier save",
         escaped(path)
     )]
     NotSalvaged {
@@ -147,8 +154,9 @@ pub(crate) enum Error {
     },
     /// A saved file lacks something.
     #[error(
-        "{pages} pages could not be read, and '{file}' lacks them, as listed; all else is saved: see to the backing \
-         store and save again, or take it with 'uzram restore --salvage'"
+        "{pages} pages could not be read, and '{file}' lacks them, as listed; all else is saved: \
+         repair the backing store and save again, or restore the file with 'uzram restore \
+         --salvage'"
     )]
     SavedInPart {
         /// How many.
@@ -158,7 +166,8 @@ pub(crate) enum Error {
     },
     /// Some data that a job was to work on are damaged.
     #[error(
-        "{pages} pages or blocks of them are damaged and were left; all else is done: write them anew"
+        "{pages} damaged pages or blocks were skipped, all others are done; write to them again, \
+         or restore a saved disk"
     )]
     Damaged {
         /// How many.
@@ -172,7 +181,7 @@ pub(crate) enum Error {
     Device(#[from] zram::Error),
     /// There can be no file where it is to go.
     #[error(
-        "no file can be made at '{}': {source}; give a path in a directory that can be written to",
+        "can't create a file at '{}': {source}; give a path in a writable directory",
         escaped(path)
     )]
     OutPath {
@@ -183,7 +192,8 @@ pub(crate) enum Error {
     },
     /// What a server needs would be in its own mount.
     #[error(
-        "{flag} '{}' lies in the directory that --mount is given, and would be hidden by it; give another path",
+        "{flag} '{}' lies in the directory given to --mount, and the mount would hide it; give \
+         another path",
         escaped(path)
     )]
     InMount {
@@ -194,7 +204,7 @@ pub(crate) enum Error {
     },
     /// A server can't be told of it.
     #[error(
-        "'{}' is not in UTF-8, and a server takes no other paths; give another one",
+        "'{}' is not valid UTF-8, and a server takes no other paths; give another path",
         escaped(path)
     )]
     NotText {
@@ -209,7 +219,8 @@ pub(crate) enum Error {
     },
     /// Names that are made from a file's are too long.
     #[error(
-        "nothing can be saved to '{}': its name is too long, as others are made from it beside it; give a shorter one",
+        "nothing can be saved to '{}': its name is too long, as a save makes files beside it with \
+         longer names; give a shorter one",
         escaped(path)
     )]
     LongName {
@@ -225,10 +236,12 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// The signal handler could not be installed.
-    #[error("signals can't be handled: {0}; run without a filter on system calls")]
+    #[error(
+        "signal handlers can't be installed: {0}; run without a filter of system calls (seccomp)"
+    )]
     Signal(io::Error),
     /// The report could not be written.
-    #[error("standard output can't be written: {0}; check where it goes")]
+    #[error("can't write to standard output: {0}; check where it is redirected")]
     Output(io::Error),
 }
 

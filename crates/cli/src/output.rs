@@ -13,7 +13,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Error> {
         Some(Errno::NAMETOOLONG) => Error::LongName { path: path.to_owned() },
         errno => {
             let is_other = matches!(errno, Some(Errno::ISDIR | Errno::INVAL));
-            let other = || io::Error::other("it is no regular file");
+            let other = || io::Error::other("it is not a regular file");
             let source = if is_other { other() } else { error };
             Error::OutPath { path: path.to_owned(), source }
         }
@@ -30,9 +30,9 @@ pub(crate) fn write(
     let failed = failed(path);
     let mut file = AtomicFile::new(path, masked(mode)).map_err(|error| {
         failed(match Errno::from_io_error(&error) {
-            Some(Errno::BUSY) => io::Error::other("another writes it at this moment"),
+            Some(Errno::BUSY) => io::Error::other("another program is writing it"),
             Some(Errno::PERM | Errno::LOOP) => {
-                io::Error::other("another put something beside it, '.NAME.saving'")
+                io::Error::other("another user put '.NAME.saving' beside it")
             }
             _ => error,
         })
@@ -94,7 +94,7 @@ mod tests {
         write(&file, 0o600, |first| {
             first.write_all(b"first").unwrap();
             let busy = write_bytes(&file, b"second").unwrap_err();
-            assert!(busy.to_string().contains("another writes it"), "{busy}");
+            assert!(busy.to_string().contains("another program is writing it"), "{busy}");
             // It is only for the moment.
             check(&file)
         })

@@ -157,7 +157,7 @@ impl Image {
         match (of(path), of(saved)) {
             (Ok((.., kind)), _) if kind.is_block_device() => Ok(Image::Disk(path.to_owned())),
             (Ok(out), Ok(saved)) if (out.0, out.1) == (saved.0, saved.1) => {
-                Err(failed(io::Error::other("it is the saved file")))
+                Err(failed(io::Error::other("it is the saved file itself")))
             }
             _ => {
                 output::check(path)?;

@@ -53,8 +53,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Threads have it of who starts them.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
-            "without CAP_SYS_RESOURCE the kernel may have this server wait for its own disk when memory is \
-             short; give it a memory cgroup apart from those who write to the disk"
+            "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
+             may make it wait for its own disk; run it in a memory cgroup apart from the programs \
+             that write to the disk"
         );
     }
     headroom::keep(args)?;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let signal = signals.end();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-        log!("ending, as {signal} came");
+        log!("received {signal}, shutting down");
     } else {
         // Who sent them wanted it to end, and not that nothing is saved.
         signals.forget();
@@ -122,7 +123,10 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
         }
     }
     if !signals.is_end() {
-        log!("standard output does not take what is served; it is served all the same");
+        log!(
+            "nobody reads standard output, so the addresses of the disk are not printed; it is \
+             served all the same"
+        );
     }
     Ok(())
 }
@@ -163,8 +167,8 @@ impl Serving {
         let announcement = status.announcement();
         if status.is_open_to_all() {
             log!(
-                "every user of this machine can read and write the disk at that port; serve it at --nbd unix:PATH to keep it \
-                 to this one"
+                "every user of this machine can read and write the disk through its TCP port; give \
+                 --nbd unix:PATH to let in this user alone"
             );
         }
 
@@ -209,7 +213,7 @@ impl Serving {
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // What is left of them ends with the process.
-            log!("some who use it did not leave in time; they get errors from now on");
+            log!("some clients did not disconnect in time; they get errors from now on");
         }
         Stopped { disk: self.disk, control: self.control, was_used }
     }
@@ -232,7 +236,7 @@ fn steered(
         let (nbd, disk, turn) = (nbd.clone(), disk.clone(), turn.clone());
         Box::new(move |path: &Path| {
             if !path.is_absolute() {
-                let message = "the server runs elsewhere: give an absolute path";
+                let message = "the server may run in another directory; give an absolute path";
                 return Err(Refusal::new(Errno::INVAL, message));
             }
             let clients = if nbd.connections() > 0 { Clients::Some } else { Clients::None };
@@ -250,12 +254,17 @@ fn steered(
         let in_use = |message: String| Refusal::new(Errno::BUSY, message);
         if is_mounted {
             let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
-            return Err(in_use(format!("the disk is mounted, and would change; {remedy}")));
+            return Err(in_use(format!(
+                "the disk is mounted, and a restore would change it while it is in use; {remedy}"
+            )));
         }
         let restored = || turn.restore(|| Ok(disk.restore(path, Damage::Refuse)?));
         nbd.alone(restored).map_err(|clients| {
             let clients = counted(clients as u64, "client");
-            in_use(format!("the disk is in use by {clients}, and would change; disconnect first"))
+            in_use(format!(
+                "the disk is in use by {clients}, and a restore would change it while they use it; \
+                 disconnect them first"
+            ))
         })?
     });
     Steered { zram, stat, save, restore }

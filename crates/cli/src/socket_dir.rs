@@ -48,6 +48,6 @@ pub(crate) fn check(dir: &Path) -> Result<(), Error> {
     if is_ours && found.mode() & WRITTEN_BY_OTHERS == 0 {
         return Ok(());
     }
-    let why = "it is no directory of this user that no one else can write to";
+    let why = "it is not a directory that belongs to this user and that no one else can write to";
     Err(refused(std::io::Error::other(why)))
 }

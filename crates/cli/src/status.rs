@@ -169,7 +169,7 @@ impl ServerStatus {
         if !self.nbd.is_local() {
             let _ = writeln!(
                 text,
-                "  Whoever reaches {} has the disk: NBD asks no one who he is.",
+                "  Anyone who can reach {} can read and write the disk: NBD has no authentication.",
                 self.nbd
             );
         }
@@ -233,7 +233,10 @@ mod tests {
     #[test]
     fn who_can_reach_it_is_told() {
         let open = status(Address::Tcp { host: "0.0.0.0".into(), port: 7 }, "x").announcement();
-        assert!(open.contains("Whoever reaches tcp:0.0.0.0:7 has the disk"), "{open}");
+        assert!(
+            open.contains("Anyone who can reach tcp:0.0.0.0:7 can read and write the disk"),
+            "{open}"
+        );
         let closed = status(Address::Tcp { host: "127.0.0.1".into(), port: 7 }, "x").announcement();
         assert!(!closed.contains("Whoever"), "{closed}");
     }

@@ -55,7 +55,7 @@ fn the_limit_of_all_memory_is_told_of() {
     let ended = end(fill().args(args).arg(dir.path()));
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let limit_told =
-        ended.err.starts_with("uzram: all memory would pass its limit of 3.0 MiB after ");
+        ended.err.starts_with("uzram: the limit of all memory, 3.0 MiB, is reached after ");
     assert!(limit_told && ended.err.contains("total_limit"), "{ended:?}");
     let json = ended.json();
     let total = json["mem_total"].as_u64().unwrap();

@@ -63,7 +63,7 @@ fn what_can_not_be_is_told() {
     let refused = restore(&[file]);
     assert!(refused.code == Some(1) && refused.err.contains("offset 0"), "{refused:?}");
     let there = end(fill().args(["--backing", file, file]));
-    assert!(there.code == Some(1) && there.err.contains("not there yet"), "{there:?}");
+    assert!(there.code == Some(1) && there.err.contains("does not exist yet"), "{there:?}");
     let alone = end(fill().args(["--idle-after", "3", file]));
     assert!(alone.code == Some(2) && alone.err.contains("--backing"), "{alone:?}");
     let young = dir.path().join("young").to_str().unwrap().to_owned();

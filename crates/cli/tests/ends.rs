@@ -150,7 +150,7 @@ fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
         server.client().write(MIB as u64, &noise(1, 40 * MIB));
         server.signal("TERM");
         let mut said = lines(&mut server);
-        said.find(|line| line.contains("ending")).unwrap();
+        said.find(|line| line.contains("shutting down")).unwrap();
         let at_once = server.signal_at_once(&[Signal::STOP, Signal::TERM], Duration::ZERO);
         thread::sleep(Duration::from_millis(500));
         server.signal("CONT");
@@ -240,7 +240,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         fs::rename(places.at("to"), places.at("away")).unwrap();
         server.signal("TERM");
         let mut lines = lines(&mut server);
-        let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
+        let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
         // The same signal at once would be the same one.
         thread::sleep(Duration::from_millis(500));
@@ -260,7 +260,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
                 thread::sleep(Duration::from_millis(500));
             }
             assert_eq!(server.ended().0, Some(1));
-            assert!(lines.last().unwrap().contains("is lost"));
+            assert!(lines.last().unwrap().contains("was not saved"));
             back();
         }
     }
@@ -276,7 +276,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         fs::rename(places.at("to"), places.at("away")).unwrap();
         server.signal("TERM");
         let mut lines = lines(&mut server);
-        let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
+        let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("'uzram save'"), "{stays}");
         let stat = server.ask("stat", &["--json"]);
         assert!(stat.code == Some(0) && stat.json()["orig_data_size"] == MIB, "{stat:?}");
@@ -284,7 +284,10 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         for (what, args) in [("attr", &["mem_limit", "1M"][..]), ("recompress", &[]), ("idle", &[])]
         {
             let refused = server.ask(what, args);
-            assert!(refused.code == Some(1) && refused.err.contains("is ending"), "{refused:?}");
+            assert!(
+                refused.code == Some(1) && refused.err.contains("is shutting down"),
+                "{refused:?}"
+            );
         }
         let nowhere = server.ask("save", &["/nowhere/at/all"]);
         assert!(nowhere.code == Some(1) && nowhere.err.contains("No such file"), "{nowhere:?}");
@@ -295,7 +298,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         let rescued = places.at(to);
         let mut saved = server.ask("save", &[rescued.to_str().unwrap()]);
         // It may be trying itself at that moment.
-        while saved.err.contains("is being saved already")
+        while saved.err.contains("already saves the disk")
             && server.child.try_wait().unwrap().is_none()
         {
             thread::sleep(Duration::from_millis(50));
@@ -317,7 +320,7 @@ fn a_limit_of_files_is_an_error_like_others() {
     let mut server = places.server("ulimit -S -f 64; exec \"$@\"");
     server.signal("TERM");
     let mut lines = lines(&mut server);
-    let stays = lines.find(|line| line.contains("it is tried again")).unwrap();
+    let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
     assert!(stays.contains("File too large"), "{stays}");
     let pid = server.child.id().to_string();
     run(Command::new("prlimit").args(["--fsize=unlimited:", "--pid", &pid]));
@@ -336,7 +339,7 @@ fn two_servers_do_not_save_to_one_file() {
         second.args(["--nbd", "unix:n.sock", "--save-on-exit"]).arg(path);
         let second = end(&mut second);
         assert_eq!(second.code, Some(1), "{second:?}");
-        assert!(second.err.contains("another server saves to '"), "{second:?}");
+        assert!(second.err.contains("another running server saves to '"), "{second:?}");
     }
     drop(first);
     // A lock of one that was killed is none.
@@ -360,7 +363,7 @@ fn servers_that_share_no_directory_do_not_save_to_one_file() {
     for path in [&places.at("to/saved"), &link] {
         let second = apart(path);
         assert_eq!(second.code, Some(1), "{second:?}");
-        assert!(second.err.contains("another server saves to '"), "{second:?}");
+        assert!(second.err.contains("another running server saves to '"), "{second:?}");
     }
     first.signal("TERM");
     assert_eq!(first.ended().0, Some(0));
@@ -399,7 +402,7 @@ fn what_came_to_the_file_since_the_start_stays() {
         let (code, said) = (server.ended().0, server.said());
         assert_eq!(code, Some(1), "{said}");
         assert_eq!(fs::read(places.at("to/saved")).unwrap(), b"precious", "{said}");
-        assert!(said.contains("since this server began"), "{said}");
+        assert!(said.contains("since this server started"), "{said}");
         assert!(places.is_saved("to/saved.1"), "{said}");
     }
     // Its own saves are no one else's.
@@ -687,6 +690,6 @@ fn a_job_that_hangs_is_given_up_and_all_is_saved() {
     store.signal("CONT");
     let _ = job.wait();
     assert_eq!(server.ended().0, Some(0));
-    assert!(is_saved && server.said().contains("hangs, and is given up"));
+    assert!(is_saved && server.said().contains("does not end, and is abandoned"));
     assert!(places.is_saved("to/saved"));
 }

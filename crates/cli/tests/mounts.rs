@@ -186,7 +186,7 @@ fn a_dead_mount_of_ours_is_taken_off() {
         again.signal("TERM");
         assert_eq!(again.ended().0, Some(0));
         let said = again.said();
-        assert!(said.contains("a dead mount of a server") && said.contains("/m'"), "{said}");
+        assert!(said.contains("/m', where a killed server had left its mount"), "{said}");
     }
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
     // Another's is not.
@@ -249,7 +249,7 @@ fn a_user_mounts_and_unmounts_too() {
     let again = started();
     as_nobody("cat m/attr/disksize");
     let said = ended(again);
-    assert!(said.contains("a dead mount of a server"), "{said}");
+    assert!(said.contains("where a killed server had left its mount"), "{said}");
     assert_eq!(fs::read(mount.join("below")).unwrap(), b"below");
     unmount(&mount);
 }

@@ -182,10 +182,10 @@ fn refusals_name_the_remedy() {
         (
             "restore --mem-limit 1 s",
             1,
-            "'s' can't be restored: it takes more than the limit of 1 B",
+            "'s' can't be restored: it needs more than the limit of 1 B",
         ),
         ("serve --nbd unix:n --control c --mem-limit 1M --restore s", 1, "; raise --mem-limit"),
-        ("serve --nbd unix:n --control c --salvage --restore junk", 1, "; take an earlier one"),
+        ("serve --nbd unix:n --control c --salvage --restore junk", 1, "; restore an earlier save"),
         ("restore junk", 1, "salvage what is intact"),
         ("restore --salvage junk", 1, "nothing of 'junk' can be restored"),
         ("restore -o no/x s", 1, "No such file or directory (os error 2); give a path"),
@@ -201,5 +201,5 @@ fn refusals_name_the_remedy() {
         assert!(!ended.err.contains("discard"), "{line}: {ended:?}");
     }
     let reset = server.ask("attr", &["reset", "1"]);
-    assert!(reset.code == Some(1) && reset.err.contains("end its server"), "{reset:?}");
+    assert!(reset.code == Some(1) && reset.err.contains("stop its server"), "{reset:?}");
 }

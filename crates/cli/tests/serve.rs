@@ -44,9 +44,9 @@ fn signals_end_it_in_time_whatever_clients_do() {
         assert_eq!(fs::read_dir(server.dir.path()).unwrap().count(), 0, "a socket was left");
         let said = server.said();
         // Who has too little time is left behind.
-        let is_expected = |line: &str| line.starts_with("uzram: some who use it did not leave");
+        let is_expected = |line: &str| line.starts_with("uzram: some clients did not disconnect");
         let mut lines = said.lines();
-        assert_eq!(lines.next(), Some(&*format!("uzram: ending, as SIG{signal} came")));
+        assert_eq!(lines.next(), Some(&*format!("uzram: received SIG{signal}, shutting down")));
         assert!(lines.all(is_expected), "{said}");
     }
 }
@@ -86,7 +86,7 @@ fn what_is_no_socket_stays() {
     let here = ["--nbd", "unix:nbd.sock"];
     let ended = end(serve(dir.path()).args(here));
     assert_eq!(ended.code, Some(1));
-    assert!(ended.err.contains("'nbd.sock' exists and is no socket"), "{ended:?}");
+    assert!(ended.err.contains("'nbd.sock' exists and is not a socket"), "{ended:?}");
     assert_eq!(fs::read_to_string(dir.path().join("nbd.sock")).unwrap(), "precious");
     // A server that accepts nothing is alive all the same.
     let held = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn what_is_no_socket_stays() {
 fn wrong_use_is_told_of() {
     let dir = tempfile::tempdir().unwrap();
     for (args, code, part) in [
-        (&["--size", "0"][..], 2, "--size: a device of 0 bytes can't be made"),
+        (&["--size", "0"][..], 2, "--size: a device can't have 0 bytes"),
         (&["--size", "1E"], 2, "--size"),
         (&["--size", "32T"], 2, "16 TiB"),
         (&["--algorithm", "nosuch"], 2, "lz4, lz4hc, zstd"),
@@ -155,7 +155,10 @@ fn answers_that_nobody_takes_are_no_fault_of_the_server() {
     };
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let full = end(show().stdout(full));
-    assert!(full.code == Some(1) && full.err.contains("standard output can't be"), "{full:?}");
+    assert!(
+        full.code == Some(1) && full.err.contains("can't write to standard output"),
+        "{full:?}"
+    );
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let gone = end(show().stdout(writer));
@@ -183,13 +186,13 @@ fn attributes_are_read_and_written_meanwhile() {
     assert_eq!(server.ask("attr", &["mem_limit", "32M"]).code, Some(0));
     assert!(show("mm_stat").contains(&format!(" {} ", 32 << 20)));
     for (args, part) in [
-        (&["nosuch"][..], "there is no attribute 'nosuch'"),
-        (&["compact"], "it is only written"),
-        (&["mm_stat", "1"], "it is only read"),
+        (&["nosuch"][..], "unknown attribute 'nosuch'"),
+        (&["compact"], "it is write-only"),
+        (&["mm_stat", "1"], "it is read-only"),
         (&["mem_limit", "-1"], "expected bytes"),
-        (&["comp_algorithm", "lz4"], "has its disksize already"),
-        (&["reset", "1"], "end its server"),
-        (&["a\nb", "1"], "there is no attribute"),
+        (&["comp_algorithm", "lz4"], "can't be set after disksize"),
+        (&["reset", "1"], "stop its server"),
+        (&["a\nb", "1"], "unknown attribute"),
     ] {
         let ended = server.ask("attr", args);
         assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{args:?} {ended:?}");

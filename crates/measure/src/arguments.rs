@@ -9,7 +9,7 @@ use zram::memparse;
 /// # Errors
 /// It is none.
 pub fn whole_number<N: FromStr + Display>(text: &str, least: N, most: N) -> Result<N, String> {
-    text.parse().map_err(|_| format!("a whole number from {least} to {most} is expected"))
+    text.parse().map_err(|_| format!("expected a whole number from {least} to {most}"))
 }
 
 /// Reads an algorithm's level.

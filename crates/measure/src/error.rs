@@ -37,8 +37,8 @@ pub enum Error {
     },
     /// What is held for each page of input, beside the device, does not fit in memory.
     #[error(
-        "{} of memory are needed beside the device for so much input, and there is less; \
-         bound it with --input-limit",
+        "so much input needs {} of memory beside the device, and there is less; bound it with \
+         --input-limit",
         human(*bytes as i64)
     )]
     NoRoom {
@@ -61,8 +61,8 @@ pub enum Error {
     },
     /// A choice of the kernel's geometry with the native one.
     #[error(
-        "{flags}: such choices belong to --geometry kernel, and the geometry is native; \
-         add --geometry kernel, or leave out {flags}"
+        "{flags}: only --geometry kernel has such options, and the geometry is native; add \
+         --geometry kernel, or leave out {flags}"
     )]
     KernelOnly {
         /// The arguments, with commas.
@@ -73,7 +73,7 @@ pub enum Error {
     Codec(#[from] zcomp::Error),
     /// There can be no such backing store.
     #[error(
-        "--backing '{}' can't be used: {source}; name a file that is not there yet, or a block \
+        "--backing '{}' can't be used: {source}; name a file that does not exist yet, or a block \
          device",
         escaped(path)
     )]
@@ -84,7 +84,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The device could not be saved.
-    #[error("--save: {0}; what was there before is left")]
+    #[error("--save: {0}; a file that was there before is unchanged")]
     Save(zram::Error),
     /// What is idle could not be written back.
     #[error("--backing '{}': {source}; make room, or name another file", escaped(path))]
@@ -110,8 +110,8 @@ pub enum Error {
     },
     /// The limit of all memory was reached.
     #[error(
-        "all memory would pass its limit of {limit} after {stored}; \
-         raise total_limit, or give less with --input-limit"
+        "the limit of all memory, {limit}, is reached after {stored}; raise total_limit, or give \
+         less with --input-limit"
     )]
     TotalLimit {
         /// The limit in words.
@@ -120,7 +120,10 @@ pub enum Error {
         stored: Stored,
     },
     /// The system gives no more.
-    #[error("out of memory after {stored}: {source}; lift that, or give less with --input-limit")]
+    #[error(
+        "out of memory after {stored}: {source}; free memory or raise the limit, or give less with \
+         --input-limit"
+    )]
     OutOfMemory {
         /// What there is.
         stored: Stored,
@@ -137,8 +140,8 @@ pub enum Error {
     },
     /// There is too little to train a dictionary with.
     #[error(
-        "{given} blocks of {block} bytes, those of one word left out, are too few for a \
-         dictionary of {size} bytes, which takes {needed}; give more files, or a smaller --size"
+        "{given} blocks of {block} bytes, same-filled ones left out, are too few for a dictionary \
+         of {size} bytes, which takes {needed}; give more files, or a smaller --size"
     )]
     TooFewBlocks {
         /// Blocks there are.
@@ -151,7 +154,7 @@ pub enum Error {
         size: usize,
     },
     /// Blocks came back changed from a codec.
-    #[error("{codec} did not give blocks back as they were; please report it")]
+    #[error("{codec} decompressed blocks to other bytes than it had compressed; please report it")]
     Codecs {
         /// The codec's name.
         codec: &'static str,

@@ -35,7 +35,7 @@ pub(crate) struct GeometryLine {
     /// With the kernel's geometry: the longest zspage in pages, 1 to 256 [default: 8]
     #[arg(long, value_name = "N", value_parser = pages, allow_negative_numbers = true)]
     chain: Option<usize>,
-    /// With the kernel's geometry: which length up to that a zspage has [default: least-waste]
+    /// With the kernel's geometry: how the length of zspages is chosen [default: least-waste]
     #[arg(long)]
     rule: Option<Rule>,
     /// With the kernel's geometry: keep sizes apart whose zspages look alike

@@ -15,7 +15,7 @@ pub enum Error {
         wanted: usize,
     },
     /// A [`Supply`](crate::Supply) refused to commit the pages, or to allocate as much memory.
-    #[error("{pages} more pages were refused by a limit beside that of pages")]
+    #[error("{pages} more pages were refused by another limit than that of pages")]
     Refused {
         /// Pages asked for.
         pages: usize,
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// There was no memory to register the handlers of forks, without which a child may find locks
     /// that are held for ever.
-    #[error("forks can't be watched: there is no memory for it (pthread_atfork)")]
+    #[error("handlers of forks can't be registered: out of memory (pthread_atfork)")]
     Forks,
     /// The space's own range of offsets, 4 TiB, is used up.
     #[error("all 4 TiB of the space are in use")]

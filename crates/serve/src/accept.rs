@@ -55,7 +55,7 @@ impl Acceptor {
                     Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
                     Err(_) if ends.load(Relaxed) => {}
                     Err(errno) => {
-                        log.line(format_args!("a connection can't be accepted: {errno}"));
+                        log.line(format_args!("can't accept a connection: {errno}"));
                         thread::sleep(RETRY_AFTER);
                     }
                 }

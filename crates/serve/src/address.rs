@@ -47,7 +47,7 @@ pub enum AddressError {
     #[error("'{0}' is in use by another server; stop that one, or give another path")]
     Live(String),
     /// There is something else.
-    #[error("'{0}' exists and is no socket; remove it, or give another path")]
+    #[error("'{0}' exists and is not a socket; remove it, or give another path")]
     NoSocket(String),
     /// No socket can have such a name.
     #[error(

@@ -56,7 +56,7 @@ impl Log {
         let line = line.to_string();
         let (left_out, is_told) = self.0.count(&line);
         if left_out > 0 {
-            (self.0.write)(&format!("{left_out} lines were left out"));
+            (self.0.write)(&format!("{left_out} lines were left out, repeated or too many"));
         }
         if is_told {
             (self.0.write)(&line);
@@ -100,7 +100,10 @@ mod tests {
         assert_eq!(written.lock().len(), LINES);
         log.0.period.lock().begun -= 2 * PERIOD;
         log.line("later");
-        assert_eq!(written.lock()[LINES..], ["80 lines were left out", "later"]);
+        assert_eq!(
+            written.lock()[LINES..],
+            ["80 lines were left out, repeated or too many", "later"]
+        );
     }
 
     #[test]
@@ -113,7 +116,7 @@ mod tests {
         assert_eq!(*written.lock(), ["a client made room", "another thing"]);
         log.0.period.lock().begun -= 2 * PERIOD;
         log.line("a client made room");
-        let later = ["999 lines were left out", "a client made room"];
+        let later = ["999 lines were left out, repeated or too many", "a client made room"];
         assert_eq!(written.lock()[2..], later);
     }
 }

@@ -126,7 +126,10 @@ fn others_are_answered_while_a_job_takes_long() {
 
 #[test]
 fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
-    for (fails, line) in [(false, "control: 'writeback' is done"), (true, "'writeback' failed: ")] {
+    for (fails, line) in [
+        (false, "control: 'writeback', whose client left, is done"),
+        (true, "'writeback', whose client left, failed: "),
+    ] {
         let steering = Steering::new();
         steering.zram.store("idle", "all").unwrap();
         let mut client = UnixStream::connect(&steering.path).unwrap();
@@ -198,7 +201,7 @@ fn a_request_that_is_cut_off_is_not_done() {
         || steering.zram.show("mm_stat").unwrap().split_whitespace().nth(3).map(str::to_owned);
     for cut in [&b"store mem_limit\n1048"[..], b"store mem_limit\n", b"store", b"stat", b""] {
         let answer = sent(&steering, cut);
-        assert!(answer.starts_with("error 22 the request was cut off"), "{answer}");
+        assert!(answer.starts_with("error 22 the request is incomplete"), "{answer}");
         assert_eq!(limit().as_deref(), Some("0"), "{cut:?}");
     }
     let two = sent(&steering, b"store mem_limit\n1048\0stat\0");

@@ -107,7 +107,7 @@ fn a_simple_reply_that_can_t_be_finished_ends_the_connection() {
     assert_eq!(client.receive(16)[4..8], [0; 4]);
     client.receive(1 << 20);
     assert!(client.is_closed());
-    served.logged("a block can't be read, in the midst of a reply");
+    served.logged("a block could not be read in the middle of a reply");
 }
 
 #[test]

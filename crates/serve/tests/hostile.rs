@@ -29,12 +29,12 @@ fn bytes_that_are_no_protocol_end_the_connection() {
     let mut client = served.connect();
     client.greet(1 << 20);
     assert!(client.is_closed());
-    served.logged("it has flags that are not known");
+    served.logged("unknown client flags");
 
     let mut client = served.greeted();
     client.send(&[b'x'; 16]);
     assert!(client.is_closed());
-    served.logged("an option does not begin as one");
+    served.logged("an option without the option magic");
 
     for len in [(64 << 10) + 1, u32::MAX] {
         let mut client = served.greeted();
@@ -42,22 +42,22 @@ fn bytes_that_are_no_protocol_end_the_connection() {
         client.send(&header.concat());
         assert!(client.is_closed());
     }
-    served.logged("an option is longer than 64 KiB");
+    served.logged("an option longer than 64 KiB");
 
     let mut client = served.greeted();
     client.send_option(EXPORT_NAME, b"no");
     assert!(client.is_closed());
-    served.logged("it asked for an export that there is not");
+    served.logged("unknown export requested");
 
     let mut client = served.chosen();
     client.send(&[0; 28]);
     assert!(client.is_closed());
-    served.logged("a request does not begin as one");
+    served.logged("a request without the request magic");
 
     let mut client = served.chosen();
     client.send_header(WRITE, 0, 0, (32 << 20) + 1);
     assert!(client.is_closed());
-    served.logged("a write is longer than 32 MiB");
+    served.logged("a write longer than 32 MiB");
     is_served(&served);
 }
 
@@ -72,7 +72,7 @@ fn options_without_end_end_the_connection() {
     }
     client.send_option(99, &[]);
     assert!(client.is_closed());
-    served.logged("it sent more than 64 options");
+    served.logged("more than 64 options");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     assert_eq!(client.write(0, 0, &contents(1, 32 << 20)), 0);
     // It takes turns with those that are sent away after 30 s.
     assert!(begun.elapsed() < Duration::from_secs(85), "{:?}", begun.elapsed());
-    served.logged("a request did not come whole in time");
+    served.logged("timeout while receiving a request");
     drop(holders);
     served.settled(1);
     assert!(client.read(0, 1 << 20) == contents(1, 32 << 20)[..1 << 20]);
@@ -188,7 +188,7 @@ fn so_many_are_served_and_more_refused() {
     // The last one may not be counted when it is told that it has its export.
     served.settled(5);
     assert!(served.connect().is_closed());
-    served.logged("as many are connected as may be");
+    served.logged("all --connections are in use");
     drop(clients);
     served.settled(0);
     is_served(&served);
@@ -206,7 +206,7 @@ fn a_thousand_connections_are_withstood() {
         }
     }
     is_served(&served);
-    served.logged("made room for another");
+    served.logged("to let another one in");
     drop(silent);
     is_served(&served);
     assert_eq!(established.read(0, 9), [132; 9]);
@@ -262,14 +262,14 @@ fn the_server_ends_in_time_whatever_clients_do() {
 fn clients_that_make_room_take_one_line_of_the_log() {
     let served = Served::new(exports());
     let silent: Vec<_> = (0..HALF_OPEN_MAX + 60).map(|_| served.connect()).collect();
-    served.logged("made room for another");
+    served.logged("to let another one in");
     let mut client = served.greeted();
     client.send(&[b'x'; 16]);
     assert!(client.is_closed());
-    served.logged("an option does not begin as one");
+    served.logged("an option without the option magic");
     drop(silent);
     let lines = served.lines();
-    let displaced = lines.iter().filter(|line| line.contains("made room for another")).count();
+    let displaced = lines.iter().filter(|line| line.contains("to let another one in")).count();
     // A slow machine may take more than one period for it.
     assert!(
         displaced <= 1 + lines.iter().filter(|line| line.contains("left out")).count(),

@@ -12,13 +12,13 @@ pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 #[non_exhaustive]
 pub enum Error {
     /// No algorithm has this name.
-    #[error("unknown algorithm '{}'; there are: {}", name.escape_debug(), ALL.join(", "))]
+    #[error("unknown algorithm '{}'; available are: {}", name.escape_debug(), ALL.join(", "))]
     UnknownAlgorithm {
         /// The name asked for.
         name: String,
     },
     /// The kernel has an algorithm of this name, this library does not.
-    #[error("algorithm '{name}' is not supported; there are: {}", ALL.join(", "))]
+    #[error("algorithm '{name}' is not supported; available are: {}", ALL.join(", "))]
     Unsupported {
         /// The name asked for.
         name: &'static str,
@@ -49,8 +49,8 @@ pub enum Error {
     LargeDictionary,
     /// The codec can't use the dictionary.
     #[error(
-        "the dictionary of {bytes} bytes is damaged for {codec}; train it anew, or take raw content \
-         that does not begin like a zstd dictionary"
+        "{codec} finds the dictionary of {bytes} bytes damaged; train it again, or give raw \
+         content that does not begin like a zstd dictionary"
     )]
     Dictionary {
         /// The codec's name.
@@ -78,7 +78,9 @@ pub enum Error {
         needed: usize,
     },
     /// The trainer made nothing of the samples.
-    #[error("no dictionary came of these samples: {reason}; give others, or more of them")]
+    #[error(
+        "no dictionary could be trained from these samples: {reason}; give others, or more of them"
+    )]
     Training {
         /// What the library says.
         reason: &'static str,
@@ -102,7 +104,7 @@ pub enum Error {
         bytes: usize,
     },
     /// More was to be compressed at once than the stream was made for.
-    #[error("{bytes} bytes are too long for this stream, which was made for blocks of {block}")]
+    #[error("{bytes} bytes are too many for this stream, which was made for blocks of {block}")]
     TooLong {
         /// Bytes given.
         bytes: usize,

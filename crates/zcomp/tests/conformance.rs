@@ -437,9 +437,9 @@ fn names_find_their_codec_or_say_why_not() {
 #[test]
 fn messages_name_thing_reason_and_remedy() {
     let message = |name| by_name(name).unwrap_err().to_string();
-    assert_eq!(message("foo"), "unknown algorithm 'foo'; there are: lz4, lz4hc, zstd");
-    assert_eq!(message("a\nb"), "unknown algorithm 'a\\nb'; there are: lz4, lz4hc, zstd");
-    assert_eq!(message("842"), "algorithm '842' is not supported; there are: lz4, lz4hc, zstd");
+    assert_eq!(message("foo"), "unknown algorithm 'foo'; available are: lz4, lz4hc, zstd");
+    assert_eq!(message("a\nb"), "unknown algorithm 'a\\nb'; available are: lz4, lz4hc, zstd");
+    assert_eq!(message("842"), "algorithm '842' is not supported; available are: lz4, lz4hc, zstd");
     let error = by_name("zstd").unwrap().check(&Params { level: Some(40), ..Params::default() });
     assert_eq!(error.unwrap_err().to_string(), "level 40 is out of range for zstd: -131072 to 22");
 }
@@ -540,7 +540,10 @@ fn dictionaries_that_can_not_be_used_are_refused() {
     let params = Params { level: None, dictionary: Some(Dictionary::new(bytes).unwrap()) };
     let expected = Error::Dictionary { codec: "zstd", bytes: 40 };
     assert_eq!(by_name("zstd").unwrap().prepare(&params, 4096).err(), Some(expected.clone()));
-    assert!(expected.to_string().contains("40 bytes is damaged for zstd"), "{expected}");
+    assert!(
+        expected.to_string().contains("zstd finds the dictionary of 40 bytes damaged"),
+        "{expected}"
+    );
     for name in ["lz4", "lz4hc"] {
         let prepared = by_name(name).unwrap().prepare(&params, 4096).unwrap();
         round_trip(&mut *prepared.stream_owned().unwrap(), &text(4096, seed), name);

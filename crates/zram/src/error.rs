@@ -9,7 +9,7 @@ use std::fmt;
 pub enum Error {
     /// No device has this size.
     #[error(
-        "a device of {bytes} bytes can't be made; 1 byte to {} are possible",
+        "a device can't have {bytes} bytes; 1 byte to {} are possible",
         largest(*block)
     )]
     Disksize {
@@ -19,7 +19,7 @@ pub enum Error {
         block: usize,
     },
     /// No device has such blocks.
-    #[error("blocks of {bytes} bytes can't be; 4, 8, 16, 32 or 64 KiB are possible")]
+    #[error("blocks can't have {bytes} bytes; 4, 8, 16, 32 or 64 KiB are possible")]
     Block {
         /// Bytes asked for.
         bytes: usize,
@@ -55,30 +55,31 @@ pub enum Error {
         needed: u64,
     },
     /// Slots don't keep when they were accessed.
-    #[error(
-        "slots don't keep when they were accessed; set track_access before disksize, or mark all"
-    )]
+    #[error("access times are not kept; set track_access before disksize, or mark all slots")]
     Untracked,
     /// This is a child process, and the device stayed with its parent.
     #[error(
-        "the device stayed with the parent process, as its fork is 'leave'; use it there, or make one \
-         here, or set fork to 'copy' before disksize"
+        "the device was left with the parent process, as its attribute fork is 'leave'; use it \
+         there, make another one here, or set fork to 'copy' before disksize"
     )]
     LeftBehind,
     /// This is a child process, and the backing store stayed with its parent.
     #[error(
-        "the backing store stayed with the parent process; read what was written back there, or make \
-         a device with a store of its own here"
+        "the backing store was left with the parent process; read written-back data there, or make \
+         a device with its own store here"
     )]
     StoreLeftBehind,
     /// Another job on cold data is under way: there is one at a time.
-    #[error("the device is being recompressed, written back or saved; try again when that is done")]
+    #[error(
+        "another job (recompress, writeback, save or restore) is under way; try again when it has \
+         ended"
+    )]
     Busy,
     /// There is nothing to be cancelled.
-    #[error("no job is under way; 'job' of 'uzram stat --json' names the one that is")]
+    #[error("no job is under way, so there is nothing to cancel; 'uzram stat --json' shows jobs")]
     NoJob,
     /// The job was told to go no further.
-    #[error("it was cancelled")]
+    #[error("the job was cancelled")]
     Cancelled,
     /// There is no algorithm of this priority.
     #[error(
@@ -90,7 +91,8 @@ pub enum Error {
     },
     /// What is larger is stored raw.
     #[error(
-        "a threshold of {bytes} bytes can't be: what compresses to {huge} or more is stored raw; take less"
+        "a threshold of {bytes} bytes is too large: what compresses to {huge} or more is stored \
+         raw; give less"
     )]
     Threshold {
         /// Bytes asked for.
@@ -123,7 +125,8 @@ pub enum Error {
     },
     /// An object is not what was stored.
     #[error(
-        "slot {slot} can't be read: its checksum differs, so it was damaged where it lies; write it anew"
+        "slot {slot} can't be read: its checksum differs, so its stored bytes were damaged; write \
+         it again, or restore a saved device"
     )]
     Checksum {
         /// The slot, or the first one of its block.
@@ -152,8 +155,8 @@ pub enum Error {
     },
     /// A file was saved, and lacks something.
     #[error(
-        "{} lacks {slots} slots that could not be read, the first at byte {first}; all else is saved: see to the backing \
-         store and save again, or salvage what is there",
+        "{} lacks {slots} slots that could not be read, the first at byte {first}; all else is \
+         saved: repair the backing store and save again, or salvage what is there",
         Quoted(path)
     )]
     SavedInPart {
@@ -166,7 +169,8 @@ pub enum Error {
     },
     /// A saved file is none, or damaged.
     #[error(
-        "{} can't be restored: at offset {offset}: {reason}; take an earlier one, or salvage what is intact",
+        "{} can't be restored: at offset {offset}: {reason}; restore an earlier save, or salvage \
+         what is intact",
         Quoted(path)
     )]
     Saved {
@@ -179,12 +183,13 @@ pub enum Error {
     },
     /// Only an empty device is restored.
     #[error(
-        "the device holds data, and can be restored only when it is empty; discard all, or make another"
+        "the device holds data, and only an empty one can be restored; discard everything, or make \
+         another"
     )]
     NotEmpty,
     /// A device is too small for what was saved.
     #[error(
-        "the device has {disksize} bytes, and what was saved needs {needed}; make a larger one"
+        "the device has {disksize} bytes, fewer than the saved one's {needed}; make a larger one"
     )]
     TooSmall {
         /// Bytes it has.
@@ -193,13 +198,13 @@ pub enum Error {
         needed: u64,
     },
     /// There is no such attribute.
-    #[error("there is no attribute {}; the table of attributes has all", Quoted(name))]
+    #[error("unknown attribute {}; 'uzram attributes' lists them", Quoted(name))]
     NoAttribute {
         /// The name asked for.
         name: String,
     },
     /// The attribute can't be read, or not be written.
-    #[error("attribute {name}: {}", if *access == Access::Read { "it is only read" } else { "it is only written" })]
+    #[error("attribute {name}: it is {}-only", if *access == Access::Read {"read"} else {"write"})]
     Access {
         /// The attribute.
         name: &'static str,
@@ -207,7 +212,7 @@ pub enum Error {
         access: Access,
     },
     /// The attribute can't have this value.
-    #[error("attribute {name}: {} can't be: {reason}", Quoted(value))]
+    #[error("attribute {name}: invalid value {}: {reason}", Quoted(value))]
     Value {
         /// The attribute.
         name: &'static str,
@@ -219,7 +224,7 @@ pub enum Error {
         reason: String,
     },
     /// A setting that only a device which is not made yet can be given.
-    #[error("attribute {name}: the device has its disksize already; reset it first")]
+    #[error("attribute {name}: it can't be set after disksize; reset the device first")]
     Initialised {
         /// The attribute.
         name: &'static str,
@@ -259,14 +264,18 @@ pub enum Error {
         source: zcomp::Error,
     },
     /// A block's object is not one: memory was damaged.
-    #[error("the block of slot {slot} can't be read: its object has other slots than it must have")]
+    #[error(
+        "the block of slot {slot} can't be read: its object holds other slots than it should; \
+         write it again"
+    )]
     Damaged {
         /// The first slot of the block.
         slot: u64,
     },
     /// A job came upon data that are damaged, and did all else.
     #[error(
-        "{count} objects are damaged and were left, the first at slot {slot}; all else is done: write them anew"
+        "{count} damaged objects were skipped, the first at slot {slot}, all others are done; \
+         write to them again, or restore a saved device"
     )]
     Left {
         /// How many.
@@ -344,7 +353,7 @@ impl fmt::Display for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Some(limit) => {
-                write!(f, "all memory would pass its limit of {limit} bytes (total_limit)")
+                write!(f, "the limit of all memory, {limit} bytes (total_limit), is reached")
             }
             None => self.0.fmt(f),
         }
@@ -355,14 +364,16 @@ impl fmt::Display for Refusal<'_> {
 fn path_remedy(errno: i32) -> &'static str {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
-            "name a regular file, in a directory that is there"
+            "name a regular file in an existing directory"
         }
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => "make room, or name another file",
-        Errno::EXIST => "what came there meanwhile is left; name another file",
+        Errno::EXIST => "a file that appeared there is not replaced; name another file",
         Errno::BUSY => "wait until it is no longer in use",
-        Errno::PERM | Errno::LOOP => "remove what another put beside it, '.NAME.saving'",
-        Errno::ACCESS | Errno::ROFS => "see to its permissions, or name another file",
-        _ => "see to it, or name another file",
+        Errno::PERM | Errno::LOOP => {
+            "remove '.NAME.saving' beside it, which another user put there"
+        }
+        Errno::ACCESS | Errno::ROFS => "check its permissions, or name another file",
+        _ => "check it, or name another file",
     }
 }
 

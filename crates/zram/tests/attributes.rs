@@ -128,7 +128,7 @@ fn cold_data_go_to_a_backing_store() {
         ("backing_dev", "/no/such", "ENOENT", &["/no/such"]),
         ("backing_dev", "/dev/null", "ENOTBLK", &["/dev/null"]),
         ("backing_dev", &empty, "EINVAL", &["empty"]),
-        ("writeback_batch_size", "0", "EINVAL", &["1 or more"]),
+        ("writeback_batch_size", "0", "EINVAL", &["at least 1"]),
         ("writeback_limit", "-1", "EINVAL", &["4 KiB"]),
         ("writeback_limit_enable", "x", "EINVAL", &["expected 0"]),
         ("compressed_writeback", "0", "EINVAL", &["packed"]),

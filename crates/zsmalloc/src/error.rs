@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Meta(#[from] meta::Error),
     /// The entry's number is outside its table.
-    #[error("number {index} is outside the table of {len}")]
+    #[error("entry {index} is outside the table of {len} entries")]
     Index {
         /// Number asked for.
         index: u64,
@@ -42,7 +42,8 @@ pub enum Error {
     /// This is a child, and the pool's pages stayed with the parent, as was asked for
     /// (`in_children`).
     #[error(
-        "the pool's pages stayed with the process that this one was forked from; a child makes a pool of its own"
+        "the pool's pages were left with the parent process; make another pool in the child, or \
+         set in_children when the pool is made"
     )]
     LeftBehind,
     /// The handle was freed already, or never given out by this pool.

@@ -73,7 +73,7 @@ pub enum ChainRule {
 #[non_exhaustive]
 pub enum GeometryError {
     /// Chains are bounded by the longest extent.
-    #[error("chains of {chain} pages can't be; 1 to {max} are possible at order {order}")]
+    #[error("chains can't have {chain} pages; 1 to {max} are possible at order {order}")]
     Chain {
         /// Pages asked for.
         chain: usize,
@@ -83,13 +83,13 @@ pub enum GeometryError {
         order: u32,
     },
     /// Blocks have 4 to 64 KiB.
-    #[error("order {order} can't be; 0 to 4 are possible (4 to 64 KiB)")]
+    #[error("the order can't be {order}; 0 to 4 are possible (4 to 64 KiB)")]
     Order {
         /// The order asked for.
         order: u32,
     },
     /// Pages longer than an object may be: headers are not made for as many as would lie in one.
-    #[error("pages of {page} bytes can't be; up to {max} are possible")]
+    #[error("pages can't have {page} bytes; up to {max} are possible")]
     Page {
         /// Bytes of a page of this system.
         page: usize,

@@ -29,17 +29,17 @@ pub(super) struct Ask<T: Args> {
 /// The server that is asked.
 #[derive(Debug, Args)]
 pub(super) struct ControlArgs {
-    /// Its control socket [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or
-    /// /tmp/uzram-UID]
+    /// Control socket of the server [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else
+    /// /run/uzram or /tmp/uzram-UID]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AttrArgs {
-    /// The attribute
+    /// Name of the attribute
     name: Option<String>,
-    /// What it is to be set to
+    /// Its new value
     #[arg(allow_hyphen_values = true)]
     value: Option<String>,
     /// Print one JSON object instead of text
@@ -59,7 +59,7 @@ pub(super) struct CompactArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct IdleArgs {
-    /// Only those not accessed for more than so many seconds, which takes --set track_access=1
+    /// Only slots not accessed for more than SECONDS; needs 'uzram serve --set track_access=1'
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
     older: Option<u64>,
 }
@@ -69,7 +69,7 @@ pub(super) struct SaveArgs {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
-    /// The file
+    /// File to save to
     file: PathBuf,
 }
 
@@ -78,8 +78,8 @@ pub(super) struct RecompressArgs {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
-    /// Of what: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME, priority=N,
-    /// max_pages=N
+    /// What to recompress: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME,
+    /// priority=N, max_pages=N
     #[arg(value_name = "WORD")]
     words: Vec<String>,
 }
@@ -89,7 +89,8 @@ pub(super) struct WritebackArgs {
     /// Print one JSON object instead of a line
     #[arg(long)]
     json: bool,
-    /// What: idle, huge, huge_idle or incompressible; page_index=N; page_indexes=FIRST-LAST
+    /// What to write back: idle, huge, huge_idle or incompressible; page_index=N;
+    /// page_indexes=FIRST-LAST
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
 }

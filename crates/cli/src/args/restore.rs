@@ -10,16 +10,16 @@ use zram::{Damage, JobKind, memparse};
 
 /// Restore a device that was saved, and report what it holds
 ///
-/// Reads a file that 'uzram fill --save' or a device's attribute 'save' wrote, checks all of it,
-/// and makes the device in memory, for as long as it takes to report it. A file that is cut or
-/// damaged is refused, with the place and the reason.
+/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' wrote, checks all of
+/// it, and builds the device in memory for as long as this command runs. A truncated or damaged
+/// file is refused, with the offset and the reason.
 ///
-/// With --served it is the device of a running server that is restored: it must be empty, and no
-/// client connected. The server reads the file: as its user, on its machine.
+/// With --served, restores the device of a running server, which must be empty and have no client
+/// connected. The server reads the file, as its own user and on its own machine.
 #[derive(Debug, Args)]
 #[command(mut_arg("control", |arg| arg.requires("served")), group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true), after_help = "\
 Exit codes:
-  0    all is restored
+  0    everything is restored
   1    the file is refused, or some of it is lost
   2    wrong use
   130  interrupted
@@ -32,16 +32,16 @@ pub(super) struct RestoreLine {
     /// Keep what is intact of a damaged file, and list what is lost
     #[arg(long)]
     salvage: bool,
-    /// Write what the device reads as to FILE, zeros left out; a file that is there is replaced
-    /// when the new one is whole, a block device is written to
+    /// Write the contents of the device to FILE as an image, with holes for zeros; an existing file
+    /// is replaced when the new one is complete, a block device is written in place
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Most bytes of compressed pages that the device may take here: all pages that hold compressed
-    /// data, the free parts in them included; tables may take a quarter as much beside them. 0 is
-    /// no limit [default: 85% of the memory there is, or of the memory cgroup's limit]
+    /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
+    /// in them; tables may take a quarter as much on top. 0 is no limit [default: 85% of the
+    /// machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     mem_limit: Option<u64>,
-    /// Restore to the device that is served, which is empty
+    /// Restore to the device that is served, which must be empty
     #[arg(long, conflicts_with = "here")]
     served: bool,
     #[command(flatten)]

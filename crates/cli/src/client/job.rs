@@ -104,7 +104,7 @@ fn summary(kind: JobKind, counts: &Map<String, Value>) -> String {
     let size = |what: &str| human(i64::try_from(of(what)).unwrap_or(i64::MAX));
     let touched = || match of("touched") {
         0 => String::new(),
-        count => format!("; {count} touched meanwhile were left"),
+        count => format!("; {count} changed during the job and were left as they are"),
     };
     match kind {
         JobKind::Save => format!("{} saved in {}\n", counted(of("pages"), "page"), size("bytes")),

@@ -66,7 +66,8 @@ impl SaveLocation {
         }
         if let Kind::File(save_file) = &self.kind {
             if save_file.is_left() {
-                let why = "what is there came or was changed since this server began, or a restore was cut off, and it is left";
+                let why = "the file was created or changed since this server started, or a restore \
+                    was interrupted, so it is not replaced";
                 return Err(format!("'{}': {why}", escaped(&self.path)));
             }
             return Ok((self.path.clone(), None));
@@ -90,7 +91,9 @@ impl SaveLocation {
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
         let free = (first..=NAMES).map(name).filter(|path| is_free(path)).find_map(taken);
-        free.ok_or_else(|| format!("'{}': no name is free there", escaped(&self.path)))
+        free.ok_or_else(|| {
+            format!("'{}': this name and all others up to .99 are taken", escaped(&self.path))
+        })
     }
 
     /// Whether a file that [`file`](Self::file) named may still be put there: to be asked right

@@ -59,7 +59,11 @@ impl SaveFile {
             Ok(lock) => Some(lock),
             Err(error) if is_taken(&error) => return Err(Error::SavedByAnother { path }),
             Err(why) => {
-                log!("no other server can be kept from saving to '{}': {why}", escaped(&path));
+                log!(
+                    "can't lock '{}' against other servers that save there: {why}; make sure that \
+                     there is none",
+                    escaped(&path)
+                );
                 None
             }
         };

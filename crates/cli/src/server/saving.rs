@@ -60,13 +60,19 @@ pub(super) fn save(
     (signals, turn): (&Signals, &Turn),
 ) -> Result<(), Error> {
     let file = save_file.path();
-    log!("saving to '{}'; SIGTERM, SIGINT or SIGQUIT gives it up", escaped(file));
+    log!(
+        "saving to '{}'; another SIGTERM, SIGINT or SIGQUIT ends the save, and the disk is lost",
+        escaped(file)
+    );
     if !end_others(device, signals, turn) {
         return Err(Error::SaveGivenUp { path: file.to_owned() });
     }
     if turn.cuts_a_restore_off() {
         save_file.leave();
-        log!("a restore was cut off, and the disk lacks it; '{}' is left as it is", escaped(file));
+        log!(
+            "a restore was interrupted, so the disk is incomplete; '{}' is not replaced",
+            escaped(file)
+        );
     }
     let mut pause = AGAIN_AFTER;
     loop {
@@ -88,8 +94,9 @@ pub(super) fn save(
             }
         }
         log!(
-            "the disk could not be saved to '{}', nor elsewhere: {}; it is kept in memory, and it is tried again in {} s, \
-             until another signal gives it up; make room, see to the directory, or have it saved elsewhere by 'uzram save'",
+            "the disk could not be saved to '{}', nor elsewhere: {}; it stays in memory, and the \
+             save is tried again in {} s, until another signal ends the server; make room, make \
+             the directory writable, or save it elsewhere with 'uzram save'",
             escaped(file),
             failures.join("; "),
             pause.as_secs()
@@ -123,7 +130,7 @@ fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
 
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
-        log!("a job that was under way hangs, and is given up");
+        log!("a job that was under way does not end, and is abandoned");
     }
 }
 
@@ -185,7 +192,7 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
     log!("saved {} in {bytes}", counted(saved.slots, "page"));
     lost_lines(&saved.lost).lines().for_each(|line| log!("{line}"));
     if let Some(before) = &saved.before {
-        log!("what was there before is left as '{}'", escaped(before));
+        log!("the file that was there before is kept as '{}'", escaped(before));
     }
     let lacks = (!saved.is_whole())
         .then(|| Error::SavedInPart { pages: saved.lost_slots, file: escaped(&to) });
@@ -235,7 +242,7 @@ fn save_to(
         }
         if watch.is_stuck(device) {
             device.give_up_job(GIVEN_UP_WITHIN);
-            let why = format!("'{}': nothing more is taken there", escaped(path));
+            let why = format!("'{}': writing there has made no progress for 300 s", escaped(path));
             return Err(NotSaved::Failed { why, is_of_all: true });
         }
         if signals.is_given_up() {
@@ -287,8 +294,8 @@ fn log_progress(device: &Open, told: &mut Instant) {
         Some(job) if job.kind == JobKind::Save && job.done < job.of => {
             log!("{}% of the disk is saved", job.done * 100 / job.of.max(1));
         }
-        Some(job) if job.kind == JobKind::Save => log!("the saved file is brought to disk"),
-        _ => log!("it is waited for another job to end"),
+        Some(job) if job.kind == JobKind::Save => log!("syncing the saved file to disk"),
+        _ => log!("waiting for another job to end"),
     }
 }
 

@@ -82,7 +82,7 @@ impl Signals {
             self.first.get_or_init(|| came);
         }
         // Where no more can come it is time to end, too.
-        self.first.get().map_or("the end of signals", |signal| name(*signal))
+        self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
     }
 
     /// Whether one came that ends the server.

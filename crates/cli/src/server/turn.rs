@@ -54,8 +54,8 @@ impl Turn {
             return save();
         }
         let number = self.ask().ok_or_else(|| {
-            let message = "the server is ending, and the disk is being saved already; 'uzram stat --json' tells \
-                           how far it is";
+            let message = "the server is shutting down and already saves the disk; 'uzram stat \
+                --json' shows how far it is";
             Refusal::new(Errno::AGAIN, message)
         })?;
         let saved = save();
@@ -80,7 +80,10 @@ impl Turn {
         restore: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let _other = self.begin().ok_or_else(|| {
-            Refusal::new(Errno::SHUTDOWN, "the server is ending, and restores nothing any more")
+            Refusal::new(
+                Errno::SHUTDOWN,
+                "the server is shutting down and does not restore any more",
+            )
         })?;
         self.now().restores = true;
         let restored = restore();

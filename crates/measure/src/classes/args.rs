@@ -7,20 +7,20 @@ use zsmalloc::ClassTable;
 
 /// Print a table of size classes: how objects of each size share zspages
 ///
-/// By default the kernel's table of today, as that is what others are compared with; --geometry
-/// native is what `uzram fill` uses. Nothing is stored.
+/// Prints the table of today's kernel by default, for comparison, and with --geometry native that
+/// of `uzram fill`. Nothing is stored.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("kernel")), after_help = "\
 Columns:
   class             number of the class, as the kernel counts; merged sizes have the largest one's
   size              bytes from one object to the next
-  pages_per_zspage  pages that are taken together
-  objs_per_zspage   objects that fit them
+  pages_per_zspage  pages of a zspage
+  objs_per_zspage   objects that fit into it
   waste             bytes of a full zspage that no object covers
-  merged            sizes that share the class, - if it has only one
+  merged            sizes that share the class, - if there is only one
 
-The last line: how many classes there are, the largest size of which a zspage holds more than
-one object (watermark), and the length from which data is stored whole (huge).
+The last line: the number of classes, the largest size of which a zspage holds more than one
+object (watermark), and the length from which data are stored uncompressed (huge).
 
 Examples:
   uzram classes
@@ -30,8 +30,8 @@ Examples:
 pub struct ClassesArgs {
     #[command(flatten)]
     geometry: GeometryLine,
-    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; zspages of those
-    /// are counted in blocks, so the longest chain is 256 >> K
+    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; the lengths of
+    /// their zspages count in blocks, so the longest chain is 256 >> K
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = order)]
     #[arg(allow_negative_numbers = true)]
     pub(super) order: u32,

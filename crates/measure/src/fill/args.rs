@@ -21,16 +21,16 @@ const THREADS_MAX: u16 = 256;
 /// Store files in a compressed device, read them back, and report memory and speed
 ///
 /// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded
-/// with zeros), writes them to one compressed device in memory, reads all of it back, and compares
-/// byte for byte. Nothing is written to disk but what --save and --backing name. Symbolic links are
-/// followed only where a PATH is one.
+/// with zeros), writes them to one compressed device in memory, reads everything back, and compares
+/// byte for byte. Nothing is written to disk except to the files of --save and --backing. Symbolic
+/// links are followed only if a PATH is one.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
 Exit codes:
-  0    all is stored, and read back the same (files that can't be read are skipped)
-  1    a path is not there or not as it must be, the memory limit was reached, \
+  0    everything is stored, and read back the same (files that can't be read are skipped)
+  1    a path does not exist or can't be used, the memory limit was reached, \
        or something did not read back the same
   2    wrong use
   130  interrupted
@@ -55,17 +55,17 @@ pub struct FillArgs {
     /// short]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<u16>,
-    /// Most bytes of compressed pages: all pages that hold compressed data, the free parts in them
-    /// included; tables, and what this command itself takes, are not counted (--set
-    /// total_limit=SIZE counts tables too). 0 is no limit [default: 85% of the memory there is, or
-    /// of the memory cgroup's limit]
+    /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
+    /// in them; tables, and what this command itself takes, are not counted (--set total_limit=SIZE
+    /// counts tables too). 0 is no limit [default: 85% of the machine's memory, or of the memory
+    /// cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     pub(super) mem_limit: Option<u64>,
     /// Stop after so many bytes of input, cut down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     pub(super) input_limit: Option<u64>,
-    /// Bytes compressed as one: 4K, 8K, 16K, 32K or 64K; the more, the smaller and the faster to
-    /// write and read whole, and the slower to read a page of
+    /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K; larger blocks become smaller and are
+    /// faster to write and read whole, but slower to read a single page of
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     #[command(flatten)]
@@ -75,11 +75,11 @@ pub struct FillArgs {
     /// When objects are moved together so that pages become free
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) compaction: CompactionMode,
-    /// Set an attribute of the device before it is made, as 'uzram attributes' lists them; goes
-    /// before what other options say; can be given again
+    /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
+    /// other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(super) set: Vec<AttributeSetting>,
-    /// Add what an attribute reads as when all is stored; can be given again
+    /// Show an attribute too, as it is when everything is stored; can be repeated
     #[arg(long, value_name = "NAME", value_parser = readable)]
     pub(super) show: Vec<&'static str>,
     /// Add the table of size classes, as the kernel's `classes` file
@@ -88,7 +88,7 @@ pub struct FillArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(super) json: bool,
-    /// Files, and directories to be walked through
+    /// Files, and directories that are searched for files
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
 }
@@ -97,7 +97,7 @@ pub struct FillArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CompactionMode {
-    /// In the background, while enough could be freed
+    /// In the background, while enough pages could be freed
     Auto,
     /// On demand; as `fill` demands none, nothing is moved
     Manual,

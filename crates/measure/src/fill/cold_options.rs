@@ -18,15 +18,16 @@ const TICK: Duration = Duration::from_millis(20);
 /// The options.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ColdArgs {
-    /// Save the device to FILE when all is read back; a file that is there is replaced when the new
-    /// one is whole
+    /// Save the device to FILE when everything is read back; an existing file is replaced when the
+    /// new one is complete
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Write idle pages back to FILE when all is stored, so that they leave memory: a file that is
-    /// not there yet, of which nothing stays, or a block device, whose contents are lost
+    /// When everything is stored, write idle pages back to FILE, so that they leave memory: a file
+    /// that does not exist yet, of which nothing is left at the end, or a block device, whose
+    /// contents are lost
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
-    /// With --backing, only pages that were stored more than SECONDS before that [default: all]
+    /// With --backing, only pages that were stored more than SECONDS before [default: all]
     #[arg(long, value_name = "SECONDS", requires = "backing")]
     idle_after: Option<u32>,
 }

@@ -65,7 +65,7 @@ fn shares(out: &mut String, report: &Report) -> fmt::Result {
     row(out, "overhead", &number(report.overhead, 100.0, "%"), "(mem_used - C) / C")?;
     let all = number(report.overhead_all, 100.0, "%");
     row(out, "overhead, all", &all, "(mem_total - C) / C, everything counted")?;
-    row(out, "same-filled", &report.same_pages, "pages of one repeated word")?;
+    row(out, "same-filled", &report.same_pages, "same-filled pages, of one repeated word")?;
     row(out, "huge", &report.huge_pages, "pages stored uncompressed")
 }
 
@@ -85,7 +85,12 @@ fn checks(out: &mut String, report: &Report) -> fmt::Result {
     let compared = format!("of {} compared", counted(report.pages_compared, "page"));
     row(out, "mismatches", &report.mismatches, &compared)?;
     row(out, "skipped", &report.skipped_files, "files that can't be read")?;
-    row(out, "changed", &report.changed_files, "files changed meanwhile, not compared")
+    row(
+        out,
+        "changed",
+        &report.changed_files,
+        "files changed by others during the run, not compared",
+    )
 }
 
 fn cold(out: &mut String, report: &Report) -> fmt::Result {

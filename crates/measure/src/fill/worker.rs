@@ -19,7 +19,7 @@ pub(crate) const WORKER_BYTES: usize =
     BATCH_PAGES as usize * PAGE_SIZE + 3 * REQUEST_PAGES * PAGE_SIZE;
 
 /// Why a file is left out whose stored pages came back right.
-const UNSEEN: &str = "it was changed meanwhile, though its time and size were not";
+const UNSEEN: &str = "it changed while it was read, though its time and size did not";
 
 /// A thread's buffers and figures.
 pub(crate) struct Worker {
@@ -260,7 +260,7 @@ mod tests {
             File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
         });
         assert_eq!((totals.mismatches, warnings.len()), (0, 1));
-        assert!(warnings[0].contains("/b': it was changed meanwhile, though"), "{warnings:?}");
+        assert!(warnings[0].contains("/b': it changed while it was read, though"), "{warnings:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 /// A number that the kernel does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {name} in {path}; mount proc on /proc, on Linux 4.14 or later")]
+#[error("{path} has no {name}; mount proc on /proc, on Linux 4.14 or later")]
 pub struct Untold {
     name: &'static str,
     path: &'static str,
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(fields.known("Swap"), Ok(0));
         assert_eq!(fields.bytes("Bad"), None);
         let message = fields.known("VmPTE").unwrap_err().to_string();
-        assert!(message.contains("VmPTE in /a/file"), "{message}");
+        assert!(message.contains("/a/file has no VmPTE"), "{message}");
         assert_eq!(Fields::read("/no/such/file").bytes("Rss"), None);
     }
 }

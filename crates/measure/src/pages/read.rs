@@ -81,7 +81,7 @@ impl PageReader<'_> {
         match read {
             Ok(stamp) if stamp == self.plan.stamp(part.file) => part.pages.len(),
             Ok(_) => {
-                self.leave_out(part.file, SkipReason::Changed, &"it was changed meanwhile");
+                self.leave_out(part.file, SkipReason::Changed, &"it changed while it was read");
                 0
             }
             Err(error) => {
@@ -111,7 +111,7 @@ fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
 fn stamp(file: &File) -> io::Result<FileStamp> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file any more"));
+        return Err(io::Error::other("it is no longer a regular file"));
     }
     Ok(FileStamp::from(&metadata))
 }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(reader.read(4..8, Purpose::Compare), []);
         let told = lines(&skipped, dir.path());
         assert!(told.starts_with("skipped '/b': No such file"), "{told}");
-        assert!(told.contains("not compared '/c': it was changed"), "{told}");
+        assert!(told.contains("not compared '/c': it changed"), "{told}");
         assert!(told.contains("not compared '/d': "), "{told}");
         assert_eq!(
             (skipped.count(SkipReason::Unreadable), skipped.count(SkipReason::Changed)),
@@ -227,6 +227,6 @@ mod tests {
         assert!(made.is_ok_and(|status| status.success()), "mkfifo (coreutils)");
         let skipped = SkippedFiles::default();
         assert_eq!(Reader::new(&plan, &skipped).read(0..2, Purpose::Store), []);
-        assert_eq!(lines(&skipped, dir.path()), "skipped '/a': it is no regular file any more");
+        assert_eq!(lines(&skipped, dir.path()), "skipped '/a': it is no longer a regular file");
     }
 }

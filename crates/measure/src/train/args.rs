@@ -8,22 +8,22 @@ use zram::memparse;
 /// The largest dictionary: an eighth of what is read at most.
 const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
-/// Make a dictionary for compression from files, and report what it gives
+/// Train a compression dictionary with files, and report what it saves
 ///
 /// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly;
-/// blocks of one repeated word are left out), trains a dictionary with seven of eight, and tries it
-/// with every algorithm on the others: often enough it does not pay. Then it is written as a whole;
-/// a file that is there is replaced.
+/// same-filled blocks are left out), trains a dictionary with seven of eight, and tries it with
+/// every algorithm on the rest: often it does not pay. Then it writes the dictionary; an existing
+/// file is replaced when the new one is complete.
 ///
 /// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which
-/// they reach the last 64 KiB. It serves only those blocks that are like the files.
+/// they reach the last 64 KiB. It helps only with blocks that resemble the files.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.
 
 Exit codes:
   0    the dictionary is written, whether it pays or not
-  1    it could not be trained or written: a path is not there, or there is too little input
+  1    it could not be trained or written: a path does not exist, or there is too little input
   2    wrong use
   130  interrupted
 
@@ -34,16 +34,16 @@ pub struct TrainArgs {
     /// Where the dictionary goes
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
-    /// Most bytes of the dictionary, 256 to 8M
+    /// Largest size of the dictionary in bytes, 256 to 8M
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = dictionary_size)]
     pub(super) size: usize,
-    /// Bytes of the blocks it is for: 4K, 8K, 16K, 32K or 64K
+    /// Size of the blocks that it is for: 4K, 8K, 16K, 32K or 64K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(super) json: bool,
-    /// Files, and directories to be walked through
+    /// Files, and directories that are searched for files
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
 }

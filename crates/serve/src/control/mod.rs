@@ -61,7 +61,7 @@ pub const RESERVE: usize = 128 << 10;
 /// Bytes of a request that needs no room asked for.
 const SHORT: usize = 8 << 10;
 
-const SHORT_OF_MEMORY: &str = "memory runs short; ask for less at a time";
+const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free some";
 
 /// Saves to a file.
 pub type Save = Box<dyn Fn(&Path) -> Result<Saved, Refusal> + Send + Sync>;
@@ -102,7 +102,8 @@ impl Control {
             let (socket, steered, ends) = (Arc::new(socket), steered.clone(), ends.clone());
             // There is always room for so few.
             let Some((permit, _)) = set.enter_or_evict(&socket, |_| true) else {
-                return told.line("control: a client was refused: as many are answered as may be");
+                return told
+                    .line("control: refused a client: too many requests are being answered");
             };
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
             let named = named.stack_size(STACK);
@@ -112,7 +113,9 @@ impl Control {
                 drop(permit);
             });
             if let Err(error) = started {
-                told.line(format_args!("control: a client was refused: no thread for it: {error}"));
+                told.line(format_args!(
+                    "control: refused a client: can't start a thread for it: {error}"
+                ));
             }
         })?;
         Ok(Control { acceptor, clients, is_ending })
@@ -142,7 +145,7 @@ fn answer(
 ) -> io::Result<()> {
     let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
     if !socket.peer().is_some_and(request::is_trusted) {
-        let message = "only who runs the server may ask";
+        let message = "permission denied: only root and the user who runs the server can use it";
         return answer.finish(&Err(Refusal::new(Errno::PERM, message)));
     }
     let text = receive(socket)?;
@@ -178,11 +181,11 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
         if received.is_empty() {
             return refused(
                 Errno::INVAL,
-                "the request was cut off, and is not done: it ends with a byte of zero",
+                "the request is incomplete and was not carried out; it must end with a zero byte",
             );
         }
         if text.len() + len > REQUEST_MAX {
-            return refused(Errno::INVAL, "a request has at most 65536 bytes");
+            return refused(Errno::INVAL, "a request may have at most 65536 bytes");
         }
         if text.try_reserve(len).is_err() {
             return refused(Errno::NOMEM, SHORT_OF_MEMORY);
@@ -191,14 +194,16 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
         match end {
             None => {}
             Some(end) if end + 1 == len => break,
-            Some(_) => return refused(Errno::INVAL, "there is something behind the request's end"),
+            Some(_) => {
+                return refused(
+                    Errno::INVAL,
+                    "there are bytes after the zero byte that ends the request",
+                );
+            }
         }
     }
     let text = String::from_utf8(text).map_err(|_| {
-        Refusal::new(
-            Errno::INVAL,
-            "a request is text in UTF-8, and this is none: give another path or value",
-        )
+        Refusal::new(Errno::INVAL, "the request is not valid UTF-8; give another path or value")
     });
     Ok(text)
 }
@@ -209,11 +214,11 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
     }
     let request = Request::parse(text).ok_or_else(|| {
-        Refusal::new(Errno::INVAL, "no such request; expected show, store, stat, or a job")
+        Refusal::new(Errno::INVAL, "unknown request; expected show, store, stat, or a job")
     })?;
     if is_ending && !request.is_for_the_end() {
         let message =
-            "the server is ending, and changes nothing any more; 'uzram save' still saves the disk";
+            "the server is shutting down and refuses changes; 'uzram save' still saves the disk";
         return Err(Refusal::new(Errno::SHUTDOWN, message));
     }
     Ok(request)
@@ -222,9 +227,14 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
 /// Who asked did not wait for it.
 fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
-        Ok(()) => log.line(format_args!("control: '{}' is done", what.escape_debug())),
+        Ok(()) => {
+            log.line(format_args!("control: '{}', whose client left, is done", what.escape_debug()))
+        }
         Err(Refusal { message, .. }) => {
-            log.line(format_args!("control: '{}' failed: {message}", what.escape_debug()));
+            log.line(format_args!(
+                "control: '{}', whose client left, failed: {message}",
+                what.escape_debug()
+            ));
         }
     }
 }
@@ -246,7 +256,7 @@ impl Steered {
                     zram::Error::Open { .. } => Refusal {
                         errno: error.errno(),
                         message:
-                            "a disk that is served can't be reset; end its server, which frees all"
+                            "a served disk can't be reset; stop its server, which frees everything"
                                 .to_owned(),
                     },
                     error => error.into(),

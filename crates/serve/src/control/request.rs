@@ -60,8 +60,8 @@ pub enum AskError {
     TooLong(String),
     /// Someone else listens there.
     #[error(
-        "who listens at '{path}' is user {uid}, and is not believed; ask as that user, or give --control of a server \
-         of this one"
+        "the server at '{path}' belongs to user {uid} and is not trusted; run this as that user, \
+         or give --control of a server of your own"
     )]
     Stranger {
         /// Where that is.
@@ -70,7 +70,7 @@ pub enum AskError {
         uid: u32,
     },
     /// The connection broke, or the answer is none.
-    #[error("the server's answer did not come whole: {0}; see what it says itself")]
+    #[error("the server's answer is incomplete: {0}; see the server's log")]
     Broken(io::Error),
     /// The server refuses.
     #[error("{}", .0.message)]
@@ -131,7 +131,7 @@ impl Request {
         if request.as_bytes().contains(&END) {
             return Err(AskError::Refused(Refusal::new(
                 Errno::INVAL,
-                "a request holds no byte of zero",
+                "a request can't contain a zero byte",
             )));
         }
         let request = [request.as_bytes(), &[END]].concat();

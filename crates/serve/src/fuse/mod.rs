@@ -87,7 +87,7 @@ impl Mounted {
         let waiter = named.spawn(move || {
             let taken_off = mount.detach();
             if let Err(error) = &taken_off {
-                log.line(format_args!("{} is not unmounted: {error}", mount.name()));
+                log.line(format_args!("can't unmount {}: {error}", mount.name()));
             } else {
                 let _ = session.join();
             }

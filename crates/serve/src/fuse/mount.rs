@@ -126,7 +126,7 @@ fn mounted_at(dir: &Path) -> io::Result<u64> {
     if is_uzram(&mountinfo::of(&root)?) {
         Ok(device_of(&root)?)
     } else {
-        Err(io::Error::other("something else was mounted there meanwhile"))
+        Err(io::Error::other("something else has been mounted there since"))
     }
 }
 
@@ -164,7 +164,8 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
         }
         if !is_dead(&root) {
             // Over it, who uses that one would not know which disk he has.
-            let why = "it is the mount of another server, or lies in one: stop that server, or give another";
+            let why = "it is the mount of another server, or lies in one: stop that server, or \
+                give another directory";
             return if is_uzram(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
         }
         if !is_uzram(&entry) {
@@ -173,7 +174,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
         detach(dir, &root)?;
         let dir = dir.to_string_lossy();
         log.line(format_args!(
-            "a dead mount of a server that was killed was taken off '{}'",
+            "unmounted '{}', where a killed server had left its mount",
             dir.escape_debug()
         ));
     }

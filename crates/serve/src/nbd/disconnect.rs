@@ -6,27 +6,27 @@ use std::io;
 /// be relied on to know where a reply begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
-    #[error("it has flags that are not known")]
+    #[error("unknown client flags")]
     ClientFlags,
-    #[error("an option does not begin as one")]
+    #[error("an option without the option magic")]
     OptionMagic,
-    #[error("an option is longer than 64 KiB")]
+    #[error("an option longer than 64 KiB")]
     OptionLength,
-    #[error("it sent more than 64 options")]
+    #[error("more than 64 options")]
     Options,
-    #[error("it asked for an export that there is not")]
+    #[error("unknown export requested")]
     Export,
-    #[error("it chose no export within 10 s")]
+    #[error("no export chosen within 10 s")]
     Slow,
-    #[error("a request does not begin as one")]
+    #[error("a request without the request magic")]
     RequestMagic,
-    #[error("a write is longer than 32 MiB")]
+    #[error("a write longer than 32 MiB")]
     WriteLength,
-    #[error("a request did not come whole in time")]
+    #[error("timeout while receiving a request")]
     Stalled,
-    #[error("it did not take a reply in time")]
+    #[error("timeout while sending a reply")]
     Untaken,
-    #[error("a block can't be read, in the midst of a reply")]
+    #[error("a block could not be read in the middle of a reply")]
     Unreadable,
 }
 

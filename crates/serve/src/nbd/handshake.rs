@@ -120,21 +120,21 @@ impl<'e> Handshake<'e> {
                 return Err(End::Left);
             }
             OPT_LIST if data.is_empty() => self.list(&mut reply),
-            OPT_LIST => reply.error(REP_ERR_INVALID, "LIST has no data"),
-            OPT_STARTTLS if data.is_empty() => reply.error(REP_ERR_POLICY, "there is no TLS here"),
-            OPT_STARTTLS => reply.error(REP_ERR_INVALID, "STARTTLS has no data"),
+            OPT_LIST => reply.error(REP_ERR_INVALID, "LIST takes no data"),
+            OPT_STARTTLS if data.is_empty() => reply.error(REP_ERR_POLICY, "TLS is not supported"),
+            OPT_STARTTLS => reply.error(REP_ERR_INVALID, "STARTTLS takes no data"),
             OPT_INFO => drop(self.info(data, &mut reply)),
             OPT_GO => return Ok(Some(self.go(data, &mut reply))),
             OPT_STRUCTURED_REPLY if data.is_empty() => {
                 self.replies = ReplyStyle::Structured;
                 reply.ack();
             }
-            OPT_STRUCTURED_REPLY => reply.error(REP_ERR_INVALID, "STRUCTURED_REPLY has no data"),
+            OPT_STRUCTURED_REPLY => reply.error(REP_ERR_INVALID, "STRUCTURED_REPLY takes no data"),
             OPT_LIST_META_CONTEXT => {
                 self.context.list(data, self.replies, self.exports, &mut reply)
             }
             OPT_SET_META_CONTEXT => self.context.set(data, self.replies, self.exports, &mut reply),
-            _ => reply.error(REP_ERR_UNSUP, "no such option"),
+            _ => reply.error(REP_ERR_UNSUP, "unknown option"),
         }
         Ok(Some(Step::More))
     }
@@ -175,15 +175,15 @@ impl<'e> Handshake<'e> {
         reply: &mut OptionReply<'_>,
     ) -> Option<(&'e Export, &'d [u8])> {
         let Some((name, asked)) = parse_info(data) else {
-            reply.error(REP_ERR_INVALID, "the lengths do not add up");
+            reply.error(REP_ERR_INVALID, "inconsistent lengths");
             return None;
         };
         if name.len() > STRING_MAX {
-            reply.error(REP_ERR_TOO_BIG, "a name has at most 4096 bytes");
+            reply.error(REP_ERR_TOO_BIG, "a name may have at most 4096 bytes");
             return None;
         }
         let Some(export) = self.exports.find(name) else {
-            reply.error(REP_ERR_UNKNOWN, "no export has this name");
+            reply.error(REP_ERR_UNKNOWN, "unknown export");
             return None;
         };
         let (size, flags) = (export.disk.size(), export.transmission_flags(self.replies));

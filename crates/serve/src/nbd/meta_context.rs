@@ -83,17 +83,17 @@ fn check<'d>(
 ) -> Option<ContextQuery<'d>> {
     let asked = parse(data);
     let (kind, message) = match &asked {
-        _ if style == ReplyStyle::Simple => (REP_ERR_INVALID, "STRUCTURED_REPLY has to come first"),
-        None => (REP_ERR_INVALID, "the lengths do not add up"),
+        _ if style == ReplyStyle::Simple => {
+            (REP_ERR_INVALID, "STRUCTURED_REPLY must be negotiated first")
+        }
+        None => (REP_ERR_INVALID, "inconsistent lengths"),
         Some(asked) if asked.name.len() > STRING_MAX => {
-            (REP_ERR_TOO_BIG, "a name has at most 4096 bytes")
+            (REP_ERR_TOO_BIG, "a name may have at most 4096 bytes")
         }
         Some(asked) if asked.queries().any(|query| query.len() > STRING_MAX) => {
-            (REP_ERR_TOO_BIG, "a query has at most 4096 bytes")
+            (REP_ERR_TOO_BIG, "a query may have at most 4096 bytes")
         }
-        Some(asked) if exports.find(asked.name).is_none() => {
-            (REP_ERR_UNKNOWN, "no export has this name")
-        }
+        Some(asked) if exports.find(asked.name).is_none() => (REP_ERR_UNKNOWN, "unknown export"),
         Some(_) => return asked,
     };
     reply.error(kind, message);

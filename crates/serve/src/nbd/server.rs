@@ -33,12 +33,12 @@ const TICK: Duration = Duration::from_secs(1);
 /// sent before it is 4 KiB and one more reply), its thread.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
-const NO_ROOM: &str = "nbd: a client was refused: memory, or address space (ulimit -v), runs short";
+const NO_ROOM: &str = "nbd: refused a client: memory or address space (ulimit -v) is short";
 
-const TOO_MANY: &str = "nbd: a client was refused: too many have chosen no export yet";
+const TOO_MANY: &str = "nbd: refused a client: too many others have not chosen an export yet";
 
 const FULL: &str =
-    "nbd: a client was refused: as many are connected as may be, or the disk is being restored";
+    "nbd: refused a client: all --connections are in use, or the disk is being restored";
 
 impl Options {
     /// Bytes of address space that a connection takes.
@@ -114,7 +114,10 @@ impl Server {
                     return log.line(if has_room(1) { TOO_MANY } else { NO_ROOM });
                 };
                 if has_evicted {
-                    log.line("nbd: a client that had chosen no export yet made room for another");
+                    log.line(
+                        "nbd: disconnected a client that had not chosen an export, to let another \
+                         one in",
+                    );
                 }
                 let (service, established, told) =
                     (service.clone(), established.clone(), log.clone());
@@ -122,7 +125,9 @@ impl Server {
                 let started = named
                     .spawn(move || serve_client(&service, &socket, permit, &established, &told));
                 if let Err(error) = started {
-                    log.line(format_args!("nbd: a client was refused: no thread for it: {error}"));
+                    log.line(format_args!(
+                        "nbd: refused a client: can't start a thread for it: {error}"
+                    ));
                 }
             }
         };
@@ -186,8 +191,8 @@ fn serve_client(
     match end {
         End::Left => {}
         End::Broken(_) if service.stop.load(Relaxed) => {}
-        End::Broken(error) => log.line(format_args!("nbd: a connection broke: {error}")),
-        End::Fault(fault) => log.line(format_args!("nbd: a client was disconnected: {fault}")),
+        End::Broken(error) => log.line(format_args!("nbd: a connection was lost: {error}")),
+        End::Fault(fault) => log.line(format_args!("nbd: disconnected a client: {fault}")),
     }
     drop(permit);
 }

@@ -75,10 +75,13 @@ pub(super) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, 
         (None, at) => at.unwrap_or(1),
         (Some(_), Some(at)) if named(&at) => at,
         (Some(_), None) => (1..=SECONDARY_MAX).find(named).ok_or_else(|| {
-            value.invalid("recomp_algorithm has no such one; see there which there are")
+            value.invalid(
+                "recomp_algorithm does not have this algorithm; read recomp_algorithm \
+                for those it has",
+            )
         })?,
         (Some(_), Some(_)) => {
-            return Err(value.invalid("the algorithm of that priority is another one"));
+            return Err(value.invalid("another algorithm has that priority"));
         }
     };
     instance.device.recompress(&how)
@@ -142,7 +145,7 @@ pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
 }
 
 pub(super) fn writeback_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    let left = value.number(Base::Any, "expected blocks of 4 KiB that may be written")?;
+    let left = value.number(Base::Any, "expected a number of blocks of 4 KiB")?;
     zram.settings().writeback.set_left(left);
     Ok(())
 }
@@ -154,7 +157,7 @@ pub(super) fn writeback_limit_enable(zram: &Zram, value: Value<'_>) -> Result<()
 }
 
 pub(super) fn writeback_batch_size(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    let expected = "expected writes of 1 MiB, 1 or more";
+    let expected = "expected a number of writes of 1 MiB, at least 1";
     match value.number(Base::Any, expected)? {
         0 => return Err(value.invalid(expected)),
         writes => zram.settings().writeback.set_batch(writes),

@@ -79,7 +79,7 @@ pub(super) fn geometry(line: &str) -> Result<Geometry, String> {
     let geometry = match words.next() {
         Some("native") => match words.next() {
             None => Geometry::default(),
-            Some(_) => return Err("nothing can be chosen of the native one".to_owned()),
+            Some(_) => return Err("native has no options".to_owned()),
         },
         Some("kernel") => {
             let mut kernel = KernelGeometry::default();

@@ -56,7 +56,7 @@ impl<'t> AlgorithmLine<'t> {
         let named = |nth: &usize| name_of(*nth) == self.algorithm;
         let is_another = |name| {
             let chosen = settings.algorithm.name();
-            value.invalid(&format!("comp_algorithm is {chosen}; choose {name} there first"))
+            value.invalid(&format!("comp_algorithm is {chosen}; set it to {name} first"))
         };
         match (self.priority, self.algorithm) {
             (None, None) => Ok(0),
@@ -65,7 +65,7 @@ impl<'t> AlgorithmLine<'t> {
             (Some(nth), Some(_)) if named(&nth) => Ok(nth),
             (Some(0), Some(name)) => Err(is_another(name)),
             (Some(nth), _) => Err(value.invalid(&format!(
-                "recomp_algorithm has no such one of priority {nth}; choose it there first"
+                "recomp_algorithm has no such algorithm of priority {nth}; set it there first"
             ))),
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn block_size(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
 
 pub(super) fn comp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     if value.text.len() >= NAME_BYTES {
-        return Err(value.bad(BadValue::TooLong, "no name of an algorithm is as long"));
+        return Err(value.bad(BadValue::TooLong, "no algorithm has such a long name"));
     }
     let found = zcomp::by_name(value.text);
     let algorithm = found.map_err(|error| value.invalid(&error.to_string()))?;
@@ -87,7 +87,7 @@ pub(super) fn total_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
 }
 
 pub(super) fn mem_used_max(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    let reason = "expected 0, which makes it what is used now";
+    let reason = "expected 0, which resets the peak";
     // Any other number is as wrong as none, however large it is.
     let Ok(0) = value.number::<u64>(Base::Ten, reason) else { return Err(value.invalid(reason)) };
     zram.instance().inspect(|instance| instance.device.reset_mem_used_max());

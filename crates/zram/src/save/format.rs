@@ -129,11 +129,12 @@ impl FileHead {
     pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
-            return Err((0, "it does not begin as a saved device does".to_owned()));
+            return Err((0, "it is not a saved device".to_owned()));
         }
         let version = numbers.u32();
         if version != VERSION {
-            let reason = format!("its version is {version}, and this program knows {VERSION}");
+            let reason =
+                format!("its format version is {version}, and this program knows {VERSION}");
             return Err((8, reason));
         }
         let head = FileHead {
@@ -168,7 +169,7 @@ impl ChunkHead {
     /// What the head says, or why it is none of the file `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
-        if head.id == id { Ok(head) } else { Err("the chunk is of another file") }
+        if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
     }
 
     /// The same of any file.
@@ -189,9 +190,9 @@ impl ChunkHead {
         let (sum, zero) = (numbers.u32(), numbers.u32());
         let records = u64::from(head.records) * RECORD_BYTES as u64;
         if sum != crc32fast::hash(&bytes[..CHUNK_HEAD_BYTES - 8]) || zero != 0 {
-            Err("the checksum of a chunk's head differs")
+            Err("the checksum of a chunk's header differs")
         } else if records > head.bytes.into() || head.bytes as usize > CHUNK_MAX {
-            Err("a chunk can't have so many bytes")
+            Err("the chunk's length is invalid")
         } else {
             Ok(head)
         }

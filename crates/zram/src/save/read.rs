@@ -113,10 +113,10 @@ impl<'r> SavedReader<'r> {
         let slots = head.disksize / SLOT_BYTES as u64;
         let layout = Some(head.order).filter(|&order| order <= zsmalloc::ORDER_MAX);
         let layout = layout.and_then(|order| Layout::new(SLOT_BYTES << order, slots).ok());
-        let layout = layout.ok_or_else(|| damaged(32, "there are no blocks of this order"))?;
+        let layout = layout.ok_or_else(|| damaged(32, "the order of the blocks is invalid"))?;
         let is_size = slots > 0 && head.disksize.is_multiple_of(SLOT_BYTES as u64);
         if !is_size || layout.entries() > u32::MAX.into() {
-            return Err(damaged(24, "there is no device of this size"));
+            return Err(damaged(24, "the size of the device is invalid"));
         }
         let at = u64::from(head.bytes) + padding(head.bytes as usize) as u64;
         Ok(SavedReader { from, at, head, algorithms, layout, number: 0, slot: 0 })
@@ -136,7 +136,7 @@ impl<'r> SavedReader<'r> {
         let head = self.read_chunk(bytes)?;
         if head.number != self.number {
             let reason =
-                format!("chunk {} is here, and chunk {} must be", head.number, self.number);
+                format!("chunk {} is here, but chunk {} is expected", head.number, self.number);
             return Err(damaged(offset, reason));
         }
         if head.first != self.slot {
@@ -145,10 +145,11 @@ impl<'r> SavedReader<'r> {
         }
         if self.is_trailer(&head) {
             if head.records > 0 {
-                return Err(damaged(offset, "the end names lost slots, and there are none"));
+                return Err(damaged(offset, "the trailer counts lost slots, but no chunk has any"));
             }
             let behind = self.from.read(&mut [0]).map_err(FormatError::Io)?;
-            let is_end = if behind == 0 { Ok(None) } else { Err("bytes follow the end") };
+            let is_end =
+                if behind == 0 { Ok(None) } else { Err("there are bytes after the trailer") };
             return is_end.map_err(|reason| damaged(self.at, reason));
         }
         self.check(offset, &head, bytes)?;
@@ -206,7 +207,7 @@ impl<'r> SavedReader<'r> {
             return Err(damaged(offset, "the checksum of the chunk differs"));
         }
         if bytes[end..].iter().any(|&byte| byte != 0) {
-            return Err(damaged(offset + end as u64, "behind the chunk are not zeros"));
+            return Err(damaged(offset + end as u64, "the padding after the chunk is not zero"));
         }
         Ok(head)
     }
@@ -223,26 +224,26 @@ impl<'r> SavedReader<'r> {
         let (slots, _) = self.slots();
         let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
         if head.first > head.end || head.end > slots || !is_border(head.end) {
-            return Err(damaged(offset, "the chunk ends where none can"));
+            return Err(damaged(offset, "the chunk's last slot is invalid"));
         }
         let chunk = Chunk::new(offset, head, bytes);
         let (mut checked, mut bytes) = (RecordOrder { floor: head.first, live: (0, 0) }, 0);
         for (nth, record) in chunk.records.iter().enumerate() {
             let at = offset + (CHUNK_HEAD_BYTES + nth * RECORD_BYTES) as u64;
             let wrong = |reason| damaged(at, format!("entry {nth}: {reason}"));
-            let record = Record::decode(record).ok_or_else(|| wrong("it is of no known kind"))?;
+            let record = Record::decode(record).ok_or_else(|| wrong("its kind is unknown"))?;
             let object = usize::try_from(record.bytes()).ok().and_then(|len| {
                 let object = chunk.objects.get(bytes..)?.get(..len)?;
                 bytes += len;
                 Some(object)
             });
-            let object = object.ok_or_else(|| wrong("the chunk has not so many bytes"))?;
+            let object = object.ok_or_else(|| wrong("its object is longer than the chunk"))?;
             self.check_record(&mut checked, head, record, object).map_err(wrong)?;
         }
         if bytes == chunk.objects.len() {
             return Ok(());
         }
-        Err(damaged(offset, "the chunk has bytes that are no entry's"))
+        Err(damaged(offset, "the chunk has bytes that belong to no entry"))
     }
 
     fn check_record(
@@ -255,7 +256,7 @@ impl<'r> SavedReader<'r> {
         let Record { slot, kind, priority, live, value } = record;
         let (first, slots) = (slot & !(self.layout.slots() - 1), self.layout.slots());
         if !checked.admits(slot, head.end, first) {
-            return Err("its slot does not come after the one before");
+            return Err("its slot is not above the one before");
         }
         let is_known = self.algorithms.get(priority as usize).is_some_and(Option::is_some);
         match kind {
@@ -263,7 +264,7 @@ impl<'r> SavedReader<'r> {
             RecordKind::Lost if (priority, live, value) == (0, 0, 0) => {}
             RecordKind::Slot if live == 0 && is_known && slot::is_object_len(object.len()) => {}
             RecordKind::Block if checked.has_block(first) => {
-                return Err("its block is there already");
+                return Err("its block occurs twice");
             }
             RecordKind::Block if self.layout.has_blocks() && slot == first && is_known => {
                 let stored = BlockObject::new(object, Flags::of_priority(priority), slots);
@@ -272,12 +273,12 @@ impl<'r> SavedReader<'r> {
                 let has = |nth| members.is_some_and(|members| members.has(nth));
                 let is_there = |nth| slot.checked_add(nth).is_some_and(|slot| slot < head.end);
                 if live == Members::default() || !live.iter().all(|nth| has(nth) && is_there(nth)) {
-                    return Err("the block has not the slots it says");
+                    return Err("its block does not hold the slots that it lists");
                 }
                 *checked = RecordOrder { floor: slot, live: (slot, live.bits()) };
                 return Ok(());
             }
-            _ => return Err("it can't be"),
+            _ => return Err("its fields are invalid"),
         }
         checked.floor = slot + 1;
         Ok(())
@@ -331,7 +332,7 @@ fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), Form
     let mut at = at;
     while !buf.is_empty() {
         match from.read(buf) {
-            Ok(0) => return Err(damaged(at, "the file ends here, and must not")),
+            Ok(0) => return Err(damaged(at, "the file is cut off here")),
             Ok(read) => {
                 at += read as u64;
                 buf = &mut buf[read..];
@@ -349,14 +350,14 @@ fn read_dictionaries(from: &mut dyn Read, head: &FileHead) -> Result<Vec<u8>, Fo
     let (bytes, at) = (lens.iter().sum::<usize>(), FILE_HEAD_BYTES as u64);
     let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
     if lens.iter().any(|&bytes| bytes > Dictionary::BYTES_MAX) || !is_sum {
-        return Err(damaged(12, "dictionaries can't have so many bytes"));
+        return Err(damaged(12, "the length of the dictionaries is invalid"));
     }
     // As many as there are, not as many as are said.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
     from.take(all as u64).read_to_end(&mut read).map_err(FormatError::Io)?;
     if read.len() < all {
-        return Err(damaged(at + read.len() as u64, "the file ends here, and must not"));
+        return Err(damaged(at + read.len() as u64, "the file is cut off here"));
     }
     let sum = read[bytes..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
     let zeros = read.split_off(bytes + size_of::<u32>());

@@ -183,7 +183,7 @@ impl<'r> Restore<'r> {
             Err(error @ Error::Corrupt { .. }) => match self.damage {
                 Damage::Salvage => self.add_lost(chunk.slots.clone()),
                 Damage::Refuse => {
-                    let reason = format!("of the chunk here {error}");
+                    let reason = format!("in this chunk, {error}");
                     let wrong = FormatError::Damaged { offset: chunk.offset, reason };
                     self.fail(chunk.offset, Failure::File(wrong));
                 }

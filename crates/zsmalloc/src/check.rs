@@ -3,7 +3,6 @@
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
 use crate::inner::PoolInner;
-use crate::search::lowest_committed;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
@@ -38,31 +37,17 @@ fn check_class(inner: &PoolInner, locked: &ClassGuard<'_>, mut visit: impl FnMut
     let mut listed = 0;
     for group in 0..FULL {
         let has_zspages = locked.state.groups >> group & 1 == 1;
-        assert_eq!(has_zspages, locked.state.heads[group] != 0, "group {group}");
-        let mut previous = 0;
+        let zspages = &locked.state.by_fullness[group];
+        assert_eq!(has_zspages, !zspages.is_empty(), "group {group}");
+        listed += zspages.check(|id| &locked.fixed_header(id).by_fullness);
         for id in locked.group(group) {
-            listed += 1;
-            assert!(listed <= locked.state.zspages, "group {group} has a cycle");
-            assert_eq!(locked.fixed_header(id).group.previous.load(Relaxed), previous);
-            assert_eq!(
-                locked.class().group(locked.fixed_header(id).inuse()),
-                group,
-                "group of {id:?}"
-            );
-            previous = id.to_raw();
+            let inuse = locked.fixed_header(id).inuse();
+            assert_eq!(locked.class().group(inuse), group, "group of {id:?}");
         }
     }
-    let mut offering = 0;
-    let mut previous = 0;
+    let offering = locked.state.offering.check(|id| &locked.fixed_header(id).offering);
     for id in locked.offering() {
-        offering += 1;
-        assert!(offering <= locked.state.zspages, "those that offer pages are a cycle");
-        assert!(
-            locked.contains(id) && locked.fixed_header(id).has_offer(),
-            "{id:?} offers no retained page"
-        );
-        assert_eq!(locked.fixed_header(id).offers.previous.load(Relaxed), previous);
-        previous = id.to_raw();
+        assert!(locked.fixed_header(id).has_offer(), "{id:?} offers no retained page");
     }
     let noted = inner.retained.has_offer(locked.class());
     assert_eq!(noted, offering > 0, "whether the class offers retained pages");
@@ -74,15 +59,15 @@ fn check_class(inner: &PoolInner, locked: &ClassGuard<'_>, mut visit: impl FnMut
         zspages += 1;
         full += u32::from(locked.class().group(head.inuse()) == FULL);
         inuse += head.inuse();
-        retained += head.retained.len();
-        offer += u32::from(head.has_offer());
-        committed += head.committed.len();
+        retained += head.residency.retained().len();
+        offer += usize::from(head.has_offer());
+        committed += head.residency.committed().len();
     }
     assert_eq!(offer, offering, "zspages that offer retained pages");
     let state = &locked.state;
     assert_eq!(
         (inuse, committed, retained, zspages, full),
-        (state.inuse, state.committed, state.retained, state.zspages, zspages - listed)
+        (state.inuse, state.committed, state.retained, state.zspages, zspages - listed as u32)
     );
 }
 
@@ -97,25 +82,16 @@ fn check_zspage(
     assert_eq!(extent.tag(), locked.class().position);
     assert_eq!(extent.pages(), locked.class().pages());
     assert_eq!(header.check(), header.fixed.inuse(), "live slots of {id:?}");
-    for page in 0..page::EXTENT_PAGES_MAX {
-        // I5: committed for a live object, or retained; never neither.
-        let live = page < extent.pages() && locked.is_live(header, page, header.fixed.inuse());
-        let retained = header.fixed.retained.contains(page);
-        assert!(!(live && retained), "page {page} of {id:?} is retained under a live object");
-        let committed = header.fixed.committed.contains(page);
-        assert_eq!(committed, live || retained, "page {page} of {id:?}");
-    }
-    let has_pages =
-        |slot: &u32| header.fixed.committed.contains_all(locked.class().pages_for(*slot));
+    // I5: committed for a live object, or retained; never neither.
+    let residency = &header.fixed.residency;
+    residency.check(|page| page < extent.pages() && header.is_live(page));
+    let has_pages = |slot: &u32| residency.missing(locked.class().pages_for(*slot)) == 0;
     let mut free = (0..locked.class().objects()).filter(|&slot| !header.is_taken(slot));
-    assert_eq!(
-        lowest_committed(locked, id),
-        free.find(has_pages),
-        "free slots of {id:?} with pages"
-    );
+    let lowest = free.find(has_pages);
+    assert_eq!(header.lowest_committed(), lowest, "free slots of {id:?} with pages");
     for slot in 0..locked.class().objects() {
         if let Some(entry) = header.entry(slot) {
-            visit(extent.start() + locked.class().offset(slot), entry);
+            visit(header.offset(slot), entry);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::geometry::ClassShape;
 use crate::sync::{AtomicU32, Mutex, Ordering::Relaxed};
-use page::{page_shift, page_size};
+use page::{ListHead, SlotGrid, page_shift, page_size};
 use std::ops::Range;
 
 /// Fullness groups: 0 is empty, 1 to 10 are "10%" to "99%", 11 is full.
@@ -34,10 +34,10 @@ pub(crate) struct Class {
 /// What the class's lock guards, besides the headers of its zspages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
-    /// First zspage of each fullness group but the last, as a raw extent id; 0 is none.
-    pub(crate) heads: [u32; FULL],
-    /// First zspage that offers retained pages, likewise.
-    pub(crate) offers: u32,
+    /// The zspages of each fullness group but the last.
+    pub(crate) by_fullness: [ListHead; FULL],
+    /// The zspages that offer retained pages.
+    pub(crate) offering: ListHead,
     /// The groups that have zspages, a bit each.
     pub(crate) groups: u32,
     pub(crate) zspages: u32,
@@ -120,53 +120,29 @@ impl Class {
         self.population.fetch_sub(1, Relaxed);
     }
 
-    /// The slot that begins `at` bytes into its zspage.
-    pub(crate) fn slot_at(&self, at: u64) -> u32 {
-        debug_assert!(at.is_multiple_of(self.size.into()));
-        at as u32 / self.size
-    }
-
-    /// Bytes from the zspage's start to slot `slot`.
-    pub(crate) fn offset(&self, slot: u32) -> u64 {
-        slot as u64 * self.size as u64
-    }
-
-    /// The pages that slot `slot` lies in.
-    pub(crate) fn pages_of(&self, slot: u32) -> Range<u32> {
-        let start = slot as usize * self.size();
-        let last = start + self.size() - 1;
-        (start >> page_shift()) as u32..(last >> page_shift()) as u32 + 1
+    /// The slots of a zspage, and the pages they lie on.
+    #[inline]
+    pub(crate) fn grid(&self) -> SlotGrid {
+        SlotGrid { stride: self.size, slots: self.objects.into() }
     }
 
     /// The pages that must be committed while slot `slot` is taken.
     pub(crate) fn pages_for(&self, slot: u32) -> Range<u32> {
-        if self.commits_whole { 0..self.pages() } else { self.pages_of(slot) }
+        if self.commits_whole { 0..self.pages() } else { self.grid().pages_of(slot) }
     }
 
     /// The last page of the slot after `slot`, in a zspage that is committed page by page.
     pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
-        let end = (slot + 2) * self.size;
-        (slot + 1 < self.objects() && !self.commits_whole).then(|| (end - 1) >> page_shift())
+        let is_there = slot + 1 < self.objects() && !self.commits_whole;
+        is_there.then(|| self.grid().pages_of(slot + 1).end - 1)
     }
 
     /// The slots before and after `slot`, where they lie on `page` too, as `slot` does.
     pub(crate) fn neighbours(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
-        let start = slot * self.size;
+        let Range { start, end } = self.grid().bytes_of(slot);
         let before = start > page << page_shift();
-        let after = start + self.size < (page + 1) << page_shift() && slot + 1 < self.objects();
+        let after = end < (page + 1) << page_shift() && slot + 1 < self.objects();
         (before.then(|| slot - 1), after.then_some(slot + 1))
-    }
-
-    /// The slots that lie in `pages`, whole or in part.
-    pub(crate) fn slots_of(&self, pages: Range<u32>) -> Range<u32> {
-        let start = (pages.start << page_shift()) / self.size;
-        let end = (pages.end << page_shift()).div_ceil(self.size);
-        start..end.min(self.objects())
-    }
-
-    /// The first slot that lies on `page`, or behind it, whole.
-    pub(crate) fn first_slot_from(&self, page: u32) -> u32 {
-        (page << page_shift()).div_ceil(self.size)
     }
 
     /// The fullness group of a zspage with `inuse` objects.
@@ -185,23 +161,16 @@ mod tests {
     use crate::Geometry;
 
     #[test]
-    fn slots_and_pages_agree() {
+    fn slots_on_a_page_are_neighbours() {
         for &shape in Geometry::default().table().unwrap().classes() {
             let class = Class::new(0, shape, false);
             for slot in 0..shape.objects as u32 {
-                assert_eq!(class.slot_at(class.offset(slot)), slot);
-                assert!(class.pages_of(slot).end as usize <= shape.pages);
-                for page in class.pages_of(slot) {
-                    let slots = class.slots_of(page..page + 1);
-                    assert!(slots.contains(&slot));
+                assert!(class.grid().pages_of(slot).end as usize <= shape.pages);
+                for page in class.grid().pages_of(slot) {
+                    let slots = class.grid().slots_of(page..page + 1);
                     let beside = [slot.checked_sub(1), Some(slot + 1)];
                     let beside = beside.map(|other| other.filter(|other| slots.contains(other)));
                     assert_eq!(class.neighbours(slot, page), beside.into());
-                }
-            }
-            for page in 0..shape.pages as u32 {
-                for slot in class.slots_of(page..page + 1) {
-                    assert!(class.pages_of(slot).contains(&page), "{shape:?} {page} {slot}");
                 }
             }
         }

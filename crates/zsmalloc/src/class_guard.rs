@@ -13,10 +13,9 @@
 use crate::Error;
 use crate::class::{Class, ClassState, FULL};
 use crate::memory::{Loose, Memory};
-use crate::policy::{OFFERS_LOOKED_AT, UNUSED_LOOKED_AT};
 use crate::retained::{InFlight, Retained};
-use crate::sync::{MutexGuard, Ordering::Relaxed};
-use crate::zspage::{FixedHeader, Header, HeaderPtr, Links};
+use crate::sync::MutexGuard;
+use crate::zspage::{FixedHeader, Header, HeaderPtr};
 use page::{Extent, ExtentId, PageSet};
 use std::ptr::NonNull;
 
@@ -110,6 +109,7 @@ impl<'p> ClassGuard<'p> {
             let taken = header.add(size_of::<FixedHeader>());
             let entries = taken.add(words * 8);
             Header {
+                class: self.class,
                 start: extent.start(),
                 fixed: header.cast().as_ref(),
                 taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
@@ -120,27 +120,12 @@ impl<'p> ClassGuard<'p> {
 
     /// The zspages of a fullness group; full ones are in no list.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
-        self.list(self.state.heads[group], |head| &head.group)
+        self.state.by_fullness[group].iter(|id| &self.fixed_header(id).by_fullness)
     }
 
     /// The zspages that offer retained pages.
     pub(crate) fn offering(&self) -> impl Iterator<Item = ExtentId> {
-        self.list(self.state.offers, |head| &head.offers)
-    }
-
-    fn list(
-        &self,
-        first: u32,
-        links: fn(&FixedHeader) -> &Links,
-    ) -> impl Iterator<Item = ExtentId> {
-        let mut last: Option<ExtentId> = None;
-        // The next is looked up when it is asked for: mostly the first will do.
-        std::iter::from_fn(move || {
-            let next = last.map_or(first, |id| links(self.fixed_header(id)).next.load(Relaxed));
-            let next = ExtentId::from_raw(next)?;
-            last = Some(next);
-            Some(next)
-        })
+        self.state.offering.iter(|id| &self.fixed_header(id).offering)
     }
 
     /// Takes a free slot of a zspage.
@@ -162,24 +147,16 @@ impl<'p> ClassGuard<'p> {
         slot: u32,
         entry: u32,
     ) -> Result<NewSlot, Error> {
-        let (fixed, pages) = (header.fixed, self.class.pages_for(slot));
-        // Mostly all of them are committed and none is retained, which is quicker to see than to
-        // count.
-        let (mut committed, mut reused) = (0, 0);
-        if !fixed.committed.contains_all(pages.clone()) {
-            committed = pages.len() as u32 - fixed.committed.count(pages.clone());
-            self.memory.charge(committed)?;
-            fixed.committed.insert(pages.clone());
-        }
-        if fixed.retained.contains_any(pages.clone()) {
-            reused = fixed.retained.remove(pages);
-        }
+        let (residency, pages) = (&header.fixed.residency, self.class.pages_for(slot));
+        let committed = residency.missing(pages.clone());
+        self.memory.charge(committed)?;
+        let reused = residency.enter(pages);
         header.set(slot, entry);
-        let inuse = fixed.inuse() + 1;
-        fixed.set_inuse(inuse);
+        let inuse = header.fixed.inuse() + 1;
+        header.fixed.set_inuse(inuse);
         let next = self.class.next_page(slot);
-        let wants_page = next.is_some_and(|page| !fixed.committed.contains(page));
-        let offset = header.start + self.class.offset(slot);
+        let wants_page = next.is_some_and(|page| !residency.committed().contains(page));
+        let offset = header.offset(slot);
         Ok(NewSlot { id, slot, offset, committed, reused, inuse, wants_page })
     }
 
@@ -200,21 +177,13 @@ impl<'p> ClassGuard<'p> {
     /// Gives a live slot back; pages on which nothing lives then.
     pub(crate) fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
         let header = self.header(id);
-        header.clear(slot);
+        let emptied = header.free(slot);
         let inuse = header.fixed.inuse();
-        header.fixed.set_inuse(inuse - 1);
-        let mut emptied = 0;
-        for page in self.class.pages_for(slot) {
-            // Mostly a neighbour lives.
-            if !self.has_neighbour(header, slot, page) && !self.is_live(header, page, inuse - 1) {
-                emptied += header.fixed.retained.insert(page..page + 1);
-            }
-        }
         self.state.inuse -= 1;
-        self.update_group(id, inuse, inuse - 1);
+        self.update_group(id, inuse + 1, inuse);
         if emptied > 0 {
             let fixed = self.fixed_header(id);
-            let had_offer = !fixed.is_busy() && fixed.retained.len() > emptied;
+            let had_offer = !fixed.is_busy() && fixed.residency.retained().len() > emptied;
             self.update_offer(id, had_offer);
             self.state.retained += emptied;
             self.retained.add(emptied as usize);
@@ -224,25 +193,9 @@ impl<'p> ClassGuard<'p> {
 
     /// The slot of a zspage at `offset` in the pool's space.
     pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
-        self.class.slot_at(offset - self.memory.extent(id).start())
-    }
-
-    /// Offset of a slot in the pool's space.
-    pub(crate) fn offset(&self, id: ExtentId, slot: u32) -> u64 {
-        self.memory.extent(id).start() + self.class.offset(slot)
-    }
-
-    /// Whether a slot beside `slot` lies on `page` too, and is live for sure.
-    fn has_neighbour(&self, header: Header<'_>, slot: u32, page: u32) -> bool {
-        let (before, after) = self.class.neighbours(slot, page);
-        let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| header.is_taken(slot));
-        !header.fixed.is_busy() && (is_taken(before) || is_taken(after))
-    }
-
-    /// Whether a page is needed by a zspage with `inuse` objects.
-    pub(crate) fn is_live(&self, header: Header<'_>, page: u32, inuse: u32) -> bool {
-        inuse > 0
-            && (self.class.commits_whole || header.any_live(self.class.slots_of(page..page + 1)))
+        let at = (offset - self.memory.extent(id).start()) as u32;
+        debug_assert!(at.is_multiple_of(self.class.grid().stride), "{at} bytes into {id:?}");
+        self.class.grid().slot_at(at)
     }
 
     /// Puts a new zspage into the list of empty ones.
@@ -254,9 +207,9 @@ impl<'p> ClassGuard<'p> {
 
     /// Takes a zspage into the lists, which are made anew, with all that its header says.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
-        let Header { fixed, .. } = self.header(id);
-        let (inuse, committed, retained) =
-            (fixed.inuse(), fixed.committed.len(), fixed.retained.len());
+        let FixedHeader { residency, .. } = self.fixed_header(id);
+        let inuse = self.fixed_header(id).inuse();
+        let (committed, retained) = (residency.committed().len(), residency.retained().len());
         self.retained.add(retained as usize);
         self.state.zspages += 1;
         self.state.inuse += inuse;
@@ -266,8 +219,7 @@ impl<'p> ClassGuard<'p> {
         self.update_offer(id, false);
     }
 
-    /// Takes a zspage out of the lists, which has neither objects nor pages, and which no one is
-    /// about; none where it is not so.
+    /// Takes an unused zspage out of the lists; none where it is in use.
     pub(crate) fn remove_if_unused(&mut self, id: ExtentId) -> Option<Loose> {
         if !self.is_unused(id) {
             return None;
@@ -280,9 +232,10 @@ impl<'p> ClassGuard<'p> {
         Some(unsafe { Loose::new(id, header, self.class) })
     }
 
-    fn is_unused(&self, id: ExtentId) -> bool {
+    /// Whether a zspage has neither objects nor pages, and no one is about it.
+    pub(crate) fn is_unused(&self, id: ExtentId) -> bool {
         let fixed = self.fixed_header(id);
-        fixed.inuse() == 0 && !fixed.is_busy() && fixed.committed.is_empty()
+        fixed.inuse() == 0 && !fixed.is_busy() && fixed.residency.committed().is_empty()
     }
 
     /// Gives a zspage back that [`remove_if_unused`](Self::remove_if_unused) would take.
@@ -291,17 +244,6 @@ impl<'p> ClassGuard<'p> {
         let memory = self.memory;
         drop(self);
         unused.into_iter().for_each(|zspage| memory.destroy(zspage));
-    }
-
-    /// The same with one that was made for an object and has got none, if there is one; whether
-    /// there was.
-    pub(crate) fn destroy_one_unused(self) -> bool {
-        let unused = self.group(0).take(UNUSED_LOOKED_AT).find(|&id| self.is_unused(id));
-        let is_there = unused.is_some();
-        if let Some(unused) = unused {
-            self.destroy_if_unused(unused);
-        }
-        is_there
     }
 
     /// Puts a zspage into the list for `to` objects, which had `from`.
@@ -319,7 +261,9 @@ impl<'p> ClassGuard<'p> {
         if group == FULL {
             return;
         }
-        self.state.heads[group] = self.push_front(self.state.heads[group], id, |head| &head.group);
+        let mut zspages = self.state.by_fullness[group];
+        zspages.push_front(id, |id| &self.fixed_header(id).by_fullness);
+        self.state.by_fullness[group] = zspages;
         self.state.groups |= 1 << group;
     }
 
@@ -327,8 +271,10 @@ impl<'p> ClassGuard<'p> {
         if group == FULL {
             return;
         }
-        self.state.heads[group] = self.unlink(self.state.heads[group], id, |head| &head.group);
-        if self.state.heads[group] == 0 {
+        let mut zspages = self.state.by_fullness[group];
+        zspages.remove(id, |id| &self.fixed_header(id).by_fullness);
+        self.state.by_fullness[group] = zspages;
+        if zspages.is_empty() {
             self.state.groups &= !(1 << group);
         }
     }
@@ -336,73 +282,31 @@ impl<'p> ClassGuard<'p> {
     /// Has a zspage in the list of those that offer retained pages if it does, and not if it does
     /// not; whether it did before.
     fn update_offer(&mut self, id: ExtentId, before: bool) {
-        let first = self.state.offers;
-        self.state.offers = match (before, self.fixed_header(id).has_offer()) {
-            (false, true) => self.push_front(first, id, |head| &head.offers),
-            (true, false) => self.unlink(first, id, |head| &head.offers),
+        let mut offering = self.state.offering;
+        let links = |id| &self.fixed_header(id).offering;
+        match (before, self.fixed_header(id).has_offer()) {
+            (false, true) => offering.push_front(id, links),
+            (true, false) => offering.remove(id, links),
             _ => return,
-        };
-        if (first == 0) != (self.state.offers == 0) {
-            self.retained.set_offer(self.class, self.state.offers != 0);
         }
-    }
-
-    /// Puts a zspage before the first of a list, which it is then.
-    fn push_front(&self, first: u32, id: ExtentId, links: fn(&FixedHeader) -> &Links) -> u32 {
-        let own = links(self.fixed_header(id));
-        own.previous.store(0, Relaxed);
-        own.next.store(first, Relaxed);
-        if let Some(first) = ExtentId::from_raw(first) {
-            links(self.fixed_header(first)).previous.store(id.to_raw(), Relaxed);
-        }
-        id.to_raw()
-    }
-
-    /// Takes a zspage out of a list; the first of those that stay.
-    fn unlink(&self, first: u32, id: ExtentId, links: fn(&FixedHeader) -> &Links) -> u32 {
-        let own = links(self.fixed_header(id));
-        let (next, previous) = (own.next.load(Relaxed), own.previous.load(Relaxed));
-        if let Some(next) = ExtentId::from_raw(next) {
-            links(self.fixed_header(next)).previous.store(previous, Relaxed);
-        }
-        match ExtentId::from_raw(previous) {
-            Some(previous) => {
-                links(self.fixed_header(previous)).next.store(next, Relaxed);
-                first
-            }
-            None => next,
+        let is_empty = offering.is_empty();
+        if std::mem::replace(&mut self.state.offering, offering).is_empty() != is_empty {
+            self.retained.set_offer(self.class, !is_empty);
         }
     }
 
     /// Begins to give back the retained pages of a zspage, which offers some: withholds the slots
     /// on them.
     pub(crate) fn begin_release(&mut self, id: ExtentId) -> InFlight {
-        self.fixed_header(id).set_busy(true);
+        let going = self.header(id).begin_release();
         self.update_offer(id, true);
-        let header = self.header(id);
-        let going = PageSet::default();
-        going.copy_from(&header.fixed.retained);
-        going.runs().for_each(|pages| header.withhold_slots(self.class.slots_of(pages)));
         (id, going)
-    }
-
-    /// The same with about the emptiest of the zspages that offer some.
-    pub(crate) fn begin_any_release(&mut self) -> Option<InFlight> {
-        let some = self.offering().take(OFFERS_LOOKED_AT);
-        let emptiest = some.min_by_key(|&id| self.fixed_header(id).inuse())?;
-        Some(self.begin_release(emptiest))
     }
 
     /// Takes note of a release: what is gone is no longer committed, withheld slots are free again.
     /// Gives the zspage back if nothing is left in it.
     pub(crate) fn end_release(mut self, id: ExtentId, gone: &PageSet) {
-        let Header { fixed, .. } = self.header(id);
-        let retained = fixed.retained.runs();
-        retained.for_each(|pages| self.header(id).readmit_slots(self.class.slots_of(pages)));
-        for pages in gone.runs() {
-            fixed.committed.remove(pages.clone());
-            fixed.retained.remove(pages);
-        }
+        self.header(id).end_release(gone);
         self.retained.note_gone(gone.len() as usize);
         self.state.retained -= gone.len();
         self.state.committed -= gone.len();

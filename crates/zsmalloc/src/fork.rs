@@ -117,22 +117,21 @@ fn len_named(inner: &PoolInner, index: u32, offset: u64) -> Option<usize> {
 /// Takes a zspage into the lists, which are made anew, without what no entry names.
 fn repair_zspage(inner: &PoolInner, id: ExtentId) {
     let mut locked = inner.lock(inner.class_of_zspage(id));
-    locked.fixed_header(id).reset();
+    let header = locked.header(id);
+    header.fixed.reset();
     let mut inuse = 0;
-    keep_named(locked.header(id), |slot, index| {
-        let len = len_named(inner, index, locked.offset(id, slot));
+    keep_named(header, |slot, index| {
+        let len = len_named(inner, index, header.offset(slot));
         len.inspect(|&len| {
             inuse += 1;
             inner.count_len(None, Some(len));
         });
         len.is_some()
     });
-    let header = locked.header(id);
     header.fixed.set_inuse(inuse);
-    for page in 0..locked.class().pages() {
-        if header.fixed.committed.contains(page) && !locked.is_live(header, page, inuse) {
-            header.fixed.retained.insert(page..page + 1);
-        }
+    let residency = &header.fixed.residency;
+    for page in residency.committed().runs().flatten().filter(|&page| !header.is_live(page)) {
+        residency.leave(page);
     }
     locked.insert_repaired(id);
 }

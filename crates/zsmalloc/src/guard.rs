@@ -75,7 +75,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);
             let last = search::alloc_slot(&mut locked, index, Search::Committed(SCAN_MAX))?;
-            locked.destroy_one_unused();
+            purge::destroy_one_unused(locked);
             return last.ok_or(refused);
         }
         if !has_purged {

@@ -87,21 +87,17 @@ fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFligh
     let mut locked = inner.lock(class);
     let (id, slot, header) =
         first_with_room(&locked).filter(|(.., header)| !header.fixed.is_busy())?;
-    let fixed = header.fixed;
-    let pages = class.pages_of(slot).start..class.pages();
+    let (had_offer, residency) = (header.fixed.has_offer(), &header.fixed.residency);
+    let pages = class.grid().pages_of(slot).start..class.pages();
     let coming = PageSet::default();
-    for page in pages.filter(|&page| !fixed.committed.contains(page)).take(most as usize) {
+    for page in pages.filter(|&page| !residency.committed().contains(page)).take(most as usize) {
         if !inner.may_prefault(coming.len()) || inner.memory.charge(1).is_err() {
             break;
         }
         coming.insert(page..page + 1);
     }
-    for pages in coming.runs() {
-        fixed.committed.insert(pages.clone());
-        fixed.retained.insert(pages);
-    }
-    let had_offer = fixed.retained.len() > coming.len();
-    fixed.set_busy(!coming.is_empty());
+    coming.runs().for_each(|pages| residency.prefault(pages));
+    header.fixed.set_busy(!coming.is_empty());
     locked.note_prefault(id, had_offer, coming.len());
     (!coming.is_empty()).then_some((id, coming))
 }

@@ -7,7 +7,7 @@
 
 use crate::class_guard::ClassGuard;
 use crate::inner::PoolInner;
-use crate::policy::{self, PURGE_BY_FREE};
+use crate::policy::{self, OFFERS_LOOKED_AT, PURGE_BY_FREE, UNUSED_LOOKED_AT};
 use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use page::{ExtentId, PageSet};
@@ -56,9 +56,16 @@ pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     inner.retained.forget_wanted();
     let pages = purge(inner, usize::MAX);
     for class in &inner.classes {
-        while inner.lock(class).destroy_one_unused() {}
+        while destroy_one_unused(inner.lock(class)) {}
     }
     pages
+}
+
+/// Gives back a zspage that was made for an object and has got none, if there is one; whether there
+/// was.
+pub(crate) fn destroy_one_unused(locked: ClassGuard<'_>) -> bool {
+    let unused = locked.group(0).take(UNUSED_LOOKED_AT).find(|&id| locked.is_unused(id));
+    unused.inspect(|&id| locked.destroy_if_unused(id)).is_some()
 }
 
 /// Gives retained pages back, `wanted` or a few more; how many.
@@ -93,12 +100,19 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
 fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     while let Some(position) = inner.retained.first_offer(*from) {
         *from = position;
-        if let Some(begun) = inner.lock(&inner.classes[position]).begin_any_release() {
+        if let Some(begun) = begin_any_release(&mut inner.lock(&inner.classes[position])) {
             return Some(begun);
         }
         *from = position + 1;
     }
     None
+}
+
+/// Begins to give back the pages of about the emptiest zspage of the class that offers some.
+fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
+    let some = locked.offering().take(OFFERS_LOOKED_AT);
+    let emptiest = some.min_by_key(|&id| locked.fixed_header(id).inuse())?;
+    Some(locked.begin_release(emptiest))
 }
 
 /// Gives withheld pages back to the system, and zspages that this leaves empty; how many pages.

@@ -15,7 +15,7 @@ use crate::class_guard::{ClassGuard, NewSlot};
 use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::policy::SCAN_MAX;
-use crate::search::{Search, alloc_slot, lowest_committed};
+use crate::search::{Search, alloc_slot};
 use crate::table::Table;
 use page::ExtentId;
 
@@ -49,9 +49,10 @@ struct Movable {
 
 /// The object in a slot of a zspage, if its entry names it and no one has that locked.
 fn movable(table: &Table, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
-    let index = source.header(id).entry(slot)?;
+    let header = source.header(id);
+    let index = header.entry(slot)?;
     let location = table.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
-    (location.offset == source.offset(id, slot)).then_some(Movable { index, location })
+    (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
 /// Copies an object to a slot taken for it, and has its entry name that, if it still names the
@@ -109,7 +110,7 @@ fn alloc_slot_in(
     if let Ok(new) = locked.alloc_slot_at(target, lowest, entry) {
         return Some(new);
     }
-    let free = lowest_committed(locked, target).filter(|&free| will_do(free))?;
+    let free = locked.header(target).lowest_committed().filter(|&free| will_do(free))?;
     locked.alloc_slot_at(target, free, entry).ok()
 }
 

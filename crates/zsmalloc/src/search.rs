@@ -39,9 +39,10 @@ fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
             first_with_room(locked).or_else(|| partial.find_map(|id| lowest(locked, id)))
         }
         Search::Committed(_) if !has_committed_room(locked) => None,
-        Search::Committed(most) => partial
-            .take(most)
-            .find_map(|id| lowest_committed(locked, id).map(|slot| (id, slot, locked.header(id)))),
+        Search::Committed(most) => partial.take(most).find_map(|id| {
+            let header = locked.header(id);
+            header.lowest_committed().map(|slot| (id, slot, header))
+        }),
     }
 }
 
@@ -59,7 +60,7 @@ fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<>
 /// are withheld.
 pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
     let fullest = locked.state.groups.checked_ilog2()?;
-    lowest(locked, ExtentId::from_raw(locked.state.heads[fullest as usize])?)
+    lowest(locked, locked.state.by_fullness[fullest as usize].first()?)
 }
 
 fn lowest<'g>(locked: &'g ClassGuard<'_>, id: ExtentId) -> Option<Found<'g>> {
@@ -71,24 +72,6 @@ fn lowest<'g>(locked: &'g ClassGuard<'_>, id: ExtentId) -> Option<Found<'g>> {
 fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
     let bytes = locked.state.committed as u64 * page_size() as u64;
     bytes >= (locked.state.inuse as u64 + 1) * locked.class().size() as u64
-}
-
-/// The lowest free slot of a zspage whose pages are all committed. Free slots without pages, and
-/// committed pages without free slots, are passed over many at a time: at the limit hundreds of
-/// zspages are looked at.
-pub(crate) fn lowest_committed(locked: &ClassGuard<'_>, id: ExtentId) -> Option<u32> {
-    let (class, header) = (locked.class(), locked.header(id));
-    let committed = &header.fixed.committed;
-    let room = committed.len() as usize * page_size();
-    if room < (header.fixed.inuse() as usize + 1) * class.size() {
-        return None;
-    }
-    let mut slot = header.lowest_free()?;
-    while let Some(missing) = committed.first_missing(class.pages_for(slot)) {
-        let next = committed.first_from(missing)?;
-        slot = header.free_from(class.first_slot_from(next).max(slot + 1))?;
-    }
-    Some(slot)
 }
 
 /// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest and

@@ -2,25 +2,25 @@
 //!
 //! ```text
 //!   extent: first page, pages, class | pointer to the header
-//!   header:   |  0  next        4  previous   |  zspages of the fullness group, as raw extent ids; 0 = none
-//!           |  8  next       12  previous   |  those of the class that offer retained pages, likewise
+//!   header: |  0  by_fullness: links        |  zspages of the class that are about as full
+//!           |  8  offering: links           |  those that offer retained pages
 //!           | 16  inuse      20  busy       |  live objects; 1 while pages are being given back, or prefaulted
-//!           | 24  committed: 256 bits       |  pages that are counted, for objects or to be retained
-//!           | 56  retained: 256 bits           |  of them, those that no live object touches
+//!           | 24  residency: 2 * 256 bits   |  which pages are committed, and which of them are retained
 //!           | 88  taken: a bit per slot     |  in words of 64
 //!           |     entries: u32 per slot     |  whose the object is
 //! ```
 //! A slot is *free* (bit clear), *live* (bit set, entry's number) or *withheld* (bit set,
 //! `WITHHELD`): those slots are those on pages that are being given back, kept from the allocator
-//! meanwhile.
+//! meanwhile. A page is untouched, committed or retained, and changes as a slab's does
+//! (`page::Residency`).
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are
 //! atomics.
 #![allow(unsafe_code)]
 
+use crate::class::Class;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, Ordering::Relaxed};
-use page::{PageSet, bits};
-use std::ops::Range;
+use page::{Links, PageSet, Residency, bits, page_size};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
@@ -71,32 +71,23 @@ impl HeaderPtr {
     }
 }
 
-/// The zspages before and after one in a list, as raw extent ids; 0 is none.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub(crate) struct Links {
-    pub(crate) next: AtomicU32,
-    pub(crate) previous: AtomicU32,
-}
-
 /// The fixed part of a header.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct FixedHeader {
     /// In the list of the fullness group.
-    pub(crate) group: Links,
+    pub(crate) by_fullness: Links,
     /// In the list of those that offer retained pages.
-    pub(crate) offers: Links,
+    pub(crate) offering: Links,
     inuse: AtomicU32,
     busy: AtomicU32,
-    pub(crate) committed: PageSet,
-    pub(crate) retained: PageSet,
+    pub(crate) residency: Residency,
 }
 
 const _: () = assert!(size_of::<FixedHeader>() == 88 && align_of::<FixedHeader>() == 8);
 
 impl FixedHeader {
-    /// Live objects: allocated slots, those held for a release left out.
+    /// Live objects: taken slots, withheld ones left out.
     pub(crate) fn inuse(&self) -> u32 {
         self.inuse.load(Relaxed)
     }
@@ -105,7 +96,7 @@ impl FixedHeader {
         self.inuse.store(inuse, Relaxed);
     }
 
-    /// Whether a thread gives pages of this zspage back, or prefaultes some, at the moment, outside
+    /// Whether a thread gives pages of this zspage back, or prefaults some, at the moment, outside
     /// the lock.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed) != 0
@@ -118,24 +109,23 @@ impl FixedHeader {
     /// Whether retained pages may be given back: there are some, and no one is about it. Such a
     /// zspage is in the list for it.
     pub(crate) fn has_offer(&self) -> bool {
-        !self.is_busy() && !self.retained.is_empty()
+        !self.is_busy() && !self.residency.retained().is_empty()
     }
 
     /// Takes the zspage out of all lists and counts, but for the pages it has.
     pub(crate) fn reset(&self) {
-        for links in [&self.group, &self.offers] {
-            links.next.store(0, Relaxed);
-            links.previous.store(0, Relaxed);
-        }
-        self.inuse.store(0, Relaxed);
-        self.busy.store(0, Relaxed);
-        self.retained.clear();
+        self.by_fullness.clear();
+        self.offering.clear();
+        self.set_inuse(0);
+        self.set_busy(false);
+        self.residency.clear_retained();
     }
 }
 
 /// A header, borrowed under the class's lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header<'a> {
+    pub(crate) class: &'a Class,
     /// Offset of the zspage in the pool's space.
     pub(crate) start: u64,
     pub(crate) fixed: &'a FixedHeader,
@@ -154,14 +144,36 @@ impl Header<'_> {
         size_of::<FixedHeader>() + Self::words(objects) * 8 + objects * 4
     }
 
+    /// Offset of a slot in the pool's space.
+    pub(crate) fn offset(&self, slot: u32) -> u64 {
+        self.start + u64::from(self.class.grid().bytes_of(slot).start)
+    }
+
     /// The lowest free slot.
     pub(crate) fn lowest_free(&self) -> Option<u32> {
         self.free_from(0)
     }
 
     /// The lowest free slot from `start` on.
-    pub(crate) fn free_from(&self, start: u32) -> Option<u32> {
+    fn free_from(&self, start: u32) -> Option<u32> {
         bits::first(self.taken, start, false).filter(|&slot| (slot as usize) < self.entries.len())
+    }
+
+    /// The lowest free slot whose pages are all committed. Free slots without pages, and committed
+    /// pages without free slots, are passed over many at a time: at the limit hundreds of zspages
+    /// are looked at.
+    pub(crate) fn lowest_committed(&self) -> Option<u32> {
+        let (class, committed) = (self.class, self.fixed.residency.committed());
+        let room = committed.len() as usize * page_size();
+        if room < (self.fixed.inuse() as usize + 1) * class.size() {
+            return None;
+        }
+        let mut slot = self.lowest_free()?;
+        while let Some(missing) = committed.first_missing(class.pages_for(slot)) {
+            let next = committed.first_from(missing)?;
+            slot = self.free_from(class.grid().first_slot_from(next).max(slot + 1))?;
+        }
+        Some(slot)
     }
 
     pub(crate) fn is_taken(&self, slot: u32) -> bool {
@@ -189,29 +201,58 @@ impl Header<'_> {
         word.store(word.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
     }
 
-    /// Whether one of `slots` is live.
-    pub(crate) fn any_live(&self, mut slots: Range<u32>) -> bool {
-        // Slots are held only while pages are being given back; else the bits alone tell.
-        match self.fixed.is_busy() {
-            true => slots.any(|slot| self.entry(slot).is_some()),
-            false => bits::any(self.taken, slots),
+    /// Makes a live slot free. Returns the number of pages that are retained by that.
+    pub(crate) fn free(&self, slot: u32) -> u32 {
+        self.clear(slot);
+        self.fixed.set_inuse(self.fixed.inuse() - 1);
+        // Mostly a neighbour lives.
+        let is_live = |page| self.has_live_neighbour(slot, page) || self.is_live(page);
+        let emptied = self.class.pages_for(slot).filter(|&page| !is_live(page));
+        emptied.filter(|&page| self.fixed.residency.leave(page)).count() as u32
+    }
+
+    /// Whether a slot beside `slot` lies on `page` too, and is live for sure.
+    fn has_live_neighbour(&self, slot: u32, page: u32) -> bool {
+        let (before, after) = self.class.neighbours(slot, page);
+        let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| self.is_taken(slot));
+        !self.fixed.is_busy() && (is_taken(before) || is_taken(after))
+    }
+
+    /// Whether a live object needs `page`.
+    pub(crate) fn is_live(&self, page: u32) -> bool {
+        let mut slots = self.class.grid().slots_of(page..page + 1);
+        match (self.fixed.inuse(), self.class.commits_whole) {
+            (0, _) => false,
+            (_, true) => true,
+            // Slots are withheld only while pages are being given back; else the bits alone tell.
+            _ if self.fixed.is_busy() => slots.any(|slot| self.entry(slot).is_some()),
+            _ => bits::any(self.taken, slots),
         }
     }
 
-    /// Holds those of `slots` that are free.
-    pub(crate) fn withhold_slots(&self, slots: Range<u32>) {
-        for slot in slots.filter(|&slot| !self.is_taken(slot)) {
-            self.set(slot, WITHHELD);
+    /// Begins to give all retained pages back: withholds the free slots on them. Returns which.
+    pub(crate) fn begin_release(&self) -> PageSet {
+        self.fixed.set_busy(true);
+        let going = self.fixed.residency.releasable(u32::MAX);
+        for slot in going.runs().flat_map(|pages| self.class.grid().slots_of(pages)) {
+            if !self.is_taken(slot) {
+                self.set(slot, WITHHELD);
+            }
         }
+        going
     }
 
-    /// Makes those of `slots` free that are held.
-    pub(crate) fn readmit_slots(&self, slots: Range<u32>) {
-        for slot in slots {
+    /// Takes note that the pages `gone` went, and that no others will: makes the withheld slots
+    /// free.
+    pub(crate) fn end_release(&self, gone: &PageSet) {
+        let residency = &self.fixed.residency;
+        for slot in residency.retained().runs().flat_map(|pages| self.class.grid().slots_of(pages))
+        {
             if self.is_taken(slot) && self.entry(slot).is_none() {
                 self.clear(slot);
             }
         }
+        residency.released(gone);
     }
 
     /// Number of live slots, after a look at the bits beyond the last.

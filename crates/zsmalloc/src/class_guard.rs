@@ -12,10 +12,11 @@
 
 use crate::Error;
 use crate::class::{Class, ClassState, FULL};
+use crate::header_ptr::HeaderPtr;
 use crate::memory::{Loose, Memory};
 use crate::retained::{InFlight, Retained};
 use crate::sync::MutexGuard;
-use crate::zspage::{FixedHeader, Header, HeaderPtr};
+use crate::zspage::{FixedHeader, Header};
 use page::{Extent, ExtentId, PageSet};
 use std::ptr::NonNull;
 
@@ -207,8 +208,8 @@ impl<'p> ClassGuard<'p> {
 
     /// Takes a zspage into the lists, which are made anew, with all that its header says.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
-        let FixedHeader { residency, .. } = self.fixed_header(id);
-        let inuse = self.fixed_header(id).inuse();
+        let fixed = self.fixed_header(id);
+        let (inuse, residency) = (fixed.inuse(), &fixed.residency);
         let (committed, retained) = (residency.committed().len(), residency.retained().len());
         self.retained.add(retained as usize);
         self.state.zspages += 1;

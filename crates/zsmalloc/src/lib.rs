@@ -29,6 +29,7 @@ mod fork_stamp;
 mod geometry;
 mod guard;
 mod handle_slots;
+mod header_ptr;
 mod inner;
 #[cfg(all(test, loom))]
 mod loom_tests;

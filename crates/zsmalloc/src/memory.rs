@@ -16,19 +16,17 @@
 use crate::Error;
 use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
+use crate::header_ptr::HeaderPtr;
 use crate::meta::{Arena, Cache};
-use crate::zspage::{Header, HeaderPtr};
+use crate::zspage::Header;
 use page::heap::try_boxed;
-use page::{Budget, Extent, ExtentId, PageSet, Space, Zeroed};
+use page::{Budget, Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Bytes of a line of the processor's cache.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
-
-// SAFETY: an atomic pointer, of which null is valid.
-unsafe impl Zeroed for HeaderPtr {}
 
 /// A zspage that no one can find: one that is being made, or destroyed. It has neither objects nor
 /// committed pages.

@@ -1,11 +1,11 @@
-//! A zspage: its extent's descriptor, which stays where it is, and its header, which may move.
+//! The header of a zspage, which may move: the extent's descriptor, which stays where it is, has
+//! the pointer to it (`HeaderPtr`).
 //!
 //! ```text
-//!   extent: first page, pages, class | pointer to the header
 //!   header: |  0  by_fullness: links        |  zspages of the class that are about as full
 //!           |  8  offering: links           |  those that offer retained pages
-//!           | 16  inuse      20  busy       |  live objects; 1 while pages are being given back, or prefaulted
-//!           | 24  residency: 2 * 256 bits   |  which pages are committed, and which of them are retained
+//!           | 16  inuse      20  busy       |  live objects; 1 while pages are on their way
+//!           | 24  residency: 2 * 256 bits   |  which pages are committed, or retained
 //!           | 88  taken: a bit per slot     |  in words of 64
 //!           |     entries: u32 per slot     |  whose the object is
 //! ```
@@ -16,60 +16,14 @@
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are
 //! atomics.
-#![allow(unsafe_code)]
 
 use crate::class::Class;
-use crate::sync::{AtomicPtr, AtomicU32, Ordering, Ordering::Relaxed};
+use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::{Links, PageSet, Residency, bits, page_size};
-use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
 /// Entry of a slot that is withheld for a release. No entry has this number.
 pub(crate) const WITHHELD: u32 = u32::MAX;
-
-/// Bits of a header's address, as of a node's of the table of words; above them is the class.
-const ADDRESS_BITS: u32 = 48;
-const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
-
-/// What an extent's descriptor keeps: where the header is, and the zspage's class, in one word. An
-/// extent's number is used again: read one after the other, header and class could be of two lives
-/// of it. Null where there is no zspage, or one that is being made or destroyed. It changes under
-/// the class's lock only.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct HeaderPtr(AtomicPtr<u8>);
-
-impl HeaderPtr {
-    /// Makes it a zspage of `class`, or gives it another header.
-    ///
-    /// # Safety
-    /// The header is one for that class's objects, and stays as long as it is this zspage's.
-    pub(crate) unsafe fn attach(&self, class: u32, header: NonNull<u8>) {
-        let raw = header.as_ptr();
-        assert!(raw.addr() <= ADDRESS && class >> (usize::BITS - ADDRESS_BITS) == 0, "{raw:?}");
-        let raw = raw.map_addr(|address| address | (class as usize) << ADDRESS_BITS);
-        self.0.store(raw, Ordering::Release);
-    }
-
-    /// Makes it none.
-    pub(crate) fn detach(&self) {
-        self.0.store(null_mut(), Relaxed);
-    }
-
-    /// The header, if it is a zspage of `class`. Who has that class's lock finds it so as long as
-    /// he has it.
-    #[inline]
-    pub(crate) fn header(&self, class: u32) -> Option<NonNull<u8>> {
-        let raw = self.0.load(Ordering::Acquire);
-        let header = NonNull::new(raw.map_addr(|address| address & ADDRESS));
-        header.filter(|_| (raw.addr() >> ADDRESS_BITS) as u32 == class)
-    }
-
-    /// Whether it is a zspage, of whichever class.
-    pub(crate) fn is_attached(&self) -> bool {
-        !self.0.load(Ordering::Acquire).is_null()
-    }
-}
 
 /// The fixed part of a header.
 #[derive(Debug, Default)]
@@ -261,28 +215,5 @@ impl Header<'_> {
             assert!(!self.is_taken(slot as u32), "slot {slot} is beyond the last");
         }
         (0..self.entries.len() as u32).filter(|&slot| self.entry(slot).is_some()).count() as u32
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_header_is_found_by_its_class_alone() {
-        let zspage = HeaderPtr(AtomicPtr::default());
-        let [header, other] = [0x7fff_ffff_fff8, 8]
-            .map(|address| NonNull::new(std::ptr::without_provenance_mut(address)).unwrap());
-        assert!(!zspage.is_attached() && zspage.header(0).is_none());
-        for class in [0, 1, 700, 0xffff] {
-            // SAFETY: no one looks at it.
-            unsafe { zspage.attach(class, header) };
-            assert_eq!((zspage.header(class), zspage.header(class ^ 1)), (Some(header), None));
-            // SAFETY: as above.
-            unsafe { zspage.attach(class, other) };
-            assert_eq!(zspage.header(class), Some(other));
-            zspage.detach();
-            assert!(!zspage.is_attached() && zspage.header(class).is_none());
-        }
     }
 }

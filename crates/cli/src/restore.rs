@@ -3,11 +3,9 @@
 use crate::args::{Form, RestoreArgs};
 use crate::error::Error;
 use crate::output;
-use measure::Interrupt;
-use measure::Progress;
-use measure::memory;
-use measure::memory::MemLimit;
+use measure::memory::{self, MemLimit};
 use measure::text::{counted, escaped, human};
+use measure::{Interrupt, Progress};
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
 use std::fmt::Write as _;

@@ -49,7 +49,7 @@ const ROOM_PER_THREAD: u64 = 24 * WORKER_BYTES as u64;
 const STACK_BYTES: usize = 128 << 10;
 
 /// What the device holds per page of its size.
-const SLOT_BYTES: usize = 12;
+const ENTRY_BYTES: usize = 12;
 
 /// Does the whole job.
 ///
@@ -118,7 +118,7 @@ fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
 
 /// Of them, what grows with the input.
 fn beside_pages(plan: &FilePlan) -> u64 {
-    u64::from(plan.pages()) * (SLOT_BYTES + CHECKSUM_BYTES) as u64
+    u64::from(plan.pages()) * (ENTRY_BYTES + CHECKSUM_BYTES) as u64
 }
 
 /// Stores everything, measures, and reads it back.

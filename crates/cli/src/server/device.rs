@@ -5,13 +5,13 @@ use crate::error::Error;
 use crate::log::log;
 use crate::restore::{lost_lines, not_restored};
 use measure::backing_store;
-use measure::memory;
-use measure::memory::MemLimit;
+use measure::memory::{self, MemLimit};
 use measure::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
-/// What a server takes beside the pool's pages: the slots' words, at most, and buffers.
-const SLOT_BYTES: u64 = 22;
+/// What a server takes beside the pool's pages: the entry of each slot, with all columns ...
+const ENTRY_BYTES: u64 = 22;
+/// ... and buffers.
 const BUFFERS: u64 = 64 << 20;
 
 /// Makes it. What is restored is on it then.
@@ -64,7 +64,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
         MemLimit::Bytes(bytes) => Some(bytes),
         MemLimit::None => None,
         MemLimit::Default => {
-            let beside = (size / zram::SLOT_BYTES as u64).saturating_mul(SLOT_BYTES);
+            let beside = (size / zram::SLOT_BYTES as u64).saturating_mul(ENTRY_BYTES);
             memory::room().map(|room| memory::limit_of(room, beside.min(room / 4) + BUFFERS))
         }
     };

@@ -83,6 +83,7 @@ impl Value {
     }
 
     /// The object the entry names, or its payload.
+    #[inline]
     pub(crate) fn decode(self) -> Result<Location, u64> {
         if self.0 & OBJECT == 0 {
             return Err(self.0 >> FLAGS_SHIFT);
@@ -176,6 +177,7 @@ impl Entry {
         self.enter(1, READERS_MAX - 1)
     }
 
+    #[inline]
     pub(crate) fn unlock_shared(&self) {
         let word = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(word & READERS != 0, "a reader left that never entered");

@@ -84,7 +84,7 @@ impl EntryPool {
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read(&self, index: u32) -> EntryReadGuard<'_> {
         expect_here(&self.0);
-        EntryReadGuard::new(&self.0, index, |_| true)
+        EntryReadGuard::new(&self.0, index)
     }
 
     /// As [`read`](Self::read), but an entry that holds nothing where `admits` says no of its row:
@@ -95,7 +95,7 @@ impl EntryPool {
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Result<EntryReadGuard<'_>, Error> {
         ensure_here(&self.0)?;
-        Ok(EntryReadGuard::new(&self.0, index, admits))
+        Ok(EntryReadGuard::new_if(&self.0, index, admits))
     }
 
     /// Locks entries for reading one after the other, each two entries before it is given out, and
@@ -151,6 +151,7 @@ impl EntryPool {
         Ok(entry.map(|entry| self.write_guard(index, entry)))
     }
 
+    #[inline]
     pub(crate) fn write_guard<'p>(
         &'p self,
         index: u32,

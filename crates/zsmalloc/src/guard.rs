@@ -164,11 +164,13 @@ pub struct EntryWriteGuard<'p> {
 }
 
 impl<'p> EntryWriteGuard<'p> {
+    #[inline]
     pub(crate) fn new(inner: &'p PoolInner, index: u32, lock: WriteLock<'p>) -> Self {
         EntryWriteGuard { inner, index, lock }
     }
 
     /// What lies beside the entry.
+    #[inline]
     pub fn row(&self) -> Row<'_> {
         self.lock.row()
     }

@@ -129,6 +129,7 @@ impl PoolInner {
     }
 
     /// Refuses the number of an entry that can't be there.
+    #[inline]
     pub(crate) fn check_index(&self, index: u32) -> Result<(), Error> {
         let (index, len) = (index as u64, self.len);
         if index < len { Ok(()) } else { Err(Error::Index { index, len }) }

@@ -279,10 +279,10 @@ impl Memory {
         unsafe { self.space.bytes(offset, len) }
     }
 
-    /// Where the object of an entry lies that is locked.
+    /// Where the object of an entry begins that is locked.
     #[inline]
-    pub(crate) fn locked(&self, offset: u64, len: usize) -> NonNull<[u8]> {
-        NonNull::slice_from_raw_parts(self.space.address(offset), len)
+    pub(crate) fn locked(&self, offset: u64) -> NonNull<u8> {
+        self.space.address(offset)
     }
 
     /// Has the processor fetch the first `lines` lines of an object; it may be gone.

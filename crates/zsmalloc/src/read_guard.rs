@@ -62,34 +62,49 @@ impl From<Value> for Old {
 /// An entry locked for reading.
 #[derive(Debug)]
 pub struct EntryReadGuard<'p> {
-    /// The object, or the payload.
-    held: Result<LockedObject, u64>,
     lock: Option<ReadLock<'p>>,
+    object: ObjectStart,
 }
 
-/// Where the object lies that a locked entry names. To find it takes three loads, so it is done
-/// once.
-#[derive(Debug)]
-struct LockedObject {
-    bytes: NonNull<[u8]>,
-    flags: u8,
-}
+/// Where the object begins that a locked entry names, if it names one. To find it takes three
+/// loads, so it is done once.
+#[derive(Clone, Copy, Debug)]
+struct ObjectStart(NonNull<u8>);
 
-// SAFETY: its bytes are looked at as a shared slice would be, by the guard that has it alone.
-unsafe impl Send for LockedObject {}
+// SAFETY: the object is looked at as a shared slice would be, by the guard that has this alone.
+unsafe impl Send for ObjectStart {}
 // SAFETY: as above.
-unsafe impl Sync for LockedObject {}
+unsafe impl Sync for ObjectStart {}
 
 impl<'p> EntryReadGuard<'p> {
+    /// Locks entry `index`.
+    // Once in all, though it is called at several places.
+    #[inline(never)]
+    pub(crate) fn new(inner: &'p PoolInner, index: u32) -> Self {
+        Self::new_if(inner, index, |_| true)
+    }
+
     /// Locks entry `index`; not one that holds nothing where `admits` says no of its row.
-    pub(crate) fn new(inner: &'p PoolInner, index: u32, admits: impl Fn(Row<'_>) -> bool) -> Self {
+    #[inline(always)]
+    pub(crate) fn new_if(
+        inner: &'p PoolInner,
+        index: u32,
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Self {
         let lock = inner.entries.lock_shared(index, admits);
-        let held = lock.as_ref().map_or(Value::EMPTY, ReadLock::value).decode();
-        let held = held.map(|Location { offset, len, flags }| {
-            let bytes = inner.memory.locked(offset, len);
-            LockedObject { bytes, flags }
-        });
-        EntryReadGuard { held, lock }
+        let object = match lock.as_ref().map(|lock| lock.value().decode()) {
+            Some(Ok(Location { offset, .. })) => inner.memory.locked(offset),
+            _ => NonNull::dangling(),
+        };
+        EntryReadGuard { lock, object: ObjectStart(object) }
+    }
+
+    /// The object, if the entry names one.
+    #[inline]
+    fn object(&self) -> Result<(NonNull<[u8]>, u8), u64> {
+        let value = self.lock.as_ref().map_or(Value::EMPTY, ReadLock::value);
+        let Location { len, flags, .. } = value.decode()?;
+        Ok((NonNull::slice_from_raw_parts(self.object.0, len), flags))
     }
 
     /// What the entry holds.
@@ -100,8 +115,8 @@ impl<'p> EntryReadGuard<'p> {
     #[inline]
     pub fn content(&self) -> Content<'_> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
-        match self.held {
-            Ok(LockedObject { bytes, flags }) => {
+        match self.object() {
+            Ok((bytes, flags)) => {
                 // SAFETY: the entry named the object when it was locked, and is locked as long as
                 // this guard is borrowed, in this process: no one writes to it or frees it (zs-M3).
                 let bytes = unsafe { bytes.as_ref() };
@@ -112,6 +127,7 @@ impl<'p> EntryReadGuard<'p> {
     }
 
     /// What lies beside the entry, if it is there and so is locked.
+    #[inline]
     pub fn row(&self) -> Option<Row<'_>> {
         self.lock.as_ref().map(ReadLock::row)
     }
@@ -119,7 +135,7 @@ impl<'p> EntryReadGuard<'p> {
     /// Clears bits of the flags of the object that is pinned, while others read it too; nothing
     /// where none is. The pin goes on to show the flags that it found.
     pub fn clear_flags(&self, bits: u8) {
-        if let (Ok(_), Some(entry)) = (&self.held, &self.lock) {
+        if let (Ok(_), Some(entry)) = (self.object(), &self.lock) {
             entry.clear_flags(bits);
         }
     }
@@ -128,8 +144,8 @@ impl<'p> EntryReadGuard<'p> {
     /// soon.
     #[inline]
     fn prefetch(&self, lines: usize) {
-        if let Ok(object) = &self.held {
-            prefetch(object.bytes, lines);
+        if let Ok((object, _)) = self.object() {
+            prefetch(object, lines);
         }
     }
 }
@@ -146,9 +162,8 @@ pub struct EntryIter<'p, W> {
 
 impl<'p, W: Iterator<Item = u32>> EntryIter<'p, W> {
     pub(crate) fn new(inner: &'p PoolInner, mut rest: W) -> Self {
-        let mut read = |_| Some(EntryReadGuard::new(inner, rest.next()?, |_| true));
-        let ahead = std::array::from_fn(&mut read);
-        EntryIter { inner, ahead, rest }
+        let mut pin = || rest.next().map(|index| EntryReadGuard::new(inner, index));
+        EntryIter { inner, ahead: [pin(), pin()], rest }
     }
 }
 
@@ -158,7 +173,7 @@ impl<'p, W: Iterator<Item = u32>> Iterator for EntryIter<'p, W> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         expect_here(self.inner);
-        let last = self.rest.next().map(|index| EntryReadGuard::new(self.inner, index, |_| true));
+        let last = self.rest.next().map(|index| EntryReadGuard::new(self.inner, index));
         last.iter().for_each(|pin| pin.prefetch(1));
         let [first, second] = &mut self.ahead;
         let next = std::mem::replace(first, std::mem::replace(second, last));

@@ -52,6 +52,7 @@ impl<'t> Request<'t> {
         Self::with(table, table.streams.for_job())
     }
 
+    #[inline]
     fn with(table: &'t Table, workspace: MutexGuard<'t, Workspace>) -> Self {
         let shard = table.counters.shard(workspace.index);
         let now_seconds = if table.columns.access_time { clock::seconds() } else { 0 };
@@ -75,7 +76,9 @@ impl<'t> Request<'t> {
 
     /// Takes note that what is pinned was read.
     fn touch(&self, pin: &EntryReadGuard<'_>) {
-        if let Some(row) = pin.row() {
+        if self.table.columns.access_time
+            && let Some(row) = pin.row()
+        {
             row.set_access_time(self.now_seconds);
         }
         if Flags::of(pin.content()).is_idle() {

@@ -6,7 +6,6 @@ use crate::entry::{Busy, Entry, Value};
 use crate::epoch::Epoch;
 use crate::fork_stamp::ForkStamp;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 
 /// An entry where it lies, and its row.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +23,7 @@ impl EntryRef<'_> {
     unsafe fn locked<'t>(self, _readers: &'t Epoch) -> EntryRef<'t> {
         // SAFETY: the node stays while its entry is locked (zs-W3 of `node`), in memory that stays
         // as long as the table.
-        unsafe {
-            let columns = NonNull::from(self.row.columns()).as_ref();
-            EntryRef {
-                entry: NonNull::from(self.entry).as_ref(),
-                row: Row::new(columns, self.row.kind()),
-            }
-        }
+        unsafe { std::mem::transmute::<EntryRef<'_>, EntryRef<'t>>(self) }
     }
 
     /// Locks the entry for reading. `readers` are its table's.
@@ -75,11 +68,13 @@ impl ReadLock<'_> {
     }
 
     /// What the entry says.
+    #[inline]
     pub(crate) fn value(&self) -> Value {
         self.value
     }
 
     /// What lies beside it.
+    #[inline]
     pub(crate) fn row(&self) -> Row<'_> {
         self.assert_same_process();
         self.row
@@ -94,6 +89,7 @@ impl ReadLock<'_> {
 }
 
 impl Drop for ReadLock<'_> {
+    #[inline]
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
             self.entry.unlock_shared();

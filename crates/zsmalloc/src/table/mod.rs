@@ -107,7 +107,7 @@ fn index_of(region: u64, key: u16) -> u32 {
 impl Table {
     /// A table without entries. They will lie in `arena`.
     pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
-        Self::with_rows(arena, RowKind::Columns(columns), None)
+        Self::with_rows(arena, columns.into(), None)
     }
 
     /// A table of handle slots, which begin with generation `first`.

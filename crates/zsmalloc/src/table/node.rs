@@ -29,7 +29,7 @@ use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
 use super::link::{NodeLink, PackedHeader};
 use super::locks::EntryRef;
 use super::retired::Retired;
-use super::row::{Row, RowKind, RowValues};
+use super::row::{Cells, Row, RowKind, RowValues};
 use crate::entry::{Entry, Value};
 use crate::sync::AtomicU32;
 use std::marker::PhantomData;
@@ -184,13 +184,19 @@ impl<'s> Node<'s> {
     pub(super) fn entry_at(self, nth: usize) -> EntryRef<'s> {
         assert!(nth < self.kind.capacity());
         let (entry_at, row_at) = self.kind.places(self.row, nth);
-        // SAFETY: they were written before they could be found (zs-W1), and stay (zs-W2).
-        let (entry, columns) = unsafe {
-            let row = self.address.add(row_at).cast().as_ptr();
-            let columns = std::slice::from_raw_parts(row, self.row.columns());
-            (self.address.add(entry_at).cast().as_ref(), columns)
-        };
-        EntryRef { entry, row: Row::new(columns, self.row) }
+        // SAFETY: they were written before they could be found (zs-W1), a word for each column of
+        // the table's rows, and stay (zs-W2).
+        unsafe {
+            let row = self.address.add(row_at).cast::<AtomicU32>();
+            let cells = match self.row {
+                RowKind::Empty => Cells::Empty,
+                RowKind::AccessTime => Cells::AccessTime(row.as_ref()),
+                RowKind::Checksum => Cells::Checksum(row.as_ref()),
+                RowKind::TimeAndSum => Cells::TimeAndSum(row.cast().as_ref()),
+                RowKind::Generation => Cells::Generation(row.as_ref()),
+            };
+            EntryRef { entry: self.address.add(entry_at).cast().as_ref(), row: Row(cells) }
+        }
     }
 
     /// What an inner node has for a leaf of its region.

@@ -15,10 +15,24 @@ pub struct Columns {
 /// What the rows of a table have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
-    /// Those columns, in this order.
-    Columns(Columns),
+    Empty,
+    AccessTime,
+    Checksum,
+    /// Both, in this order.
+    TimeAndSum,
     /// The generation that the next handle of a handle slot has.
     Generation,
+}
+
+impl From<Columns> for RowKind {
+    fn from(columns: Columns) -> Self {
+        match (columns.access_time, columns.checksum) {
+            (false, false) => RowKind::Empty,
+            (true, false) => RowKind::AccessTime,
+            (false, true) => RowKind::Checksum,
+            (true, true) => RowKind::TimeAndSum,
+        }
+    }
 }
 
 /// Columns a row has at most.
@@ -31,8 +45,9 @@ impl RowKind {
     #[inline]
     pub(super) fn columns(self) -> usize {
         match self {
-            RowKind::Columns(columns) => columns.access_time as usize + columns.checksum as usize,
-            RowKind::Generation => 1,
+            RowKind::Empty => 0,
+            RowKind::TimeAndSum => 2,
+            RowKind::AccessTime | RowKind::Checksum | RowKind::Generation => 1,
         }
     }
 
@@ -43,44 +58,50 @@ impl RowKind {
 
 /// What lies beside an entry. Who has the entry locked may change it, readers too.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'t> {
-    columns: &'t [AtomicU32],
-    kind: RowKind,
+pub struct Row<'t>(pub(super) Cells<'t>);
+
+/// The columns of a row where they lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cells<'t> {
+    Empty,
+    AccessTime(&'t AtomicU32),
+    Checksum(&'t AtomicU32),
+    TimeAndSum(&'t [AtomicU32; COLUMNS_MAX]),
+    Generation(&'t AtomicU32),
 }
 
 impl<'t> Row<'t> {
-    #[inline]
-    pub(super) fn new(columns: &'t [AtomicU32], kind: RowKind) -> Self {
-        Row { columns, kind }
-    }
-
-    #[inline]
-    pub(super) fn columns(self) -> &'t [AtomicU32] {
-        self.columns
-    }
-
-    pub(super) fn kind(self) -> RowKind {
-        self.kind
+    fn columns(self) -> &'t [AtomicU32] {
+        match self.0 {
+            Cells::Empty => &[],
+            Cells::TimeAndSum(columns) => columns,
+            Cells::AccessTime(one) | Cells::Checksum(one) | Cells::Generation(one) => {
+                std::slice::from_ref(one)
+            }
+        }
     }
 
     #[inline]
     fn access_column(self) -> Option<&'t AtomicU32> {
-        match self.kind {
-            RowKind::Columns(Columns { access_time: true, .. }) => self.columns.first(),
+        match self.0 {
+            Cells::AccessTime(time) | Cells::TimeAndSum([time, _]) => Some(time),
             _ => None,
         }
     }
 
     #[inline]
     fn checksum_column(self) -> Option<&'t AtomicU32> {
-        match self.kind {
-            RowKind::Columns(Columns { checksum: true, .. }) => self.columns.last(),
+        match self.0 {
+            Cells::Checksum(sum) | Cells::TimeAndSum([_, sum]) => Some(sum),
             _ => None,
         }
     }
 
     fn generation_column(self) -> Option<&'t AtomicU32> {
-        self.columns.first().filter(|_| self.kind == RowKind::Generation)
+        match self.0 {
+            Cells::Generation(generation) => Some(generation),
+            _ => None,
+        }
     }
 
     /// The access time noted last, 0 if none was since the entry was made or emptied; `None` where
@@ -129,12 +150,12 @@ impl<'t> Row<'t> {
 
     /// All that it says.
     pub(super) fn values(self) -> RowValues {
-        std::array::from_fn(|nth| self.columns.get(nth).map_or(0, |column| column.load(Relaxed)))
+        std::array::from_fn(|nth| self.columns().get(nth).map_or(0, |column| column.load(Relaxed)))
     }
 
     /// Says all that. No one looks at it meanwhile.
     pub(super) fn set_values(self, values: RowValues) {
-        for (column, value) in self.columns.iter().zip(values) {
+        for (column, value) in self.columns().iter().zip(values) {
             column.store(value, Relaxed);
         }
     }

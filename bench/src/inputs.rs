@@ -7,7 +7,6 @@ mod cache;
 mod heap;
 mod pageset;
 mod source;
-mod tool;
 
 pub use cache::Cache;
 pub use pageset::{FileSpan, GroupIndex, PageSet, PageStream};

@@ -4,9 +4,13 @@
 mod device;
 mod made;
 mod mm_stat;
+mod paged;
+mod swap;
 
 pub use device::KernelZram;
 pub use mm_stat::MmStat;
+pub use paged::PagedMemory;
+pub use swap::KernelSwap;
 
 /// A rival that may not be there.
 #[derive(Debug)]

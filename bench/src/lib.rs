@@ -19,6 +19,7 @@ pub mod size;
 pub mod stores;
 pub mod summary;
 pub mod threads;
+mod tool;
 pub mod turns;
 pub mod undo;
 

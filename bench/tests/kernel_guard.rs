@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use bench::aligned::AlignedBuf;
-use bench::kernel::{KernelZram, Rival};
+use bench::kernel::{KernelSwap, KernelZram, PagedMemory, Rival};
 use rustix::process::{Pid, Signal, kill_process};
 
 const DISKSIZE: u64 = 64 << 20;
@@ -140,5 +140,28 @@ fn a_signal_removes_the_device_and_ends_the_process() {
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130));
         assert!(!path.exists());
+    }
+}
+
+#[test]
+fn memory_is_swapped_to_a_device_of_its_own_and_comes_back() {
+    const BYTES: usize = 16 << 20;
+    for folio in [4 << 10, 16 << 10] {
+        let swap = match KernelSwap::acquire("lz4", 2 * BYTES as u64, folio).unwrap() {
+            Rival::Present(swap) => swap,
+            Rival::Absent(reason) => {
+                println!("skipped: memory_is_swapped_to_a_device_of_its_own: {reason}");
+                return;
+            }
+        };
+        let mut memory = PagedMemory::new(BYTES, folio > 4 << 10).unwrap();
+        let byte = |index: usize| (index / 7 % 251) as u8;
+        memory.iter_mut().enumerate().for_each(|(index, place)| *place = byte(index));
+        memory.page_out(0..BYTES);
+        let out = swap.mm_stat().unwrap().orig_data_size;
+        assert!(out >= BYTES as u64 / 2, "{out} bytes of {BYTES} went to the device");
+        assert!(memory.iter().enumerate().all(|(index, &found)| found == byte(index)));
+        drop(memory);
+        drop(swap);
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use super::Cache;
-use super::tool::Tool;
 use crate::Error;
+use crate::tool::Tool;
 
 // A job of middling size; the library's own modules fill three quarters of it, its tests the rest.
 const RESIDENT_BYTES: u64 = 440 << 20;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Cache;
-use super::tool::Tool;
 use crate::Error;
+use crate::tool::Tool;
 
 /// Directories of the tree in the order in which the removal experiment removes them.
 pub const REMOVAL_ORDER: [&str; 9] =

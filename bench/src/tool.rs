@@ -1,4 +1,4 @@
-//! Programs that inputs are made with.
+//! Programs that inputs and rivals are made with.
 
 use std::io;
 use std::process::{Command, Output};
@@ -9,19 +9,19 @@ const MESSAGE_MAX: usize = 400;
 
 /// A program, the package that brings it, and what helps when it fails.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tool {
-    pub(super) name: &'static str,
-    pub(super) package: &'static str,
-    pub(super) remedy: &'static str,
+pub(crate) struct Tool {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 impl Tool {
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         Command::new(self.name)
     }
 
     /// What `result` of starting it means.
-    pub(super) fn started<T>(&self, result: io::Result<T>) -> Result<T, Error> {
+    pub(crate) fn started<T>(&self, result: io::Result<T>) -> Result<T, Error> {
         result.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 Error::ToolMissing { tool: self.name, package: self.package }
@@ -31,7 +31,7 @@ impl Tool {
     }
 
     /// Runs `command` of this program to its end.
-    pub(super) fn run(&self, command: &mut Command) -> Result<Output, Error> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<Output, Error> {
         let output = self.started(command.output())?;
         if output.status.success() {
             return Ok(output);
@@ -43,7 +43,7 @@ impl Tool {
         Err(self.failed(format!("{}, {end}", output.status)))
     }
 
-    pub(super) fn failed(&self, reason: String) -> Error {
+    pub(crate) fn failed(&self, reason: String) -> Error {
         Error::ToolFailed { tool: self.name, reason, remedy: self.remedy }
     }
 }

@@ -1,0 +1,120 @@
+//! The kernel's swap on a zram device of its own: what memory of this process costs that is paged
+//! out and touched again.
+//!
+//! Lock order of what is undone: swapping ends before the device goes, so it is made after it.
+
+use std::fs;
+use std::path::Path;
+
+use super::{KernelZram, MmStat, Rival};
+use crate::Error;
+use crate::tool::Tool;
+use crate::undo::{Action, Undo};
+
+const RIGHTS: &str = "run as root on a machine whose kernel has zram and swap";
+const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
+/// Before all other swap there is.
+const PRIORITY: &str = "32767";
+
+/// A program of util-linux.
+const fn util(name: &'static str) -> Tool {
+    Tool { name, package: "util-linux", remedy: RIGHTS }
+}
+
+/// A zram device that the kernel swaps to, before any other, as long as this value lives.
+#[derive(Debug)]
+pub struct KernelSwap {
+    // Undone in this order.
+    _folios: Option<Undo>,
+    _swap: Undo,
+    device: KernelZram,
+}
+
+impl KernelSwap {
+    /// Swap of `bytes` bytes with the compression `algorithm`, for folios of `folio` bytes (a page,
+    /// or one of the kernel's sizes of huge pages), or the reason why there is none.
+    pub fn acquire(algorithm: &str, bytes: u64, folio: usize) -> Result<Rival<KernelSwap>, Error> {
+        let device = match KernelZram::acquire(algorithm, bytes)? {
+            Rival::Present(device) => device,
+            Rival::Absent(reason) => return Ok(Rival::Absent(reason)),
+        };
+        let folios = match folios_of(folio)? {
+            Rival::Present(folios) => folios,
+            Rival::Absent(reason) => return Ok(Rival::Absent(reason)),
+        };
+        let node = format!("/dev/zram{}", device.number());
+        let mkswap = util("mkswap");
+        mkswap.run(mkswap.command().arg(&node))?;
+        let ((), swap) = Undo::of(|| {
+            let swapon = util("swapon");
+            swapon.run(swapon.command().args(["-p", PRIORITY, &node]))?;
+            let swapoff = util("swapoff");
+            let end: Action =
+                Box::new(move || swapoff.run(swapoff.command().arg(&node)).map(|_| ()));
+            Ok::<_, Error>(((), end))
+        })?;
+        Ok(Rival::Present(KernelSwap { _folios: folios, _swap: swap, device }))
+    }
+
+    /// The device's memory figures.
+    pub fn mm_stat(&self) -> Result<MmStat, Error> {
+        self.device.mm_stat()
+    }
+}
+
+/// Has the kernel make folios of so many bytes, and of no other size, where memory asks for huge
+/// pages.
+fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
+    if bytes == page::page_size() {
+        return Ok(Rival::Present(None));
+    }
+    let wanted = format!("hugepages-{}kB", bytes >> 10);
+    if !Path::new(FOLIOS).join(&wanted).exists() {
+        return Ok(Rival::Absent(format!("this kernel has no folios of {} KiB", bytes >> 10)));
+    }
+    let mut sizes = Vec::new();
+    for entry in fs::read_dir(FOLIOS).map_err(Error::file("list", Path::new(FOLIOS), RIGHTS))? {
+        let entry = entry.map_err(Error::file("list", Path::new(FOLIOS), RIGHTS))?;
+        let size = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path().join("enabled");
+        if size.starts_with("hugepages-") && path.exists() {
+            let before = fs::read_to_string(&path).map_err(Error::file("read", &path, RIGHTS))?;
+            let to = if size == wanted { "madvise" } else { "never" };
+            sizes.push((path, chosen(&before).to_string(), to));
+        }
+    }
+    let set =
+        |path: &Path, to: &str| fs::write(path, to).map_err(Error::file("write to", path, RIGHTS));
+    let ((), undo) = Undo::of(|| {
+        let before = sizes.clone();
+        // What was set before a failure is set back too.
+        let restore = move || before.iter().try_for_each(|(path, before, _)| set(path, before));
+        let set = sizes.iter().try_for_each(|(path, _, to)| set(path, to));
+        if let Err(error) = set {
+            restore()?;
+            return Err(error);
+        }
+        let restore: Action = Box::new(restore);
+        Ok::<_, Error>(((), restore))
+    })?;
+    Ok(Rival::Present(Some(undo)))
+}
+
+/// The word in brackets.
+fn chosen(words: &str) -> &str {
+    words
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+        .unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_word_is_the_one_in_brackets() {
+        assert_eq!(chosen("always inherit [madvise] never\n"), "madvise");
+        assert_eq!(chosen("none"), "");
+    }
+}

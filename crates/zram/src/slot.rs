@@ -70,7 +70,7 @@ pub(crate) enum Coded<'a> {
 impl<'a> Slot<'a> {
     /// Decodes what an entry holds.
     #[inline]
-    pub(crate) fn of(content: Content<'a>) -> Self {
+    pub(crate) fn of(content: Content<&'a [u8]>) -> Self {
         let (bytes, flags) = match content {
             Content::Inline(payload) => return Payload::from_bits(payload).decode(),
             Content::Object { bytes, flags } => (bytes, flags),
@@ -122,7 +122,7 @@ impl SlotKind {
     pub(crate) fn of(old: Old) -> Self {
         match old {
             Old::Inline(payload) => Payload::from_bits(payload).decode().kind(),
-            Old::Object { len, .. } => Self::of_len(len),
+            Old::Object { bytes: len, .. } => Self::of_len(len),
         }
     }
 
@@ -165,14 +165,14 @@ impl SlotKind {
 
 /// Whether an entry, a slot's or a block's, holds nothing.
 #[inline]
-pub(crate) fn is_empty(content: Content<'_>) -> bool {
+pub(crate) fn is_empty(content: Content<&[u8]>) -> bool {
     content == Content::Inline(Payload::EMPTY.bits())
 }
 
 /// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
 pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     match old {
-        Old::Object { len: old, .. } => policy::is_same_place(old, len),
+        Old::Object { bytes: old, .. } => policy::is_same_place(old, len),
         Old::Inline(_) => false,
     }
 }

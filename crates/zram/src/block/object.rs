@@ -81,7 +81,7 @@ pub(crate) enum BlockKind {
 
 impl BlockKind {
     /// Decodes what the entry of a block of so many slots holds.
-    pub(crate) fn of(content: Content<'_>, slots: u32) -> Self {
+    pub(crate) fn of(content: Content<&[u8]>, slots: u32) -> Self {
         match content {
             Content::Object { bytes, flags } => {
                 Self::of_object(bytes, Flags::from_bits(flags), slots)
@@ -100,11 +100,11 @@ impl BlockKind {
     /// What is known of it without its object.
     pub(crate) fn of_old(old: Old, slots: u32) -> Self {
         match old {
-            Old::Object { len, .. } => {
+            Old::Object { bytes: len, .. } => {
                 let is_raw = len == Members::all(slots).bytes();
                 BlockKind::Object { bytes: len, members: Members::default(), is_raw }
             }
-            Old::Inline(_) => BackingPlace::of_old(old).map_or(Self::Empty, Self::Backed),
+            Old::Inline(_) => BackingPlace::of(old).map_or(Self::Empty, Self::Backed),
         }
     }
 

@@ -148,7 +148,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
-            if let Old::Object { len, flags } = held
+            if let Old::Object { bytes: len, flags } = held
                 && (self.matches)(layout.item_of(entry), len, Flags::from_bits(flags))
             {
                 look(entry, len / SELECT_BUCKET_BYTES);

@@ -64,9 +64,9 @@ impl<'t> Request<'t> {
     fn resolve<'c>(
         &self,
         entry: u32,
-        content: Content<'c>,
+        content: Content<&'c [u8]>,
         row: Option<Row<'_>>,
-    ) -> Result<Content<'c>, Blocked>
+    ) -> Result<Content<&'c [u8]>, Blocked>
     where
         't: 'c,
     {
@@ -151,7 +151,7 @@ pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     let (first, last) = (slot(offset), slot(offset + len - 1));
     let blocks = layout.block_of(first)..=layout.block_of(last);
     let mut entries = (first..=last).chain(blocks.map(|block| layout.first_entry(block)));
-    let is_backed = |entry| table.pool.look_at(entry, |old, _| BackingPlace::of_old(old).is_some());
+    let is_backed = |entry| table.pool.look_at(entry, |old, _| BackingPlace::of(old).is_some());
     entries.any(|entry| is_backed(entry) == Some(true))
 }
 

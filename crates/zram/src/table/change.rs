@@ -110,7 +110,7 @@ pub(crate) fn lock_block(
 pub(crate) fn block_object<'o>(
     table: &Table,
     block: u32,
-    content: Content<'o>,
+    content: Content<&'o [u8]>,
 ) -> Result<Option<BlockObject<'o>>, Error> {
     let Content::Object { bytes, flags } = content else { return Ok(None) };
     let stored = BlockObject::new(bytes, Flags::from_bits(flags), table.layout.slots());
@@ -169,7 +169,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
 }
 
 /// What an entry adds to the counters by what it holds.
-pub(crate) fn weight_of(table: &Table, item: Item, content: Content<'_>) -> Weight {
+pub(crate) fn weight_of(table: &Table, item: Item, content: Content<&[u8]>) -> Weight {
     match item {
         Item::Slot(_) => Slot::of(content).kind().weight(),
         Item::Block(_) => BlockKind::of(content, table.layout.slots()).weight(),

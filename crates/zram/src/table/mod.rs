@@ -95,7 +95,7 @@ impl Table {
     pub(crate) fn verify(
         &self,
         entry: u32,
-        content: Content<'_>,
+        content: Content<&[u8]>,
         row: Option<Row<'_>>,
     ) -> Result<(), Error> {
         if self.columns.checksum
@@ -111,7 +111,7 @@ impl Table {
     /// one.
     #[inline]
     pub(crate) fn release_backing(&self, old: Old) {
-        if let (Some(place), Some(store)) = (BackingPlace::of_old(old), &self.store) {
+        if let (Some(place), Some(store)) = (BackingPlace::of(old), &self.store) {
             store.free_object(place);
         }
     }
@@ -167,10 +167,10 @@ impl Table {
     pub(crate) fn resolve<'c>(
         &self,
         entry: u32,
-        content: Content<'c>,
+        content: Content<&'c [u8]>,
         row: Option<Row<'_>>,
         read_back: &'c [ReadBack],
-    ) -> Result<Content<'c>, Blocked> {
+    ) -> Result<Content<&'c [u8]>, Blocked> {
         match BackingPlace::of(content) {
             Some(place) => self.resolve_backed(entry, place, read_back),
             None => {
@@ -186,7 +186,7 @@ impl Table {
         entry: u32,
         place: BackingPlace,
         read_back: &'f [ReadBack],
-    ) -> Result<Content<'f>, Blocked> {
+    ) -> Result<Content<&'f [u8]>, Blocked> {
         let is_it = |read_back: &&ReadBack| {
             (read_back.guard.entry, read_back.guard.place) == (entry, place)
         };

@@ -195,8 +195,8 @@ impl<'t> Saver<'t> {
         let (records, objects) = (self.records.len(), self.objects.len());
         loop {
             match self.add_block_once(block, reads) {
-                Ok(true) => break,
-                Ok(false) => {}
+                Ok(()) => break,
+                Err(Blocked::Changed) => {}
                 Err(Blocked::OnBacking(guard)) => self.read_object(guard, reads)?,
                 Err(Blocked::Failed(error)) => return Err(error),
             }
@@ -235,8 +235,7 @@ impl<'t> Saver<'t> {
         }
     }
 
-    /// False, if the block was made meanwhile, and so not pinned.
-    fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<bool, Blocked> {
+    fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
         let (mut live, mut lost) = (Members::default(), Members::default());
@@ -268,14 +267,14 @@ impl<'t> Saver<'t> {
             let pin = match origin(table, slot, is_unpinned, member, own_entry(table, slot)) {
                 Origin::Own(pin) => pin,
                 Origin::Block(()) | Origin::Nothing => continue,
-                Origin::Changed => return Ok(false),
+                Origin::Changed => return Err(Blocked::Changed),
             };
             match self.resolve(slot, pin.content(), pin.row(), reads)?.map(Slot::of) {
                 Some(data) => Record::of(slot, data).into_iter().for_each(|of| self.add(of)),
                 None => self.add((Record::lost(slot, 0), &[])),
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn add(&mut self, (record, object): (Record, &[u8])) {

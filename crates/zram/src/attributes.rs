@@ -8,8 +8,8 @@ mod stats;
 mod value;
 
 use crate::{Access, Config, DebugStat, Device, Error, Recompressed, WrittenBack, Zram};
-use Kind::{Command, Flag, OfDevice, Setting, Stat, Word};
-use keywords::{COMPACTION, Choice, FORK, Keyword, SWITCH, geometry_line, store_keyword};
+use Kind::{Command, Flag, OfDevice, Setting, Stat};
+use keywords::{COMPACTION, FORK, SWITCH, geometry_line, show_keyword, store_keyword};
 use settings::instance;
 use stats::of_device;
 use std::fmt::{self, Display, Write};
@@ -33,8 +33,6 @@ type Store = fn(&Zram, Value<'_>) -> Result<(), Error>;
 enum Kind {
     /// A setting that is yes or no.
     Flag(fn(&mut Config) -> &mut bool),
-    /// A setting that is one of some words.
-    Word(&'static dyn Keyword),
     /// Another setting.
     Setting(Show, Store),
     /// It is only read.
@@ -49,7 +47,7 @@ impl Attribute {
     /// What can be done with it.
     pub fn access(&self) -> Access {
         match self.kind {
-            Flag(_) | Word(_) | Setting(..) => Access::ReadWrite,
+            Flag(_) | Setting(..) => Access::ReadWrite,
             Stat(_) | OfDevice(_) => Access::Read,
             Command(_) => Access::Write,
         }
@@ -139,13 +137,16 @@ const ATTRIBUTES: &[Attribute] = &[
             settings::geometry),
         "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]"),
     row("compaction",
-        Word(&Choice { words: &COMPACTION, field: |settings| &mut settings.compaction }),
+        Setting(|zram, out| show_keyword(out, &COMPACTION, zram.settings().compaction),
+            |zram, value| store_keyword(zram, value, &COMPACTION, |of| &mut of.compaction)),
         "when objects are moved together: auto, manual or off"),
     row("compaction_stat", Stat(stats::compaction_stat),
         "objects and bytes moved, pages freed, microseconds, plans"),
     row("classes", OfDevice(|device, out| write!(out, "{}", device.classes())),
         "the size classes and what they hold"),
-    row("fork", Word(&Choice { words: &FORK, field: |settings| &mut settings.fork }),
+    row("fork",
+        Setting(|zram, out| show_keyword(out, &FORK, zram.settings().fork),
+            |zram, value| store_keyword(zram, value, &FORK, |of| &mut of.fork)),
         "what a child process has: copy, or leave (the pool's pages stay with the parent)"),
     row("save", Command(cold::save),
         "saves the device to this file, which is replaced when the new one is complete"),
@@ -206,7 +207,6 @@ impl Zram {
         let name = attribute.name;
         let shown = match attribute.kind {
             Flag(field) => writeln!(out, "{}", u8::from(*field(&mut self.settings()))),
-            Word(keyword) => keyword.show(&mut self.settings(), out),
             Setting(show, _) | Stat(show) => show(self, out),
             OfDevice(show) => show(&instance(self, name)?.device, out),
             Command(_) => return Err(Error::Access { name, access: attribute.access() }),
@@ -225,7 +225,6 @@ impl Zram {
         let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
         match attribute.kind {
             Flag(field) => store_keyword(self, value, &SWITCH, field),
-            Word(keyword) => keyword.store(self, value),
             Setting(_, store) | Command(store) => store(self, value),
             Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
         }

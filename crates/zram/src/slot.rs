@@ -67,6 +67,18 @@ pub(crate) enum Coded<'a> {
     Object(&'a [u8]),
 }
 
+impl Coded<'_> {
+    /// The object, or else the payload.
+    #[inline]
+    pub(crate) fn object(&self) -> Result<&[u8], Payload> {
+        match self {
+            Coded::Payload(payload) => Err(*payload),
+            Coded::Pattern(bytes) => Ok(bytes),
+            Coded::Object(bytes) => Ok(bytes),
+        }
+    }
+}
+
 impl<'a> Slot<'a> {
     /// Decodes what an entry holds.
     #[inline]

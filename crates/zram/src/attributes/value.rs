@@ -84,11 +84,7 @@ pub(super) fn unsigned<N: TryFrom<u64>>(text: &str, base: Base) -> Result<N, Bad
     let digits = text.strip_prefix('+').unwrap_or(text);
     let (radix, digits) = match base {
         Base::Ten => (10, digits),
-        Base::Any => match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            Some(digits) => (16, digits),
-            None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
-            None => (10, digits),
-        },
+        Base::Any => memparse::radix_of(digits),
     };
     check(digits, radix)?;
     let number = u64::from_str_radix(digits, radix).map_err(|_| BadValue::Range)?;

@@ -156,7 +156,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
         let before = BlockKind::of(entry.content(), slots);
         let (old, now) = match self.new {
             Some((room, bytes, flags)) => {
-                let now = BlockKind::of_object(bytes, flags, slots);
+                let now = BlockKind::of(Content::Object { bytes, flags: flags.bits() }, slots);
                 (table.commit(entry, room, bytes, flags), now)
             }
             None => (entry.set_payload(Payload::EMPTY.bits()), BlockKind::Empty),

@@ -21,7 +21,7 @@ use crate::backing::{ReadBack, Store, WritebackLimit};
 use crate::block::BlockVersions;
 use crate::job::Jobs;
 use crate::layout::Layout;
-use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
+use crate::slot::{BackingPlace, Flags, Payload, Slot, SlotKind};
 use crate::stats::{Counters, Shard};
 use crate::streams::Streams;
 use crate::total_limit::{Counted, TotalLimit};
@@ -140,25 +140,16 @@ impl Table {
         slot: Slot<'_>,
     ) -> Result<Old, Error> {
         let (coded, flags) = slot.coded();
-        let old = match &coded {
-            Coded::Payload(payload) => entry.set_payload(payload.bits()),
-            Coded::Pattern(bytes) => self.store_object(nth, entry, bytes, flags)?,
-            Coded::Object(bytes) => self.store_object(nth, entry, bytes, flags)?,
+        let old = match coded.object() {
+            Ok(bytes) => {
+                let room = entry.reserve(bytes).map_err(|error| self.out_of_memory(nth, error))?;
+                self.commit(entry, room, bytes, flags)
+            }
+            Err(payload) => entry.set_payload(payload.bits()),
         };
         shard.changed(SlotKind::of(old).weight(), slot.kind().weight());
         self.release_backing(old);
         Ok(old)
-    }
-
-    fn store_object(
-        &self,
-        nth: u32,
-        entry: EntryWriteGuard<'_>,
-        bytes: &[u8],
-        flags: Flags,
-    ) -> Result<Old, Error> {
-        let room = entry.reserve(bytes).map_err(|error| self.out_of_memory(nth, error))?;
-        Ok(self.commit(entry, room, bytes, flags))
     }
 
     /// What an entry holds that is locked, if its sum is right: where that is away, what of it is

@@ -107,15 +107,12 @@ impl Selection {
     }
 
     fn has(&self, layout: Layout, item: Item) -> bool {
-        let (first, last) = match item {
-            Item::Slot(slot) => (slot, slot),
-            Item::Block(block) => {
-                let first = layout.first_slot(block);
-                (first, first + (layout.slots() - 1))
-            }
+        let slots = match item {
+            Item::Slot(slot) => slot..slot + 1,
+            Item::Block(block) => layout.slots_of(block),
         };
         let touches = |range: &RangeInclusive<u64>| {
-            *range.start() <= u64::from(last) && u64::from(first) <= *range.end()
+            *range.start() < u64::from(slots.end) && u64::from(slots.start) <= *range.end()
         };
         self.slots.is_empty() || self.slots.iter().any(touches)
     }

@@ -95,8 +95,8 @@ struct Restore<'r> {
     /// Whether there are no more chunks.
     is_at_end: bool,
     slots: u64,
-    /// The slots that were lost, in any order.
-    lost: Vec<Range<u32>>,
+    /// The bytes that were lost, in any order.
+    lost: Vec<Range<u64>>,
     /// The failure that comes first in the file, and where that is.
     failure: Option<(u64, Error)>,
 }
@@ -183,13 +183,11 @@ impl<'r> Restore<'r> {
     fn add_lost(&mut self, slots: Range<u32>) {
         // A file may say so of every other slot.
         if self.lost.try_reserve(1).is_err() {
-            let bytes = (self.lost.len() + 1) * size_of::<Range<u32>>();
+            let bytes = (self.lost.len() + 1) * size_of::<Range<u64>>();
             return self.fail(u64::MAX, Error::NoBuffer { bytes });
         }
-        match self.lost.last_mut() {
-            _ if slots.is_empty() => {}
-            Some(last) if last.end == slots.start => last.end = slots.end,
-            _ => self.lost.push(slots),
+        if !slots.is_empty() {
+            add_range(&mut self.lost, byte_range(&slots), usize::MAX);
         }
     }
 
@@ -203,10 +201,12 @@ impl<'r> Restore<'r> {
         if let Some((_, failure)) = self.failure {
             return Err(failure);
         }
-        self.lost.sort_unstable_by_key(|slots| slots.start);
-        let most = self.lost.len();
-        let mut lost = with_room(most)?;
-        self.lost.iter().for_each(|slots| add_range(&mut lost, byte_range(slots), most));
-        Ok(Restored { slots: self.slots, lost })
+        self.lost.sort_unstable_by_key(|range| range.start);
+        self.lost.dedup_by(|range, before| {
+            let goes_on = before.end == range.start;
+            before.end = if goes_on { range.end } else { before.end };
+            goes_on
+        });
+        Ok(Restored { slots: self.slots, lost: self.lost })
     }
 }

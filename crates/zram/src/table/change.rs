@@ -98,14 +98,6 @@ pub(crate) fn lock_slots(
     slots.filter_map(|slot| Some((slot, table.pool.lock_existing(slot)?)))
 }
 
-pub(crate) fn lock_block(
-    table: &Table,
-    block: u32,
-    seconds: u32,
-) -> Result<EntryWriteGuard<'_>, Error> {
-    table.lock(table.layout.block_entry(block), seconds)
-}
-
 /// The object of a block, if it has one.
 pub(crate) fn block_object<'o>(
     table: &Table,

@@ -10,7 +10,7 @@ mod walk;
 pub(crate) use blocked::Blocked;
 pub(crate) use change::{
     BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, live_members,
-    live_members_locked, lock_block, lock_slots, weight_of,
+    live_members_locked, lock_slots, weight_of,
 };
 pub(crate) use check::check_entries;
 pub(crate) use walk::{Origin, blocks_from, is_unused, origin, own_entry};

@@ -126,11 +126,8 @@ impl<'t> RecompressJob<'t> {
         if !(1..=SECONDARY_MAX).contains(&priority) || table.algorithms[priority].is_none() {
             return Err(Error::NoAlgorithm { priority });
         }
-        match how.threshold {
-            Some(bytes) if bytes >= table.huge_size => {
-                return Err(Error::Threshold { bytes, huge: table.huge_size });
-            }
-            _ => {}
+        if let Some(bytes) = how.threshold.filter(|&bytes| bytes >= table.huge_size) {
+            return Err(Error::Threshold { bytes, huge: table.huge_size });
         }
         let block_bytes = table.layout.block_bytes();
         Ok(RecompressJob {
@@ -143,14 +140,10 @@ impl<'t> RecompressJob<'t> {
         })
     }
 
-    /// Whether a new length is enough less than the old one.
-    fn is_enough_smaller(&self, old: usize, new: usize) -> bool {
-        policy::is_worth_recompressing(&self.classes, old, new)
-            && self.how.threshold.is_none_or(|threshold| new < threshold)
-    }
-
     fn item(&mut self, entry: u32) -> Result<Outcome, Error> {
-        match self.table.layout.item_of(entry) {
+        let item = self.table.layout.item_of(entry);
+        match item {
+            _ if !self.take_snapshot(entry, item)? => Ok(Outcome::Left),
             Item::Slot(slot) => self.slot(slot, entry),
             Item::Block(block) => self.block(block, entry),
         }
@@ -174,9 +167,6 @@ impl<'t> RecompressJob<'t> {
     }
 
     fn slot(&mut self, slot: u32, entry: u32) -> Result<Outcome, Error> {
-        if !self.take_snapshot(entry, Item::Slot(slot))? {
-            return Ok(Outcome::Left);
-        }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
         self.slots.resize(SLOT_BYTES, 0);
         request.workspace.decode(Slot::of(content(&self.seen)), 0, &mut self.slots, slot)?;
@@ -189,9 +179,6 @@ impl<'t> RecompressJob<'t> {
     }
 
     fn block(&mut self, block: u32, entry: u32) -> Result<Outcome, Error> {
-        if !self.take_snapshot(entry, Item::Block(block))? {
-            return Ok(Outcome::Left);
-        }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
         let Some(stored) = block_object(table, block, content(&self.seen))? else {
@@ -228,7 +215,10 @@ impl<'t> RecompressJob<'t> {
         let seen = content(&self.seen);
         let locked = locked.filter(|now| which.is_unchanged(now.content(), seen) && is_it());
         let Some(locked) = locked else { return Outcome::Touched };
-        let new = new.filter(|new| self.is_enough_smaller(len, new.len()));
+        let new = new.filter(|new| {
+            policy::is_worth_recompressing(&self.classes, len, new.len())
+                && self.how.threshold.is_none_or(|threshold| new.len() < threshold)
+        });
         let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
             let flags = Flags::of(locked.content()).without_idle();
             let is_incompressible = new.is_none() && self.is_last;

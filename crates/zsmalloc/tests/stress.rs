@@ -73,7 +73,7 @@ impl Words {
     fn compare(&self, index: u32, content: Content<&[u8]>) {
         match self.expected(index).content(index) {
             Ok((bytes, flags)) => {
-                assert!(content == Content::Object { bytes: &bytes, flags }, "word {index}");
+                assert!(content == Content::Object { bytes: &bytes[..], flags }, "word {index}");
             }
             Err(payload) => assert!(content == Content::Inline(payload), "word {index}"),
         }

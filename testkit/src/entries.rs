@@ -98,7 +98,9 @@ pub struct EntriesModel {
 impl EntriesModel {
     fn expect_old(&self, index: u32, old: Old) {
         let expected = match self.entries.get(&index) {
-            Some(Entry::Object { bytes, flags }) => Old::Object { len: bytes.len(), flags: *flags },
+            Some(Entry::Object { bytes, flags }) => {
+                Old::Object { bytes: bytes.len(), flags: *flags }
+            }
             Some(Entry::Payload(payload)) => Old::Inline(*payload),
             None => Old::Inline(0),
         };
@@ -108,7 +110,9 @@ impl EntriesModel {
     fn expect(&self, index: u32) {
         let guard = self.pool.read(index);
         let expected = match self.entries.get(&index) {
-            Some(Entry::Object { bytes, flags }) => Content::Object { bytes, flags: *flags },
+            Some(Entry::Object { bytes, flags }) => {
+                Content::Object { bytes: &bytes[..], flags: *flags }
+            }
             Some(Entry::Payload(payload)) => Content::Inline(*payload),
             None => Content::Inline(0),
         };

@@ -29,7 +29,7 @@ pub(crate) type AlgorithmList = [Option<Algorithm>; 1 + SECONDARY_MAX];
 /// What streams are made of: each algorithm with its digests, for blocks of one size.
 pub(crate) struct PreparedSet {
     own: Box<dyn Prepared>,
-    others: [Option<Box<dyn Prepared>>; SECONDARY_MAX],
+    others: Vec<Option<Box<dyn Prepared>>>,
 }
 
 impl PreparedSet {
@@ -40,11 +40,8 @@ impl PreparedSet {
         };
         let [own, others @ ..] = algorithms;
         let own = prepare(own)?.ok_or(Error::NoAlgorithm { priority: 0 })?;
-        let mut prepared = [const { None }; SECONDARY_MAX];
-        for (prepared, other) in prepared.iter_mut().zip(others) {
-            *prepared = prepare(other)?;
-        }
-        Ok(PreparedSet { own, others: prepared })
+        let others = others.iter().map(prepare).collect::<Result<_, _>>()?;
+        Ok(PreparedSet { own, others })
     }
 
     pub(crate) fn codecs(&self) -> Result<Codecs, Error> {

@@ -151,7 +151,7 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
         let own = own.filter(|(held, _)| SlotKind::of(*held) != SlotKind::Empty);
         some.extend(match origin(table, slot, is_unpinned, of_block, own) {
             Origin::Own((held, accessed)) => {
-                let (kind, flags) = (SlotKind::of(held), Flags::of_old(held));
+                let (kind, flags) = (SlotKind::of(held), Flags::of(held));
                 let state = SlotState::of_slot(slot, kind, flags, accessed);
                 Some(state).filter(|_| kind.is_stored())
             }
@@ -169,7 +169,7 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
 fn block_left_behind(table: &Table, entry: u32) -> Option<(BlockKind, Flags, Option<u32>)> {
     let look = |held, row: Row<'_>| (held, row.access_time());
     let (held, accessed) = table.pool.look_at(entry, look)?;
-    Some((BlockKind::of_old(held, table.layout.slots()), Flags::of_old(held), accessed))
+    Some((BlockKind::of_old(held, table.layout.slots()), Flags::of(held), accessed))
 }
 
 /// Marks slots idle, and blocks, those of at least that age or all.

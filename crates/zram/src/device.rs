@@ -222,9 +222,7 @@ impl Device {
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`];
     /// [`Error::Saved`]: the file is damaged, or none; or there is no memory for it.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
-        let file =
-            open_file::to_read(path).map_err(|error| Error::path("restore from", path, &error))?;
-        let mut file = BufReader::with_capacity(BUFFER, file);
+        let mut file = BufReader::with_capacity(BUFFER, open_file::to_restore(path)?);
         save::restore(self.usable_table()?, &mut file, path, damage)
     }
 

@@ -35,7 +35,7 @@ pub enum Error {
         disksize: u64,
     },
     /// The memory limit is reached, or the system has no more.
-    #[error("slot {slot} can't be stored: {}; discard data or raise the limit", Refusal(source, *total_limit))]
+    #[error("slot {slot} can't be stored: {}; discard data or raise the limit", refusal(source, *total_limit))]
     OutOfMemory {
         /// The slot that was to be written.
         slot: u64,
@@ -141,7 +141,7 @@ pub enum Error {
     /// A file could not be read or written.
     #[error(
         "{verb} {}: {}; {}",
-        Quoted(path),
+        quoted(path),
         std::io::Error::from_raw_os_error(*errno),
         path_remedy(*errno)
     )]
@@ -157,7 +157,7 @@ pub enum Error {
     #[error(
         "{} lacks {slots} slots that could not be read, the first at byte {first}; all else is \
          saved: repair the backing store and save again, or salvage what is there",
-        Quoted(path)
+        quoted(path)
     )]
     SavedInPart {
         /// Where it is.
@@ -171,7 +171,7 @@ pub enum Error {
     #[error(
         "{} can't be restored: at offset {offset}: {reason}; restore an earlier save, or salvage \
          what is intact",
-        Quoted(path)
+        quoted(path)
     )]
     Saved {
         /// Where it is.
@@ -198,7 +198,7 @@ pub enum Error {
         needed: u64,
     },
     /// There is no such attribute.
-    #[error("unknown attribute {}; 'uzram attributes' lists them", Quoted(name))]
+    #[error("unknown attribute {}; 'uzram attributes' lists them", quoted(name))]
     NoAttribute {
         /// The name asked for.
         name: String,
@@ -212,7 +212,7 @@ pub enum Error {
         access: Access,
     },
     /// The attribute can't have this value.
-    #[error("attribute {name}: invalid value {}: {reason}", Quoted(value))]
+    #[error("attribute {name}: invalid value {}: {reason}", quoted(value))]
     Value {
         /// The attribute.
         name: &'static str,
@@ -245,7 +245,7 @@ pub enum Error {
     #[error("the device can't be opened: it is not made yet; set disksize first")]
     NoDevice,
     /// The file of a dictionary could not be read.
-    #[error("dictionary {} can't be read: {}", Quoted(path), std::io::Error::from_raw_os_error(*errno))]
+    #[error("dictionary {} can't be read: {}", quoted(path), std::io::Error::from_raw_os_error(*errno))]
     File {
         /// Where it was to be.
         path: String,
@@ -303,7 +303,12 @@ fn largest(block: usize) -> &'static str {
 }
 
 /// What refused memory, in words.
-struct Refusal<'e>(&'e zsmalloc::Error, Option<u64>);
+fn refusal(source: &zsmalloc::Error, total_limit: Option<u64>) -> String {
+    match total_limit {
+        Some(limit) => format!("the limit of all memory, {limit} bytes (total_limit), is reached"),
+        None => source.to_string(),
+    }
+}
 
 /// What can be done with an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,26 +343,11 @@ pub enum BadValue {
 }
 
 /// A value as it may be printed: on one line, not too long.
-struct Quoted<'v>(&'v str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 80;
-        let shown: String = self.0.chars().take(LONGEST).collect();
-        let more = if shown.len() < self.0.len() { "..." } else { "" };
-        write!(f, "'{}{more}'", shown.escape_debug())
-    }
-}
-
-impl fmt::Display for Refusal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            Some(limit) => {
-                write!(f, "the limit of all memory, {limit} bytes (total_limit), is reached")
-            }
-            None => self.0.fmt(f),
-        }
-    }
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let shown: String = text.chars().take(LONGEST).collect();
+    let more = if shown.len() < text.len() { "..." } else { "" };
+    format!("'{}{more}'", shown.escape_debug())
 }
 
 /// What helps against what the system says of a path.
@@ -386,12 +376,12 @@ impl Error {
 
     /// What went wrong with a file.
     pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
-        let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
         let errno = match error.kind() {
-            std::io::ErrorKind::WouldBlock => Errno::BUSY.raw_os_error(),
-            _ => errno,
+            std::io::ErrorKind::WouldBlock => Errno::BUSY,
+            _ => Errno::from_io_error(error).unwrap_or(Errno::IO),
         };
-        Error::Path { verb, path: path.to_string_lossy().into_owned(), errno }
+        let path = path.to_string_lossy().into_owned();
+        Error::Path { verb, path, errno: errno.raw_os_error() }
     }
 
     /// Whether data were found damaged where they lie, which nothing but writing them anew helps.
@@ -421,14 +411,13 @@ impl Error {
             Error::Busy => Errno::AGAIN,
             Error::NoJob => Errno::SRCH,
             Error::Cancelled => Errno::CANCELED,
-            Error::Path { errno, .. } => return *errno,
+            Error::Path { errno, .. } | Error::File { errno, .. } => return *errno,
             Error::Saved { .. } => Errno::BADMSG,
             Error::SavedInPart { .. } => Errno::IO,
             Error::NotEmpty => Errno::NOTEMPTY,
             Error::TooSmall { .. } => Errno::NOSPC,
             Error::NoAlgorithm { .. } | Error::Threshold { .. } => Errno::INVAL,
             Error::NoDevice => Errno::NODEV,
-            Error::File { errno, .. } => return *errno,
             Error::Output => Errno::IO,
             Error::LeftBehind | Error::StoreLeftBehind => Errno::NODEV,
             Error::Corrupt { .. } | Error::Damaged { .. } | Error::Left { .. } => Errno::IO,

@@ -27,28 +27,19 @@ pub(crate) enum Item {
     Block(u32),
 }
 
-/// The part of a request that lies in one block.
+/// The part of a request that lies in one slot, or in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BlockRange {
-    pub(crate) block: u32,
-    /// Bytes within the block.
+pub(crate) struct Part {
+    /// Of the slots, or blocks.
+    pub(crate) nth: u32,
+    /// Bytes within that.
     pub(crate) within: Range<usize>,
     /// Bytes within the request.
     pub(crate) request: Range<usize>,
 }
 
-/// The part of a request that lies in one slot.
-#[derive(Clone, Debug)]
-pub(crate) struct SlotRange {
-    pub(crate) slot: u32,
-    /// Bytes within the slot.
-    pub(crate) within: Range<usize>,
-    /// Bytes within the request.
-    pub(crate) request: Range<usize>,
-}
-
-impl SlotRange {
-    pub(crate) fn is_whole(&self) -> bool {
+impl Part {
+    pub(crate) fn is_whole_slot(&self) -> bool {
         self.within.len() == SLOT_BYTES
     }
 
@@ -143,20 +134,14 @@ impl Layout {
     }
 
     /// The blocks that `len` bytes at `offset` touch.
-    pub(crate) fn split_blocks(self, offset: u64, len: usize) -> impl Iterator<Item = BlockRange> {
-        let ranges = split_range(offset, len, self.block_bytes());
-        ranges.map(|(block, within, request)| BlockRange { block, within, request })
+    pub(crate) fn split_blocks(self, offset: u64, len: usize) -> impl Iterator<Item = Part> {
+        split_range(offset, len, self.block_bytes())
     }
 }
 
-/// The units of so many bytes that `len` bytes at `offset` touch: the number of each, the bytes
-/// within it, and those within the request.
+/// The units of so many bytes that `len` bytes at `offset` touch.
 #[inline]
-fn split_range(
-    offset: u64,
-    len: usize,
-    unit: usize,
-) -> impl Iterator<Item = (u32, Range<usize>, Range<usize>)> {
+fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Part> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = offset + done as u64;
@@ -164,18 +149,15 @@ fn split_range(
         let here = (unit - start).min(len - done);
         let request = done..done + here;
         done += here;
-        (here > 0).then(|| ((at / unit as u64) as u32, start..start + here, request))
+        let (nth, within) = ((at / unit as u64) as u32, start..start + here);
+        (here > 0).then_some(Part { nth, within, request })
     })
 }
 
 /// The slots that `len` bytes at `offset` touch.
 #[inline]
-pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = SlotRange> {
-    split_range(offset, len, SLOT_BYTES).map(|(slot, within, request)| SlotRange {
-        slot,
-        within,
-        request,
-    })
+pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+    split_range(offset, len, SLOT_BYTES)
 }
 
 /// Their numbers.
@@ -229,9 +211,9 @@ mod tests {
         let layout = Layout::new(4 * SLOT_BYTES, 100).unwrap();
         let found: Vec<_> = layout.split_blocks(3 * 4096 + 5, 5 * 4096).collect();
         let expected = [
-            BlockRange { block: 0, within: 3 * 4096 + 5..4 * 4096, request: 0..4091 },
-            BlockRange { block: 1, within: 0..4 * 4096, request: 4091..4091 + 4 * 4096 },
-            BlockRange { block: 2, within: 0..5, request: 4091 + 4 * 4096..5 * 4096 },
+            Part { nth: 0, within: 3 * 4096 + 5..4 * 4096, request: 0..4091 },
+            Part { nth: 1, within: 0..4 * 4096, request: 4091..4091 + 4 * 4096 },
+            Part { nth: 2, within: 0..5, request: 4091 + 4 * 4096..5 * 4096 },
         ];
         assert_eq!(found, expected);
         assert_eq!(layout.split_blocks(77, 0).count(), 0);

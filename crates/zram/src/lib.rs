@@ -14,7 +14,6 @@
 
 mod algorithms;
 mod atomic_file;
-mod attributes;
 mod backing;
 mod block;
 mod block_state;
@@ -42,7 +41,6 @@ mod zram;
 
 pub use algorithms::{Algorithm, SECONDARY_MAX};
 pub use atomic_file::{AtomicFile, OpenLocked, open_locked};
-pub use attributes::{Attribute, attributes};
 pub use backing::{Backing, BackingFile, BdStat, WritebackLimit};
 pub use block_state::{BlockState, SlotState};
 pub use cold::{Recompress, Recompressed, Selection, Which, WrittenBack};
@@ -54,7 +52,7 @@ pub use layout::SLOT_BYTES;
 pub use page::{Supply, room};
 pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
 pub use stats::{DebugStat, IoStat, MmStat, OrderStat};
-pub use zram::{Open, Zram};
+pub use zram::{Attribute, Open, Zram, attributes};
 pub use zsmalloc::{
     ChainRule, ClassShape, ClassTable, Classes, CompactionStat, Geometry, GeometryError,
     KernelGeometry, ORDER_MAX,

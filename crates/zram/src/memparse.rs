@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// The base of a number, and its digits with what stands behind them.
-fn radix_of(text: &str) -> (u32, &str) {
+pub(crate) fn radix_of(text: &str) -> (u32, &str) {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match hex {
         Some(digits) => (16, digits),

@@ -1,5 +1,6 @@
 //! Opening what someone else may have put where it is: nothing here waits, whatever it is.
 
+use crate::Error;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::{File, FileType, OpenOptions};
@@ -17,6 +18,11 @@ pub(crate) fn open(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io:
 pub(crate) fn to_read(path: &Path) -> io::Result<File> {
     let is_fit = |kind: FileType| kind.is_file() || kind.is_block_device() || kind.is_char_device();
     open_if(OpenOptions::new().read(true), OFlags::empty(), path, is_fit)
+}
+
+/// The same of what was saved.
+pub(crate) fn to_restore(path: &Path) -> Result<File, Error> {
+    to_read(path).map_err(|error| Error::path("restore from", path, &error))
 }
 
 fn open_if(

@@ -11,11 +11,13 @@
 //! [`block`](crate::block) knows.
 
 mod flags;
+mod pattern;
 mod payload;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use flags::Flags;
+pub(crate) use pattern::{fill, same_pattern};
 pub(crate) use payload::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace, Payload};
 
 use crate::algorithms::Codecs;
@@ -67,10 +69,22 @@ pub(crate) enum Coded<'a> {
     Object(&'a [u8]),
 }
 
+impl Coded<'_> {
+    /// The object, or else the payload.
+    #[inline]
+    pub(crate) fn object(&self) -> Result<&[u8], Payload> {
+        match self {
+            Coded::Payload(payload) => Err(*payload),
+            Coded::Pattern(bytes) => Ok(bytes),
+            Coded::Object(bytes) => Ok(bytes),
+        }
+    }
+}
+
 impl<'a> Slot<'a> {
     /// Decodes what an entry holds.
     #[inline]
-    pub(crate) fn of(content: Content<'a>) -> Self {
+    pub(crate) fn of(content: Content<&'a [u8]>) -> Self {
         let (bytes, flags) = match content {
             Content::Inline(payload) => return Payload::from_bits(payload).decode(),
             Content::Object { bytes, flags } => (bytes, flags),
@@ -122,7 +136,7 @@ impl SlotKind {
     pub(crate) fn of(old: Old) -> Self {
         match old {
             Old::Inline(payload) => Payload::from_bits(payload).decode().kind(),
-            Old::Object { len, .. } => Self::of_len(len),
+            Old::Object { bytes: len, .. } => Self::of_len(len),
         }
     }
 
@@ -165,14 +179,14 @@ impl SlotKind {
 
 /// Whether an entry, a slot's or a block's, holds nothing.
 #[inline]
-pub(crate) fn is_empty(content: Content<'_>) -> bool {
+pub(crate) fn is_empty(content: Content<&[u8]>) -> bool {
     content == Content::Inline(Payload::EMPTY.bits())
 }
 
 /// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
 pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     match old {
-        Old::Object { len: old, .. } => policy::is_same_place(old, len),
+        Old::Object { bytes: old, .. } => policy::is_same_place(old, len),
         Old::Inline(_) => false,
     }
 }
@@ -223,25 +237,4 @@ pub(crate) fn decode(
         Slot::Empty | Slot::Hole | Slot::Backed(_) => buf.fill(0),
     }
     Ok(())
-}
-
-/// The pattern that `block` consists of, if it does.
-pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
-    let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
-    let (&first, last) = (words.first()?, words.last());
-    // Most blocks differ in their first line of memory, which spares the wait for the last one;
-    // most others there, which spares the walk.
-    if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
-        return None;
-    }
-    words.iter().all(|&word| word == first).then(|| u64::from_ne_bytes(first))
-}
-
-/// Writes the pattern over `buf`, which begins `at` bytes into the slot.
-pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
-    let mut bytes = pattern.to_ne_bytes();
-    bytes.rotate_left(at % PATTERN_BYTES);
-    let (words, rest) = buf.as_chunks_mut::<PATTERN_BYTES>();
-    words.fill(bytes);
-    rest.copy_from_slice(&bytes[..rest.len()]);
 }

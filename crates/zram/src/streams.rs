@@ -54,28 +54,6 @@ impl fmt::Debug for Workspace {
     }
 }
 
-/// What streams for blocks are made of.
-struct BlockStreams {
-    prepared: PreparedSet,
-    layout: Layout,
-    huge_size: usize,
-}
-
-impl BlockStreams {
-    fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
-        let prepared = PreparedSet::of(&config.algorithms(), layout.block_bytes())?;
-        let table = config.geometry.with_order(layout.order()).table();
-        let huge_size = table.map_err(zsmalloc::Error::from)?.huge_size(layout.order());
-        Ok(BlockStreams { prepared, layout, huge_size })
-    }
-
-    fn stream(&self) -> Result<BlockStream, Error> {
-        let bytes = self.layout.block_bytes();
-        let packer = Packer::new(self.prepared.codecs()?, bytes, self.huge_size);
-        Ok(BlockStream { packer, cache: BlockCache::new(bytes) })
-    }
-}
-
 /// Each on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -98,8 +76,15 @@ impl Streams {
         let count = config.streams.unwrap_or_else(processors).max(1);
         // A job works beside as many requests as ever.
         let count = count + usize::from(config.needs_job_stream());
-        let prepared = PreparedSet::of(&config.algorithms(), SLOT_BYTES)?;
-        let blocks = layout.has_blocks().then(|| BlockStreams::new(config, layout)).transpose()?;
+        let prepare = |bytes| PreparedSet::of(&config.algorithms(), bytes);
+        let (prepared, block_bytes) = (prepare(SLOT_BYTES)?, layout.block_bytes());
+        let blocks = layout.has_blocks().then(|| prepare(block_bytes)).transpose()?;
+        let classes = config.geometry.with_order(layout.order()).table();
+        let huge_size = classes.map_err(zsmalloc::Error::from)?.huge_size(layout.order());
+        let stream = |prepared: &PreparedSet| -> Result<_, Error> {
+            let packer = Packer::new(prepared.codecs()?, block_bytes, huge_size);
+            Ok(BlockStream { packer, cache: BlockCache::new(block_bytes) })
+        };
         let workspaces = (0..count)
             .map(|nth| {
                 Ok(Padded(Mutex::new(Workspace {
@@ -108,7 +93,7 @@ impl Streams {
                     codecs: prepared.codecs()?,
                     scratch: Box::new([0; 2 * SLOT_BYTES]),
                     block: Box::new([0; SLOT_BYTES]),
-                    blocks: blocks.as_ref().map(BlockStreams::stream).transpose()?,
+                    blocks: blocks.as_ref().map(stream).transpose()?,
                 })))
             })
             .collect::<Result<Box<[_]>, Error>>()?;
@@ -117,8 +102,7 @@ impl Streams {
         };
         let buffers = workspaces.iter().map(|workspace| 3 * SLOT_BYTES + of_blocks(workspace));
         let buffers: usize = buffers.sum();
-        let prepared = [Some(&prepared), blocks.as_ref().map(|blocks| &blocks.prepared)];
-        let contexts = prepared.into_iter().flatten().map(|prepared| prepared.bytes(count));
+        let contexts = blocks.iter().chain([&prepared]).map(|prepared| prepared.bytes(count));
         let bytes = size_of_val(&*workspaces) + buffers + contexts.sum::<usize>();
         let requests = count - usize::from(config.needs_job_stream());
         Ok(Streams { workspaces, requests, bytes })

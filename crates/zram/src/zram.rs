@@ -4,8 +4,15 @@
 //! Lock order: a life's lock comes before all of its device's, and is held over none of their
 //! doings: devices are made and dropped outside it, which takes the registry of forks.
 
-use crate::{Config, Device, Error};
-use page::fork::{AtFork, Mutex};
+mod attributes;
+mod lifecycle;
+
+pub use attributes::{Attribute, attributes};
+
+use crate::{Config, Device, Error, Recompressed, WrittenBack};
+use attributes::Value;
+use lifecycle::{ForkHook, Instance, Phase};
+use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -29,35 +36,6 @@ pub struct Zram {
     locked: Arc<ForkHook>,
 }
 
-/// Held over a fork.
-#[derive(Debug, Default)]
-struct ForkHook {
-    lifecycle: Mutex<Lifecycle>,
-}
-
-#[derive(Debug, Default)]
-struct Lifecycle {
-    /// Those of the device, once there is one.
-    settings: Config,
-    phase: Phase,
-}
-
-#[derive(Debug, Default)]
-enum Phase {
-    #[default]
-    Nothing,
-    /// A thread makes the device.
-    Making,
-    Made(Arc<Instance>),
-}
-
-/// A device, and how many have it open.
-#[derive(Debug)]
-pub(crate) struct Instance {
-    pub(crate) device: Device,
-    opens: AtomicUsize,
-}
-
 /// A device that is open, and so can't be reset. Any thread may have one of its own.
 #[derive(Debug)]
 pub struct Open(Arc<Instance>);
@@ -73,25 +51,6 @@ impl Deref for Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.opens.fetch_sub(1, Relaxed);
-    }
-}
-
-impl AtFork for ForkHook {
-    fn prepare(&self) {
-        self.lifecycle.lock_for_fork();
-    }
-
-    fn in_parent(&self) {
-        self.lifecycle.unlock_after_fork();
-    }
-
-    fn in_child(&self) {
-        self.lifecycle.unlock_after_fork();
-        let mut life = self.lifecycle.lock();
-        if let Phase::Making = life.phase {
-            // The thread that did is not here.
-            life.phase = Phase::Nothing;
-        }
     }
 }
 
@@ -225,10 +184,51 @@ impl Zram {
     }
 
     /// The device, if there is one, for as long as an attribute's call takes.
-    pub(crate) fn instance(&self) -> Option<Arc<Instance>> {
+    fn instance(&self) -> Option<Arc<Instance>> {
         match &self.locked.lifecycle.lock().phase {
             Phase::Made(instance) => Some(instance.clone()),
             _ => None,
         }
+    }
+
+    /// What an attribute reads as: lines that end with a newline, as the kernel's.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
+    pub fn show(&self, name: &str) -> Result<String, Error> {
+        attributes::show(self, name)
+    }
+
+    /// The same, written as it is made: `block_state` can be long.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show), and [`Error::Output`].
+    pub fn show_to(&self, name: &str, out: &mut dyn fmt::Write) -> Result<(), Error> {
+        attributes::show_to(self, name, out)
+    }
+
+    /// Writes an attribute. One newline at the end of `text` is left out, as the kernel does.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's
+    /// errno, and nothing is changed.
+    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
+        attributes::store(self, name, text)
+    }
+
+    /// Writes the attribute `recompress`; what came of it.
+    ///
+    /// # Errors
+    /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
+    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
+        attributes::recompress(self, Value { name: "recompress", text: words })
+    }
+
+    /// Writes the attribute `writeback`; what came of it.
+    ///
+    /// # Errors
+    /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
+    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
+        attributes::write_back(self, Value { name: "writeback", text: words })
     }
 }

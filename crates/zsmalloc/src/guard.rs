@@ -176,7 +176,7 @@ impl<'p> EntryWriteGuard<'p> {
     }
 
     /// What the entry holds.
-    pub fn content(&self) -> Content<'_> {
+    pub fn content(&self) -> Content<&[u8]> {
         match self.lock.value().decode() {
             Ok(Location { offset, len, flags }) => {
                 // SAFETY: the entry names it and is locked as long as this guard is borrowed; what
@@ -299,7 +299,7 @@ impl<'p> EntryWriteGuard<'p> {
         unsafe { self.inner.memory.write(offset, bytes) };
         self.lock.unlock(value);
         drop(locked);
-        Old::Object { len, flags: old_flags }
+        Old::Object { bytes: len, flags: old_flags }
     }
 
     /// Writes `bytes` over the first of the object the entry holds, which keeps its length, and

@@ -22,38 +22,29 @@ use crate::table::{ReadLock, Row};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// What an entry holds.
+/// What an entry holds. `B` is what is known of an object's bytes: the bytes themselves, or how
+/// many they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum Content<B> {
     /// 59 bits of the user's, 0 in a new entry; no object.
     Inline(u64),
     /// An object, and four bits of the user's beside it.
     Object {
         /// The object.
-        bytes: &'a [u8],
+        bytes: B,
         /// The user's bits, 0 to 15.
         flags: u8,
     },
 }
 
-/// What an entry held when it was looked at, or before it was given something else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Old {
-    /// The user's bits; no object.
-    Inline(u64),
-    /// An object, freed meanwhile.
-    Object {
-        /// Its bytes.
-        len: usize,
-        /// The user's bits.
-        flags: u8,
-    },
-}
+/// What an entry held when it was looked at, or before it was given something else: an object may
+/// be freed meanwhile, so it is known by its length.
+pub type Old = Content<usize>;
 
 impl From<Value> for Old {
     fn from(value: Value) -> Self {
         match value.decode() {
-            Ok(Location { len, flags, .. }) => Old::Object { len, flags },
+            Ok(Location { len, flags, .. }) => Old::Object { bytes: len, flags },
             Err(payload) => Old::Inline(payload),
         }
     }
@@ -113,7 +104,7 @@ impl<'p> EntryReadGuard<'p> {
     /// In a child of the process that pinned it, as [`row`](Self::row). There a pin can only
     /// be dropped, which does nothing.
     #[inline]
-    pub fn content(&self) -> Content<'_> {
+    pub fn content(&self) -> Content<&[u8]> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
         match self.object() {
             Ok((bytes, flags)) => {

@@ -171,7 +171,10 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
         core.lock(index).unwrap().replace(staged, 0);
     };
     let expect = |index: u32, byte: u8| {
-        assert_eq!(core.read(index).content(), Content::Object { bytes: &[byte; 500], flags: 0 });
+        assert_eq!(
+            core.read(index).content(),
+            Content::Object { bytes: &[byte; 500][..], flags: 0 }
+        );
     };
     (0..20).for_each(|index| store(index, index as u8));
     let mut pinned = Some(core.read(1));

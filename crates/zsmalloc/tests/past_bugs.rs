@@ -282,11 +282,11 @@ fn a_shorter_overwrite_shows_no_old_bytes() {
     let staged = core.stage(0, &[0xa5; 3000]).unwrap();
     core.lock(0).unwrap().replace(staged, 0);
     assert!(core.lock(0).unwrap().overwrite(&[1; 10], 0).is_ok());
-    assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10], flags: 0 });
+    assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10][..], flags: 0 });
     // One byte more than the slot has is refused, and changes nothing.
     let slot = core.classes().iter().find(|stat| stat.obj_used > 0).unwrap().shape.capacity;
     assert!(core.lock(0).unwrap().overwrite(&vec![2; slot + 1], 0).is_err());
-    assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10], flags: 0 });
+    assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10][..], flags: 0 });
     core.check();
 }
 
@@ -307,7 +307,7 @@ fn a_failed_write_leaves_the_old_bytes_for_good() {
     core.pages().set_limit(None);
     for index in 0..64 {
         let old = stamped(index, 1000);
-        assert_eq!(core.read(index).content(), Content::Object { bytes: &old, flags: 0 });
+        assert_eq!(core.read(index).content(), Content::Object { bytes: &old[..], flags: 0 });
     }
     core.check();
 }
@@ -567,7 +567,7 @@ fn a_second_compactor_is_sent_away_at_once() {
     core.check();
     for index in (0..4000).filter(|&index| !is_gone(index)) {
         let bytes = stamped(index, 1000);
-        assert_eq!(core.read(index).content(), Content::Object { bytes: &bytes, flags: 0 });
+        assert_eq!(core.read(index).content(), Content::Object { bytes: &bytes[..], flags: 0 });
     }
 }
 
@@ -625,7 +625,7 @@ fn flags_leave_the_length_alone() {
     refused(&|| {
         pool.set_flags_if_unlocked(0, |_, _, _| 16);
     });
-    assert_eq!(pool.read(0).content(), Content::Object { bytes: &[7; 100], flags: 0b1111 });
+    assert_eq!(pool.read(0).content(), Content::Object { bytes: &[7; 100][..], flags: 0b1111 });
     pool.check();
 }
 

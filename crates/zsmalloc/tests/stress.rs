@@ -39,7 +39,7 @@ impl Expected {
 
     fn old(self, index: u32) -> Old {
         match self.content(index) {
-            Ok((bytes, flags)) => Old::Object { len: bytes.len(), flags },
+            Ok((bytes, flags)) => Old::Object { bytes: bytes.len(), flags },
             Err(payload) => Old::Inline(payload),
         }
     }
@@ -70,10 +70,10 @@ impl Words {
         self.expected[index as usize].store(expected.0, Relaxed);
     }
 
-    fn compare(&self, index: u32, content: Content<'_>) {
+    fn compare(&self, index: u32, content: Content<&[u8]>) {
         match self.expected(index).content(index) {
             Ok((bytes, flags)) => {
-                assert!(content == Content::Object { bytes: &bytes, flags }, "word {index}");
+                assert!(content == Content::Object { bytes: &bytes[..], flags }, "word {index}");
             }
             Err(payload) => assert!(content == Content::Inline(payload), "word {index}"),
         }

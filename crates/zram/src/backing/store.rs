@@ -50,24 +50,15 @@ pub(crate) struct Store {
     syncing: Mutex<()>,
     /// Syncs that failed so far.
     failed_syncs: AtomicU64,
-    pub(crate) counts: BackingCounts,
     /// Whether this is a child: its parent goes on with the store.
     is_left_behind: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct BackingCounts {
-    pub(crate) reads: AtomicU64,
-    pub(crate) writes: AtomicU64,
-    pub(crate) failed_reads: AtomicU64,
-    pub(crate) failed_writes: AtomicU64,
 }
 
 #[derive(Debug)]
 struct BlockUse {
     /// Objects that touch each block, and whether one is being written there.
     by: Box<[u16]>,
-    blocks: u64,
+    stat: BdStat,
     /// Where to look for free ones.
     next: usize,
     being_read: Vec<PlaceReaders>,
@@ -116,7 +107,7 @@ fn blocks_of(place: BackingPlace) -> Range<usize> {
 impl BlockUse {
     fn add(&mut self, blocks: Range<usize>) {
         for by in &mut self.by[blocks] {
-            self.blocks += u64::from(*by == 0);
+            self.stat.bd_count += u64::from(*by == 0);
             *by += 1;
         }
     }
@@ -124,7 +115,7 @@ impl BlockUse {
     fn remove(&mut self, blocks: Range<usize>) {
         for by in &mut self.by[blocks] {
             *by -= 1;
-            self.blocks -= u64::from(*by == 0);
+            self.stat.bd_count -= u64::from(*by == 0);
         }
     }
 
@@ -154,13 +145,12 @@ impl Store {
         // nothing until it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
-        let used = BlockUse { by, blocks: 0, next: 0, being_read: Vec::new() };
+        let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
         Ok(Store {
             backing,
             used: Mutex::new(used),
             syncing: Mutex::new(()),
             failed_syncs: AtomicU64::new(0),
-            counts: BackingCounts::default(),
             is_left_behind: AtomicBool::new(false),
         })
     }
@@ -209,15 +199,12 @@ impl Store {
     }
 
     pub(crate) fn stat(&self) -> BdStat {
-        let of = |count: &AtomicU64| count.load(Relaxed);
-        let BackingCounts { reads, writes, failed_reads, failed_writes } = &self.counts;
-        BdStat {
-            bd_count: self.used.lock().blocks,
-            bd_reads: of(reads),
-            bd_writes: of(writes),
-            failed_reads: of(failed_reads),
-            failed_writes: of(failed_writes),
-        }
+        self.used.lock().stat
+    }
+
+    /// Counts what was read or written.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut BdStat)) {
+        change(&mut self.used.lock().stat);
     }
 
     /// Takes free blocks to write to: at least enough for `least` bytes, and no more than `most`
@@ -271,7 +258,10 @@ impl Store {
         let now = used.by.clone();
         assert!(used.being_read.is_empty(), "{:?} are held", used.being_read);
         places.iter().for_each(|place| used.remove(blocks_of(*place)));
-        assert!(used.blocks == 0 && used.by.iter().all(|&by| by == 0), "blocks without objects");
+        assert!(
+            used.stat.bd_count == 0 && used.by.iter().all(|&by| by == 0),
+            "blocks without objects"
+        );
         places.iter().for_each(|place| used.add(blocks_of(*place)));
         assert_eq!(used.by, now);
     }
@@ -294,12 +284,8 @@ impl Drop for PlaceGuard {
 }
 
 impl PlaceGuard {
-    /// Reads the object, with nothing locked. `slot` is for errors.
-    pub(crate) fn read(self, slot: u32) -> Result<ReadBack, Error> {
-        self.read_into(Vec::new(), slot).map_err(|(error, _)| error)
-    }
-
-    /// The same, into memory that may be there already, and comes back with an error.
+    /// Reads the object, with nothing locked, into memory that may be there already, and comes back
+    /// with an error. `slot` is for errors.
     pub(crate) fn read_into(
         self,
         mut bytes: Vec<u8>,
@@ -313,9 +299,9 @@ impl PlaceGuard {
 
     fn read_verified(&self, bytes: &mut Vec<u8>, slot: u32) -> Result<(), Error> {
         self.store.check_not_left_behind()?;
-        let (counts, BackingPlace { len, priority, .. }) = (&self.store.counts, self.place);
+        let (store, BackingPlace { len, priority, .. }) = (&self.store, self.place);
         let unread = |error: io::Error| {
-            counts.failed_reads.fetch_add(1, Relaxed);
+            store.count(|stat| stat.failed_reads += 1);
             Error::backing("read", slot, &error)
         };
         bytes.clear();
@@ -324,21 +310,14 @@ impl PlaceGuard {
             .map_err(|_| Error::NoBuffer { bytes: len + CHECKSUM_BYTES })?;
         bytes.resize(len + CHECKSUM_BYTES, 0);
         self.store.backing.read_at(bytes, self.place.offset()).map_err(unread)?;
-        counts.reads.fetch_add(len.div_ceil(SLOT_BYTES) as u64, Relaxed);
+        store.count(|stat| stat.bd_reads += len.div_ceil(SLOT_BYTES) as u64);
         let there = bytes[len..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
         bytes.truncate(len);
         if there != Some(checksum(self.entry, priority, bytes)) {
-            counts.failed_reads.fetch_add(1, Relaxed);
+            store.count(|stat| stat.failed_reads += 1);
             return Err(Error::Checksum { slot: slot.into() });
         }
         Ok(())
-    }
-}
-
-impl ReadBack {
-    /// Its memory, for another.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
     }
 }
 

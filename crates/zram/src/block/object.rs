@@ -81,30 +81,27 @@ pub(crate) enum BlockKind {
 
 impl BlockKind {
     /// Decodes what the entry of a block of so many slots holds.
-    pub(crate) fn of(content: Content<'_>, slots: u32) -> Self {
+    pub(crate) fn of(content: Content<&[u8]>, slots: u32) -> Self {
         match content {
             Content::Object { bytes, flags } => {
-                Self::of_object(bytes, Flags::from_bits(flags), slots)
+                let object = BlockObject::new(bytes, Flags::from_bits(flags), slots);
+                // Of one that is none, no slots are known.
+                let (members, is_raw) =
+                    object.map(|of| (of.members, of.is_raw())).unwrap_or_default();
+                BlockKind::Object { bytes: bytes.len(), members, is_raw }
             }
             Content::Inline(_) => BackingPlace::of(content).map_or(Self::Empty, Self::Backed),
         }
     }
 
-    /// The same of an object; of one that is none, no slots are known.
-    pub(crate) fn of_object(bytes: &[u8], flags: Flags, slots: u32) -> Self {
-        let object = BlockObject::new(bytes, flags, slots);
-        let of_it = object.map_or((Members::default(), false), |of| (of.members, of.is_raw()));
-        BlockKind::Object { bytes: bytes.len(), members: of_it.0, is_raw: of_it.1 }
-    }
-
     /// What is known of it without its object.
     pub(crate) fn of_old(old: Old, slots: u32) -> Self {
         match old {
-            Old::Object { len, .. } => {
+            Old::Object { bytes: len, .. } => {
                 let is_raw = len == Members::all(slots).bytes();
                 BlockKind::Object { bytes: len, members: Members::default(), is_raw }
             }
-            Old::Inline(_) => BackingPlace::of_old(old).map_or(Self::Empty, Self::Backed),
+            Old::Inline(_) => BackingPlace::of(old).map_or(Self::Empty, Self::Backed),
         }
     }
 

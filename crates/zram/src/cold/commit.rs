@@ -4,7 +4,6 @@
 //! the one before leaves memory, and both halves have a processor.
 
 use super::select::Selection;
-use super::snapshot::Snapshot;
 use crate::backing::{LimitCharge, Store, WritebackLimit};
 use crate::job::{DamagedLeft, Job};
 use crate::policy::WRITE_RUN_BLOCKS_MAX;
@@ -17,7 +16,6 @@ use rustix_futex_sync::Mutex;
 use std::io;
 use std::ops::{Add, Range};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use zsmalloc::Content;
 
 /// What was written back.
@@ -147,7 +145,7 @@ impl<'t> Committer<'t> {
 
     /// Takes note of a fault of the store.
     fn note(&self, run: &WriteRun, error: &io::Error) {
-        self.store.counts.failed_writes.fetch_add(1, Relaxed);
+        self.store.count(|stat| stat.failed_writes += 1);
         let slot = run.pending.first().map_or(0, |of| self.table.layout.slot_of(of.entry));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
@@ -182,7 +180,7 @@ impl<'t> Committer<'t> {
             .write_at(run.bytes.as_slice(), (run.blocks.start * SLOT_BYTES) as u64);
         match &written {
             Ok(()) => {
-                self.store.counts.writes.fetch_add(blocks, Relaxed);
+                self.store.count(|stat| stat.bd_writes += blocks);
                 done.blocks += blocks;
             }
             Err(error) => {
@@ -212,8 +210,9 @@ impl<'t> Committer<'t> {
         let PendingObject { entry, flags, place } = *pending;
         let request = Request::begin(self.table);
         let locked = self.table.pool.lock_existing(entry);
-        let (seen, which) = (Snapshot { bytes: written, flags }, self.selection.which);
-        let Some(locked) = locked.filter(|now| seen.still_equals(now.content(), which)) else {
+        let seen = Content::Object { bytes: written, flags: flags.bits() };
+        let which = self.selection.which;
+        let Some(locked) = locked.filter(|now| which.is_unchanged(now.content(), seen)) else {
             done.touched += 1;
             return;
         };

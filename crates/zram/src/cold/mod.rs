@@ -5,7 +5,6 @@
 mod commit;
 mod recompress;
 mod select;
-mod snapshot;
 mod writeback;
 
 pub use commit::WrittenBack;

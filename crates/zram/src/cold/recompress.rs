@@ -1,7 +1,6 @@
 //! Cold data compressed once more, by an algorithm that makes them smaller.
 
 use super::select::{Candidates, Selection};
-use super::snapshot::Snapshot;
 use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
 use crate::job::{DamagedLeft, JobKind};
@@ -9,11 +8,12 @@ use crate::layout::Item;
 use crate::policy;
 use crate::request::Request;
 use crate::slot::{Flags, Slot, SlotKind};
+use crate::stats::Shard;
 use crate::streams::Workspace;
 use crate::table::{BlockUpdate, Table, block_object, live_members};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
-use zsmalloc::{ClassTable, Content, EntryWriteGuard};
+use zsmalloc::{ClassTable, Content};
 
 /// What is to be compressed with which algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,8 @@ struct RecompressJob<'t> {
     classes: ClassTable,
     /// Whether there is no algorithm to try after this one.
     is_last: bool,
-    snapshot: Snapshot<Vec<u8>>,
+    /// The object as it was when it was looked at, and its flags.
+    seen: (Vec<u8>, Flags),
     /// The slots decompressed, one behind another.
     slots: Vec<u8>,
 }
@@ -125,11 +126,8 @@ impl<'t> RecompressJob<'t> {
         if !(1..=SECONDARY_MAX).contains(&priority) || table.algorithms[priority].is_none() {
             return Err(Error::NoAlgorithm { priority });
         }
-        match how.threshold {
-            Some(bytes) if bytes >= table.huge_size => {
-                return Err(Error::Threshold { bytes, huge: table.huge_size });
-            }
-            _ => {}
+        if let Some(bytes) = how.threshold.filter(|&bytes| bytes >= table.huge_size) {
+            return Err(Error::Threshold { bytes, huge: table.huge_size });
         }
         let block_bytes = table.layout.block_bytes();
         Ok(RecompressJob {
@@ -137,19 +135,15 @@ impl<'t> RecompressJob<'t> {
             how,
             classes: table.pool.table(),
             is_last: table.algorithms[priority + 1..].iter().all(Option::is_none),
-            snapshot: Snapshot { bytes: with_room(block_bytes)?, flags: Flags::NONE },
+            seen: (with_room(block_bytes)?, Flags::NONE),
             slots: with_room(block_bytes)?,
         })
     }
 
-    /// Whether a new length is enough less than the old one.
-    fn is_enough_smaller(&self, old: usize, new: usize) -> bool {
-        policy::is_worth_recompressing(&self.classes, old, new)
-            && self.how.threshold.is_none_or(|threshold| new < threshold)
-    }
-
     fn item(&mut self, entry: u32) -> Result<Outcome, Error> {
-        match self.table.layout.item_of(entry) {
+        let item = self.table.layout.item_of(entry);
+        match item {
+            _ if !self.take_snapshot(entry, item)? => Ok(Outcome::Left),
             Item::Slot(slot) => self.slot(slot, entry),
             Item::Block(block) => self.block(block, entry),
         }
@@ -165,44 +159,32 @@ impl<'t> RecompressJob<'t> {
             && is_eligible(priority, how.threshold, len, flags);
         if is_one {
             self.table.verify(entry, pin.content(), pin.row())?;
-            self.snapshot.take(bytes, flags);
+            self.seen.0.clear();
+            self.seen.0.extend_from_slice(bytes);
+            self.seen.1 = flags;
         }
         Ok(is_one)
     }
 
     fn slot(&mut self, slot: u32, entry: u32) -> Result<Outcome, Error> {
-        if !self.take_snapshot(entry, Item::Slot(slot))? {
-            return Ok(Outcome::Left);
-        }
         let (mut request, priority) = (Request::for_job(self.table), self.how.priority as u8);
         self.slots.resize(SLOT_BYTES, 0);
-        request.workspace.decode(Slot::of(self.snapshot.content()), 0, &mut self.slots, slot)?;
-        let Workspace { codecs, scratch, .. } = &mut *request.workspace;
+        request.workspace.decode(Slot::of(content(&self.seen)), 0, &mut self.slots, slot)?;
+        let (shard, Workspace { codecs, scratch, .. }) = (request.shard, &mut *request.workspace);
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
         // Of some lengths an object is something else.
         let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
-        let new = len.filter(|&len| self.is_enough_smaller(self.snapshot.bytes.len(), len));
-        let new = new.map(|len| &scratch[..len]);
-        let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
-        let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
-            return Ok(self.keep_old(locked, new.is_none()));
-        };
-        let now = Slot::Compressed { bytes: new, priority };
-        let old = self.table.commit(locked, room, new, Flags::of_priority(priority));
-        request.shard.changed(SlotKind::of(old).weight(), now.kind().weight());
-        Ok(Outcome::Smaller(self.snapshot.bytes.len() - new.len()))
+        let new = len.map(|len| &scratch[..len]);
+        Ok(self.swap(shard, (Item::Slot(slot), entry), new, || true))
     }
 
     fn block(&mut self, block: u32, entry: u32) -> Result<Outcome, Error> {
-        if !self.take_snapshot(entry, Item::Block(block))? {
-            return Ok(Outcome::Left);
-        }
         let (table, priority) = (self.table, self.how.priority as u8);
         let mut request = Request::for_job(table);
-        let Some(stored) = block_object(table, block, self.snapshot.content())? else {
+        let Some(stored) = block_object(table, block, content(&self.seen))? else {
             return Ok(Outcome::Left);
         };
-        let packer = &mut request.workspace.blocks().packer;
+        let (shard, packer) = (request.shard, &mut request.workspace.blocks().packer);
         self.slots.resize(stored.members.bytes(), 0);
         let decoded = stored.decode(&mut packer.codecs, &mut self.slots);
         decoded.map_err(|source| table.corrupt(block, source))?;
@@ -214,35 +196,52 @@ impl<'t> RecompressJob<'t> {
         let slots = &self.slots;
         let new = packer
             .pack(members, priority, |nth| &slots[all.before(nth) * SLOT_BYTES..][..SLOT_BYTES])?;
-        let is_worth = self.is_enough_smaller(self.snapshot.bytes.len(), new.len());
-        let Some(locked) = self.lock_if_unchanged(entry) else { return Ok(Outcome::Touched) };
-        if live_members(table, block).without(members) != Members::default() {
-            return Ok(Outcome::Touched);
-        }
-        let Some(room) = Some(()).filter(|()| is_worth).and_then(|()| locked.reserve(new).ok())
-        else {
-            return Ok(self.keep_old(locked, !is_worth));
+        let has_all = || live_members(table, block).without(members) == Members::default();
+        Ok(self.swap(shard, (Item::Block(block), entry), Some(new), has_all))
+    }
+
+    /// Gives an entry `new` instead of what was seen, if that is what it holds and `is_it` then
+    /// says so, too. What does not become enough smaller stays; marked, if it is known now that
+    /// none of the algorithms makes it so.
+    fn swap(
+        &self,
+        shard: &Shard,
+        (item, entry): (Item, u32),
+        new: Option<&[u8]>,
+        is_it: impl FnOnce() -> bool,
+    ) -> Outcome {
+        let (table, len, which) = (self.table, self.seen.0.len(), self.how.selection.which);
+        let locked = table.pool.lock_existing(entry);
+        let seen = content(&self.seen);
+        let locked = locked.filter(|now| which.is_unchanged(now.content(), seen) && is_it());
+        let Some(locked) = locked else { return Outcome::Touched };
+        let new = new.filter(|new| {
+            policy::is_worth_recompressing(&self.classes, len, new.len())
+                && self.how.threshold.is_none_or(|threshold| new.len() < threshold)
+        });
+        let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
+            let flags = Flags::of(locked.content()).without_idle();
+            let is_incompressible = new.is_none() && self.is_last;
+            let flags = if is_incompressible { flags.with_incompressible() } else { flags };
+            locked.set_flags(flags.bits());
+            return Outcome::Larger;
         };
-        let (block, smaller) = ((block, locked), self.snapshot.bytes.len() - new.len());
-        let new = Some((room, new, Flags::of_priority(priority)));
-        BlockUpdate { block, slots: [], new, live: [0; 2] }.apply(table, request.shard);
-        Ok(Outcome::Smaller(smaller))
+        let flags = Flags::of_priority(self.how.priority as u8);
+        match item {
+            Item::Slot(_) => {
+                let old = table.commit(locked, room, new, flags);
+                let now = SlotKind::of_len(new.len());
+                shard.changed(SlotKind::of(old).weight(), now.weight());
+            }
+            Item::Block(block) => {
+                let (block, new) = ((block, locked), Some((room, new, flags)));
+                BlockUpdate { block, slots: [], new, live: [0; 2] }.apply(table, shard);
+            }
+        }
+        Outcome::Smaller(len - new.len())
     }
+}
 
-    /// The entry, if what it holds is what was seen.
-    fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t>> {
-        let locked = self.table.pool.lock_existing(entry)?;
-        let which = self.how.selection.which;
-        self.snapshot.still_equals(locked.content(), which).then_some(locked)
-    }
-
-    /// Leaves the object as it is; marked, if it is known now that none of the algorithms makes it
-    /// smaller.
-    fn keep_old(&self, locked: EntryWriteGuard<'_>, is_larger: bool) -> Outcome {
-        let flags = Flags::of(locked.content()).without_idle();
-        let is_incompressible = is_larger && self.is_last;
-        let flags = if is_incompressible { flags.with_incompressible() } else { flags };
-        locked.set_flags(flags.bits());
-        Outcome::Larger
-    }
+fn content((bytes, flags): &(Vec<u8>, Flags)) -> Content<&[u8]> {
+    Content::Object { bytes, flags: flags.bits() }
 }

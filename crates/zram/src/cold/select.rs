@@ -12,7 +12,7 @@ use crate::table::Table;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use std::ops::{Range, RangeInclusive};
-use zsmalloc::{ORDER_MAX, Old};
+use zsmalloc::{Content, ORDER_MAX, Old};
 
 const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
 /// Most entries that one look shows: a leaf's.
@@ -35,8 +35,16 @@ pub enum Which {
 }
 
 impl Which {
-    pub(crate) fn is_idle(self) -> bool {
-        matches!(self, Which::Idle | Which::HugeIdle)
+    /// Whether what an entry that is locked holds is still the object that was seen (zr-X1). One
+    /// that was read since it was chosen as an idle one is no longer it.
+    pub(super) fn is_unchanged(self, now: Content<&[u8]>, seen: Content<&[u8]>) -> bool {
+        let (now_flags, seen_flags) = (Flags::of(now), Flags::of(seen));
+        let (Content::Object { bytes: now, .. }, Content::Object { bytes: seen, .. }) = (now, seen)
+        else {
+            return false;
+        };
+        let is_touched = matches!(self, Which::Idle | Which::HugeIdle) && !now_flags.is_idle();
+        !is_touched && now_flags.priority() == seen_flags.priority() && now == seen
     }
 }
 
@@ -99,15 +107,12 @@ impl Selection {
     }
 
     fn has(&self, layout: Layout, item: Item) -> bool {
-        let (first, last) = match item {
-            Item::Slot(slot) => (slot, slot),
-            Item::Block(block) => {
-                let first = layout.first_slot(block);
-                (first, first + (layout.slots() - 1))
-            }
+        let slots = match item {
+            Item::Slot(slot) => slot..slot + 1,
+            Item::Block(block) => layout.slots_of(block),
         };
         let touches = |range: &RangeInclusive<u64>| {
-            *range.start() <= u64::from(last) && u64::from(first) <= *range.end()
+            *range.start() < u64::from(slots.end) && u64::from(slots.start) <= *range.end()
         };
         self.slots.is_empty() || self.slots.iter().any(touches)
     }
@@ -148,7 +153,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
-            if let Old::Object { len, flags } = held
+            if let Old::Object { bytes: len, flags } = held
                 && (self.matches)(layout.item_of(entry), len, Flags::from_bits(flags))
             {
                 look(entry, len / SELECT_BUCKET_BYTES);

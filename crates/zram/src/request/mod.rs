@@ -19,14 +19,18 @@ mod whole;
 pub(crate) use rewrite::rewrite_all;
 
 use crate::backing::ReadBack;
-use crate::layout::{SlotRange, slots_covered, split_slots};
+use crate::layout::{Part, slots_covered, split_slots};
 use crate::slot::{BackingPlace, Flags};
-use crate::stats::Shard;
+use crate::stats::{Counter, Shard};
 use crate::streams::Workspace;
 use crate::table::{Blocked, Table, is_block_active, is_slot_empty};
 use crate::{Error, SLOT_BYTES, clock};
 use rustix_futex_sync::MutexGuard;
-use zsmalloc::{Content, EntryReadGuard, Row};
+use zsmalloc::EntryReadGuard;
+
+/// Where requests are counted that fail.
+const WRITE_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_writes;
+const READ_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_reads;
 
 /// A request at work. While it has its stream, no fork comes in between.
 pub(crate) struct Request<'t> {
@@ -59,21 +63,6 @@ impl<'t> Request<'t> {
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
-    /// What an entry holds that is locked, if its sum is right: where that is away, what was read
-    /// back of it, or the request stops.
-    #[inline]
-    fn resolve<'c>(
-        &self,
-        entry: u32,
-        content: Content<'c>,
-        row: Option<Row<'_>>,
-    ) -> Result<Content<'c>, Blocked>
-    where
-        't: 'c,
-    {
-        self.table.resolve(entry, content, row, self.read_back)
-    }
-
     /// Takes note that what is pinned was read.
     fn touch(&self, pin: &EntryReadGuard<'_>) {
         if self.table.columns.access_time
@@ -90,7 +79,7 @@ impl<'t> Request<'t> {
 /// Writes `bytes` at `offset`.
 pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     table.check_range(offset, bytes.len() as u64)?;
-    until_done(table, |request| {
+    until_done(table, WRITE_FAILURES, |request| {
         let (offset, bytes) = (offset + request.done as u64, &bytes[request.done..]);
         match table.layout.has_blocks() {
             false => write_slots(request, offset, bytes),
@@ -102,7 +91,7 @@ pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<(), Erro
 /// Reads `buf.len()` bytes at `offset`.
 pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
     table.check_range(offset, buf.len() as u64)?;
-    until_done(table, |request| {
+    until_done(table, READ_FAILURES, |request| {
         let (offset, buf) = (offset + request.done as u64, &mut buf[request.done..]);
         match table.layout.has_blocks() {
             false => slots::read(request, offset, buf),
@@ -125,8 +114,12 @@ pub(crate) fn write_zeroes(table: &Table, offset: u64, len: u64) -> Result<(), E
     freed.inspect_err(|_| Request::begin(table).shard.failed_writes.add(1))?;
     let (whole, end) = (slots_covered(offset, len), offset + len);
     let [first, last] = [whole.start, whole.end].map(|slot| (slot * SLOT_BYTES as u64).min(end));
-    until_done(table, |request| zero_range(request, offset, first))?;
-    until_done(table, |request| zero_range(request, last, end))
+    [offset..first, last..end].into_iter().try_for_each(|part| {
+        let len = (part.end - part.start) as usize;
+        until_done(table, WRITE_FAILURES, |request| {
+            split_slots(part.start, len).try_for_each(|range| write_slot(request, &range, None))
+        })
+    })
 }
 
 fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
@@ -154,13 +147,15 @@ pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     let (first, last) = (slot(offset), slot(offset + len - 1));
     let blocks = layout.block_of(first)..=layout.block_of(last);
     let mut entries = (first..=last).chain(blocks.map(|block| layout.first_entry(block)));
-    let is_backed = |entry| table.pool.look_at(entry, |old, _| BackingPlace::of_old(old).is_some());
+    let is_backed = |entry| table.pool.look_at(entry, |old, _| BackingPlace::of(old).is_some());
     entries.any(|entry| is_backed(entry) == Some(true))
 }
 
-/// Does `work`, which goes on from `done` bytes, as often as it takes.
+/// Does `work`, which goes on from `done` bytes, as often as it takes; counts it among the
+/// `failures` if it fails.
 fn until_done(
     table: &Table,
+    failures: fn(&Shard) -> &Counter,
     mut work: impl FnMut(&mut Request<'_>) -> Result<(), Blocked>,
 ) -> Result<(), Error> {
     let (mut done, mut read_back) = (0, Vec::new());
@@ -169,19 +164,25 @@ fn until_done(
         (request.done, request.read_back) = (done, &read_back);
         let stopped = work(&mut request);
         let reached = request.done;
+        if let Err(Blocked::Failed(_)) = stopped {
+            failures(request.shard).add(1);
+        }
         drop(request);
-        let guard = match stopped {
-            Ok(()) => return Ok(()),
-            Err(Blocked::Failed(error)) => return Err(error),
-            Err(Blocked::OnBacking(guard)) => guard,
-        };
         // A block can need several: its object, and slots that are beside it.
         if reached > done {
             read_back.clear();
             done = reached;
         }
-        let slot = table.layout.slot_of(guard.entry);
-        read_back.push(guard.read(slot)?);
+        match stopped {
+            Ok(()) => return Ok(()),
+            Err(Blocked::Failed(error)) => return Err(error),
+            Err(Blocked::Changed) => {}
+            Err(Blocked::OnBacking(guard)) => {
+                let slot = table.layout.slot_of(guard.entry);
+                let read = guard.read_into(Vec::new(), slot);
+                read_back.push(read.map_err(|(error, _)| error)?);
+            }
+        }
     }
 }
 
@@ -191,8 +192,7 @@ fn write_blocks(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<
         let at = offset + range.request.start as u64;
         let data = &bytes[range.request.clone()];
         if range.within.len() == request.table.layout.block_bytes() {
-            let written = whole::write_block(request, range.block, data);
-            if written.inspect_err(|_| request.shard.failed_writes.add(1))? {
+            if whole::write_block(request, range.nth, data)? {
                 request.done += data.len();
                 continue;
             }
@@ -206,40 +206,16 @@ fn write_blocks(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<
 /// Writes slots, each as an object of its own.
 fn write_slots(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
     for range in split_slots(offset, bytes.len()) {
-        let written = write_slot_range(request, &range, Some(&bytes[range.request.clone()]));
-        written.inspect_err(|stop| stop.count_failure(&request.shard.failed_writes))?;
+        write_slot(request, &range, Some(&bytes[range.request.clone()]))?;
         request.done += range.request.len();
     }
     Ok(())
 }
 
 /// Writes to a slot, zeros without `data`.
-fn write_slot_range(
-    request: &mut Request<'_>,
-    range: &SlotRange,
-    data: Option<&[u8]>,
-) -> Result<(), Blocked> {
-    // Between two looks at it, a slot can become part of a block, or leave it.
-    while !try_write_slot_range(request, range, data)? {}
-    Ok(())
-}
-
-fn try_write_slot_range(
-    request: &mut Request<'_>,
-    range: &SlotRange,
-    data: Option<&[u8]>,
-) -> Result<bool, Blocked> {
-    if is_block_active(request.table, range.slot) && is_slot_empty(request.table, range.slot) {
+fn write_slot(request: &mut Request<'_>, range: &Part, data: Option<&[u8]>) -> Result<(), Blocked> {
+    if is_block_active(request.table, range.nth) && is_slot_empty(request.table, range.nth) {
         return part::write_member(request, range, data);
     }
     slots::write(request, range, data)
-}
-
-/// Writes zeros to a range within one slot.
-fn zero_range(request: &mut Request<'_>, start: u64, end: u64) -> Result<(), Blocked> {
-    for range in split_slots(start, (end - start) as usize) {
-        let written = write_slot_range(request, &range, None);
-        written.inspect_err(|stop| stop.count_failure(&request.shard.failed_writes))?;
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::Request;
 use super::rewrite::{Rewrite, drop_dead_members, free_block, rewrite_block};
 use crate::block::Members;
-use crate::layout::SlotRange;
+use crate::layout::Part;
 use crate::policy::DISCARD_BLOCKS_PER_STREAM;
 use crate::slot::{self, BackingPlace, Payload};
 use crate::streams::Workspace;
@@ -14,29 +14,28 @@ use crate::table::{
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
-/// Writes to a slot that is in its block, zeros without `data`; false if it no longer is.
+/// Writes to a slot that is in its block, if it still is; zeros without `data`.
 pub(super) fn write_member(
     request: &mut Request<'_>,
-    range: &SlotRange,
+    range: &Part,
     data: Option<&[u8]>,
-) -> Result<bool, Blocked> {
+) -> Result<(), Blocked> {
     let (table, layout) = (request.table, request.table.layout);
-    let block = layout.block_of(range.slot);
+    let block = layout.block_of(range.nth);
     let block_entry = layout.block_entry(block);
     let entry = table.pool.lock_existing(block_entry);
-    let Some(entry) = entry.filter(|entry| !slot::is_empty(entry.content())) else {
-        return Ok(false);
-    };
+    let entry = entry.filter(|entry| !slot::is_empty(entry.content())).ok_or(Blocked::Changed)?;
     // Where none can be made, the slot is in its block, and stays so.
-    let slot_entry = table.lock(range.slot, request.now_seconds);
+    let slot_entry = table.lock(range.nth, request.now_seconds);
     if slot_entry.as_ref().is_ok_and(|entry| !slot::is_empty(entry.content())) {
-        return Ok(false);
+        return Err(Blocked::Changed);
     }
-    let nth = range.slot - layout.first_slot(block);
+    let nth = range.nth - layout.first_slot(block);
     let mut slot = [0; SLOT_BYTES];
-    if !range.is_whole() {
-        let content = request.resolve(block_entry, entry.content(), Some(entry.row()))?;
-        let Some(stored) = block_object(table, block, content)? else { return Ok(false) };
+    if !range.is_whole_slot() {
+        let (content, row) = (entry.content(), Some(entry.row()));
+        let content = table.resolve(block_entry, content, row, request.read_back)?;
+        let stored = block_object(table, block, content)?.ok_or(Blocked::Changed)?;
         let decoded = decoded(table, request.workspace.blocks(), block, &stored)?.0;
         slot.copy_from_slice(decoded.slot(nth).ok_or_else(|| table.damaged(block))?);
     }
@@ -44,12 +43,12 @@ pub(super) fn write_member(
     let Workspace { codecs, scratch, .. } = &mut *request.workspace;
     let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, table.huge_size)?;
     request.shard.block_io.count_write(false);
-    let store = |entry| table.store(request.shard, (range.slot, entry), encoded);
+    let store = |entry| table.store(request.shard, (range.nth, entry), encoded);
     match slot_entry.and_then(store) {
         Ok(_) => {
             request.shard.changed_live([1, 0]);
             drop_dead_members(request, block, entry, Rewrite::IfWorth);
-            Ok(true)
+            Ok(())
         }
         // No room beside the block, or no entry to say so: it is stored anew with the slot, at
         // its own place if it fits (I6).
@@ -59,7 +58,7 @@ pub(super) fn write_member(
             }
             let members = live_members(table, block);
             let stored_anew = rewrite_block(request, block, entry, members, Some((nth, &slot)));
-            stored_anew.map(|()| true).map_err(|_| refused.into())
+            stored_anew.map_err(|_| refused.into())
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Request;
 use crate::SLOT_BYTES;
-use crate::layout::{SlotRange, slots_touched, split_slots};
+use crate::layout::{Part, slots_touched, split_slots};
 use crate::policy::{DISCARD_RUN_SLOTS, DISCARD_RUNS_PER_STREAM};
 use crate::slot::{self, Payload, Slot};
 use crate::streams::Workspace;
@@ -14,25 +14,25 @@ use crate::table::{Blocked, is_block_active};
 use std::ops::Range;
 use zsmalloc::{Content, EntryWriteGuard};
 
-/// Writes to a slot, zeros without `data`; false if it has become part of a block meanwhile.
+/// Writes to a slot, zeros without `data`, if it has not become part of a block meanwhile.
 pub(super) fn write(
     request: &mut Request<'_>,
-    range: &SlotRange,
+    range: &Part,
     data: Option<&[u8]>,
-) -> Result<bool, Blocked> {
+) -> Result<(), Blocked> {
     match data.map(<[u8]>::first_chunk) {
-        Some(Some(whole)) => write_whole_slot(request, range.slot, whole),
+        Some(Some(whole)) => write_whole_slot(request, range.nth, whole),
         Some(None) => {
-            let entry = request.table.lock(range.slot, request.now_seconds)?;
+            let entry = request.table.lock(range.nth, request.now_seconds)?;
             rewrite_slot(request, entry, range, data)
         }
         // One that holds nothing is left alone.
-        None => match request.table.pool.lock_existing(range.slot) {
+        None => match request.table.pool.lock_existing(range.nth) {
             Some(entry) if Slot::of(entry.content()).kind().is_stored() => {
                 entry.row().set_access_time(request.now_seconds);
                 rewrite_slot(request, entry, range, None)
             }
-            _ => Ok(true),
+            _ => Ok(()),
         },
     }
 }
@@ -46,14 +46,10 @@ pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Re
         let content = match pin.content() {
             // What is here and has no sum, as most have not, is spared the way of an error.
             object @ Content::Object { .. } if !request.table.columns.checksum => object,
-            other => {
-                let here = request.resolve(range.slot, other, pin.row());
-                here.inspect_err(|stop| stop.count_failure(&request.shard.failed_reads))?
-            }
+            other => request.table.resolve(range.nth, other, pin.row(), request.read_back)?,
         };
-        let read = request.workspace.decode(Slot::of(content), at, buf, range.slot);
-        read.inspect_err(|_| request.shard.failed_reads.add(1))?;
-        request.shard.slot_io.count_read(range.is_whole());
+        request.workspace.decode(Slot::of(content), at, buf, range.nth)?;
+        request.shard.slot_io.count_read(range.is_whole_slot());
         request.done += range.request.len();
         request.touch(&pin);
     }
@@ -80,12 +76,12 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     next
 }
 
-/// Stores a slot anew; false as above.
+/// Stores a slot anew.
 fn write_whole_slot(
     request: &mut Request<'_>,
     slot: u32,
     data: &[u8; SLOT_BYTES],
-) -> Result<bool, Blocked> {
+) -> Result<(), Blocked> {
     let Workspace { codecs, scratch, expects_same_place, .. } = &mut *request.workspace;
     if *expects_same_place {
         // The place that the slot will go to comes from memory while it is compressed.
@@ -95,13 +91,13 @@ fn write_whole_slot(
     let encoded = slot::encode(data, codecs.own(), &mut **scratch, huge_size)?;
     let entry = request.table.lock(slot, request.now_seconds)?;
     if slot::is_empty(entry.content()) && is_block_active(request.table, slot) {
-        return Ok(false);
+        return Err(Blocked::Changed);
     }
     let len = encoded.kind().object_len();
     let old = request.table.store(request.shard, (slot, entry), encoded)?;
     request.shard.slot_io.count_write(true);
     *expects_same_place = len.is_some_and(|len| slot::is_same_place(old, len));
-    Ok(true)
+    Ok(())
 }
 
 /// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked
@@ -109,20 +105,21 @@ fn write_whole_slot(
 fn rewrite_slot(
     request: &mut Request<'_>,
     entry: EntryWriteGuard<'_>,
-    range: &SlotRange,
+    range: &Part,
     data: Option<&[u8]>,
-) -> Result<bool, Blocked> {
-    if slot::is_empty(entry.content()) && is_block_active(request.table, range.slot) {
-        return Ok(false);
+) -> Result<(), Blocked> {
+    if slot::is_empty(entry.content()) && is_block_active(request.table, range.nth) {
+        return Err(Blocked::Changed);
     }
     let mut slot = [0; SLOT_BYTES];
-    let content = request.resolve(range.slot, entry.content(), Some(entry.row()))?;
-    request.workspace.decode(Slot::of(content), 0, &mut slot, range.slot)?;
+    let (content, row) = (entry.content(), Some(entry.row()));
+    let content = request.table.resolve(range.nth, content, row, request.read_back)?;
+    request.workspace.decode(Slot::of(content), 0, &mut slot, range.nth)?;
     range.change(&mut slot, data);
     let Workspace { codecs, scratch, .. } = &mut *request.workspace;
     let huge_size = request.table.huge_size;
     let encoded = slot::encode(&slot, codecs.own(), &mut **scratch, huge_size)?;
-    request.table.store(request.shard, (range.slot, entry), encoded)?;
+    request.table.store(request.shard, (range.nth, entry), encoded)?;
     request.shard.slot_io.count_write(false);
-    Ok(true)
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::Request;
 use crate::block::{DEVICE_PRIORITY, Members};
 use crate::slot::{self, Flags, Payload};
-use crate::table::{BlockUpdate, live_members_locked, lock_block, lock_slots};
+use crate::table::{BlockUpdate, live_members_locked, lock_slots};
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::ORDER_MAX;
 
@@ -50,7 +50,7 @@ pub(super) fn write_block(
         some => Some(packer.pack(some, DEVICE_PRIORITY, slot)?),
     };
     let object_len = object.map(<[u8]>::len);
-    let entry = lock_block(table, block, request.now_seconds)?;
+    let entry = table.lock(layout.block_entry(block), request.now_seconds)?;
     let room = match object.map(|object| entry.reserve(object)) {
         Some(Err(_)) => return Ok(false),
         room => room.and_then(Result::ok),

@@ -70,7 +70,7 @@ impl BlockReads {
     pub(super) fn clear(&mut self) {
         self.unread.clear();
         let mut read_back = std::mem::take(&mut self.read_back);
-        self.put_back(read_back.drain(..).map(ReadBack::into_bytes));
+        self.put_back(read_back.drain(..).map(|of| of.bytes));
         self.read_back = read_back;
     }
 }

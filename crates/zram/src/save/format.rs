@@ -152,7 +152,7 @@ impl FileHead {
 }
 
 impl ChunkHead {
-    pub(crate) fn encode(&self) -> [u8; CHUNK_HEAD_BYTES] {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(CHUNK_HEAD_BYTES);
         out.extend(CHUNK_MAGIC);
         out.extend(self.id.to_le_bytes());
@@ -161,9 +161,8 @@ impl ChunkHead {
             out.extend(field.to_le_bytes());
         }
         out.extend(crc32fast::hash(&out).to_le_bytes());
-        let mut head = [0; CHUNK_HEAD_BYTES];
-        head[..out.len()].copy_from_slice(&out);
-        head
+        out.resize(CHUNK_HEAD_BYTES, 0);
+        out
     }
 
     /// What the head says, or why it is none of the file `id`.
@@ -252,12 +251,10 @@ impl Record {
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let mut record = [0; RECORD_BYTES];
-        record[..4].copy_from_slice(&self.slot.to_le_bytes());
-        (record[4], record[5]) = (self.kind as u8, self.priority);
-        record[6..8].copy_from_slice(&self.live.to_le_bytes());
-        record[8..].copy_from_slice(&self.value.to_le_bytes());
-        out.extend_from_slice(&record);
+        out.extend(self.slot.to_le_bytes());
+        out.extend([self.kind as u8, self.priority]);
+        out.extend(self.live.to_le_bytes());
+        out.extend(self.value.to_le_bytes());
     }
 
     pub(crate) fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {

@@ -8,7 +8,7 @@ use crate::block::{BlockObject, Members};
 use crate::layout::byte_range;
 use crate::request::{self, Request};
 use crate::slot::{self, Flags, Payload, Slot};
-use crate::table::{BlockUpdate, Table, is_block_active, lock_block, lock_slots};
+use crate::table::{BlockUpdate, Table, is_block_active, lock_slots};
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
@@ -111,7 +111,7 @@ impl<'t> Loader<'t> {
         let (first, live) = (record.slot, Members::of(record.live));
         let request = self.request.get_or_insert_with(|| Request::begin(table));
         let block = layout.block_of(first);
-        let entry = lock_block(table, block, request.now_seconds)?;
+        let entry = table.lock(layout.block_entry(block), request.now_seconds)?;
         if !slot::is_empty(entry.content()) {
             return Err(Error::NotEmpty);
         }
@@ -133,30 +133,19 @@ impl<'t> Loader<'t> {
     }
 
     fn write_block(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
-        let mut block = std::mem::take(&mut self.block);
-        let written = self.decode_block(record, object, &mut block).and_then(|members| {
-            Members::of(record.live).iter().try_for_each(|nth| {
-                let at = members.before(nth) * SLOT_BYTES;
-                self.write(record.slot + nth, &block[at..at + SLOT_BYTES])
-            })
-        });
-        self.block = block;
-        written
-    }
-
-    fn decode_block(
-        &mut self,
-        record: Record,
-        object: &[u8],
-        block: &mut [u8],
-    ) -> Result<Members, Error> {
         let (slot, flags) = (record.slot.into(), Flags::of_priority(record.priority));
         let stored = BlockObject::new(object, flags, self.slots);
         let stored = stored.ok_or(Error::Damaged { slot })?;
         let codecs = self.block_codecs.as_mut().unwrap_or(&mut self.slot_codecs);
-        let decoded = stored.decode(codecs, block);
+        let decoded = stored.decode(codecs, &mut self.block);
         decoded.map_err(|source| Error::Corrupt { slot, source })?;
-        Ok(stored.members)
+        let block = std::mem::take(&mut self.block);
+        let written = Members::of(record.live).iter().try_for_each(|nth| {
+            let at = stored.members.before(nth) * SLOT_BYTES;
+            self.write(record.slot + nth, &block[at..at + SLOT_BYTES])
+        });
+        self.block = block;
+        written
     }
 
     /// Writes a slot together with those before it, up to a block of the device's.

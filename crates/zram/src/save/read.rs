@@ -16,30 +16,42 @@ use std::ops::Range;
 use std::path::Path;
 use zcomp::{Dictionary, Params};
 
-/// What can be wrong with a file.
-#[derive(Debug)]
-pub(crate) enum FormatError {
-    Io(io::Error),
-    /// It is not, from some offset on, what it must be.
-    Damaged {
-        offset: u64,
-        reason: String,
-    },
+/// What is read, what that is called in errors, and how far it was read.
+struct Source<'r> {
+    from: &'r mut (dyn Read + Send),
+    path: &'r Path,
+    at: u64,
 }
 
-impl FormatError {
-    pub(crate) fn at(self, path: &Path) -> Error {
-        match self {
-            FormatError::Io(error) => Error::path("restore from", path, &error),
-            FormatError::Damaged { offset, reason } => {
-                Error::Saved { path: path.to_string_lossy().into_owned(), offset, reason }
+impl Source<'_> {
+    fn failed(&self, error: &io::Error) -> Error {
+        Error::path("restore from", self.path, error)
+    }
+
+    /// It is not, from `offset` on, what it must be.
+    fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
+        let path = self.path.to_string_lossy().into_owned();
+        Error::Saved { path, offset, reason: reason.into() }
+    }
+
+    fn is_cut_off(&self) -> Error {
+        self.damaged(self.at, "the file is cut off here")
+    }
+
+    fn read(&mut self, mut buf: &mut [u8]) -> Result<(), Error> {
+        while !buf.is_empty() {
+            match self.from.read(buf) {
+                Ok(0) => return Err(self.is_cut_off()),
+                Ok(read) => {
+                    self.at += read as u64;
+                    buf = &mut buf[read..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error)),
             }
         }
+        Ok(())
     }
-}
-
-fn damaged(offset: u64, reason: impl Into<String>) -> FormatError {
-    FormatError::Damaged { offset, reason: reason.into() }
 }
 
 /// What a saved file says of its device.
@@ -59,12 +71,9 @@ impl SavedHeader {
     /// # Errors
     /// [`Error::Saved`], [`Error::Path`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let header = open_file::to_read(path).map_err(FormatError::Io).and_then(|mut file| {
-            let reader = SavedReader::new(&mut file)?;
-            let (disksize, block) = (reader.head.disksize, SLOT_BYTES << reader.head.order);
-            Ok(SavedHeader { disksize, block, algorithms: reader.algorithms })
-        });
-        header.map_err(|wrong| wrong.at(path))
+        let mut file = open_file::to_restore(path)?;
+        let SavedReader { head, algorithms, .. } = SavedReader::new(&mut file, path)?;
+        Ok(SavedHeader { disksize: head.disksize, block: SLOT_BYTES << head.order, algorithms })
     }
 
     /// Settings of a device like the one that was saved; levels of algorithms are the default ones.
@@ -81,9 +90,7 @@ impl SavedHeader {
 
 /// A saved file that is read chunk by chunk.
 pub(crate) struct SavedReader<'r> {
-    from: &'r mut (dyn Read + Send),
-    /// Bytes that were read.
-    at: u64,
+    source: Source<'r>,
     pub(crate) head: FileHead,
     pub(crate) algorithms: AlgorithmList,
     layout: Layout,
@@ -104,22 +111,28 @@ pub(crate) struct Chunk<'c> {
 
 impl<'r> SavedReader<'r> {
     /// Reads the header.
-    pub(crate) fn new(from: &'r mut (dyn Read + Send)) -> Result<Self, FormatError> {
-        let mut bytes = [0; FILE_HEAD_BYTES];
-        read_all(from, 0, &mut bytes)?;
-        let head = FileHead::decode(&bytes).map_err(|(at, reason)| damaged(at, reason))?;
-        let dictionaries = read_dictionaries(from, &head)?;
-        let algorithms = algorithms(&head, &dictionaries)?;
+    pub(crate) fn new(from: &'r mut (dyn Read + Send), path: &'r Path) -> Result<Self, Error> {
+        let (mut source, mut bytes) = (Source { from, path, at: 0 }, [0; FILE_HEAD_BYTES]);
+        source.read(&mut bytes)?;
+        let head = FileHead::decode(&bytes);
+        let head = head.map_err(|(at, reason)| source.damaged(at, reason))?;
+        let dictionaries = read_dictionaries(&mut source, &head)?;
+        let algorithms = algorithms(&source, &head, &dictionaries)?;
         let slots = head.disksize / SLOT_BYTES as u64;
         let layout = Some(head.order).filter(|&order| order <= zsmalloc::ORDER_MAX);
         let layout = layout.and_then(|order| Layout::new(SLOT_BYTES << order, slots).ok());
-        let layout = layout.ok_or_else(|| damaged(32, "the order of the blocks is invalid"))?;
+        let layout =
+            layout.ok_or_else(|| source.damaged(32, "the order of the blocks is invalid"))?;
         let is_size = slots > 0 && head.disksize.is_multiple_of(SLOT_BYTES as u64);
         if !is_size || layout.entries() > u32::MAX.into() {
-            return Err(damaged(24, "the size of the device is invalid"));
+            return Err(source.damaged(24, "the size of the device is invalid"));
         }
-        let at = u64::from(head.bytes) + padding(head.bytes as usize) as u64;
-        Ok(SavedReader { from, at, head, algorithms, layout, number: 0, slot: 0 })
+        Ok(SavedReader { source, head, algorithms, layout, number: 0, slot: 0 })
+    }
+
+    /// It is not, from `offset` on, what it must be.
+    pub(crate) fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
+        self.source.damaged(offset, reason)
     }
 
     /// The slots of the device, and those before which all chunks have been read.
@@ -128,35 +141,35 @@ impl<'r> SavedReader<'r> {
     }
 
     /// The next chunk, in `bytes`; `None` at the end, if that is right.
-    pub(crate) fn next<'b>(
-        &mut self,
-        bytes: &'b mut Vec<u8>,
-    ) -> Result<Option<Chunk<'b>>, FormatError> {
-        let offset = self.at;
+    pub(crate) fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Result<Option<Chunk<'b>>, Error> {
+        let offset = self.source.at;
         let head = self.read_chunk(bytes)?;
         if head.number != self.number {
             let reason =
                 format!("chunk {} is here, but chunk {} is expected", head.number, self.number);
-            return Err(damaged(offset, reason));
+            return Err(self.damaged(offset, reason));
         }
         if head.first != self.slot {
             let reason = format!("the chunk begins with slot {}, not {}", head.first, self.slot);
-            return Err(damaged(offset, reason));
+            return Err(self.damaged(offset, reason));
         }
         if self.is_trailer(&head) {
             if head.records > 0 {
-                return Err(damaged(offset, "the trailer counts lost slots, but no chunk has any"));
+                return Err(
+                    self.damaged(offset, "the trailer counts lost slots, but no chunk has any")
+                );
             }
-            let behind = self.from.read(&mut [0]).map_err(FormatError::Io)?;
-            let is_end =
-                if behind == 0 { Ok(None) } else { Err("there are bytes after the trailer") };
-            return is_end.map_err(|reason| damaged(self.at, reason));
+            let behind = self.source.from.read(&mut [0]);
+            return match behind.map_err(|error| self.source.failed(&error))? {
+                0 => Ok(None),
+                _ => Err(self.damaged(self.source.at, "there are bytes after the trailer")),
+            };
         }
         self.check(offset, &head, bytes)?;
         let chunk = Chunk::new(offset, &head, bytes);
         if let Some(slot) = chunk.lost().next() {
             let reason = format!("slot {slot} could not be read when this was saved");
-            return Err(damaged(offset, reason));
+            return Err(self.damaged(offset, reason));
         }
         (self.number, self.slot) = (head.number.saturating_add(1), head.end);
         Ok(Some(chunk))
@@ -166,13 +179,13 @@ impl<'r> SavedReader<'r> {
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
-    ) -> Result<Option<Chunk<'b>>, FormatError> {
+    ) -> Result<Option<Chunk<'b>>, Error> {
         loop {
-            let offset = self.at;
+            let offset = self.source.at;
             let head = match self.read_chunk(bytes) {
                 Ok(head) => head,
-                Err(FormatError::Damaged { .. }) if self.at > offset => continue,
-                Err(FormatError::Damaged { .. }) => return Ok(None),
+                Err(Error::Saved { .. }) if self.source.at > offset => continue,
+                Err(Error::Saved { .. }) => return Ok(None),
                 Err(io) => return Err(io),
             };
             // One that is there twice, or was moved, is not its own place's.
@@ -190,24 +203,23 @@ impl<'r> SavedReader<'r> {
     }
 
     /// Reads a chunk's head and what it has, whatever it is.
-    fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, FormatError> {
-        let offset = self.at;
+    fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, Error> {
+        let offset = self.source.at;
         bytes.resize(ALIGN, 0);
-        read_all(self.from, self.at, bytes)?;
-        self.at += ALIGN as u64;
+        self.source.read(bytes)?;
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
-        let head = head.map_err(|reason| damaged(offset, reason))?;
+        let head = head.map_err(|reason| self.damaged(offset, reason))?;
         let end = CHUNK_HEAD_BYTES + head.bytes as usize;
         bytes.resize(end + padding(end), 0);
-        let rest = &mut bytes[ALIGN..];
-        read_all(self.from, self.at, rest)?;
-        self.at += rest.len() as u64;
+        self.source.read(&mut bytes[ALIGN..])?;
         if crc32fast::hash(&bytes[CHUNK_HEAD_BYTES..end]) != head.sum {
-            return Err(damaged(offset, "the checksum of the chunk differs"));
+            return Err(self.damaged(offset, "the checksum of the chunk differs"));
         }
         if bytes[end..].iter().any(|&byte| byte != 0) {
-            return Err(damaged(offset + end as u64, "the padding after the chunk is not zero"));
+            return Err(
+                self.damaged(offset + end as u64, "the padding after the chunk is not zero")
+            );
         }
         Ok(head)
     }
@@ -220,17 +232,17 @@ impl<'r> SavedReader<'r> {
     }
 
     /// Whether a chunk is what it can be, record by record.
-    fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), FormatError> {
+    fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), Error> {
         let (slots, _) = self.slots();
         let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
         if head.first > head.end || head.end > slots || !is_border(head.end) {
-            return Err(damaged(offset, "the chunk's last slot is invalid"));
+            return Err(self.damaged(offset, "the chunk's last slot is invalid"));
         }
         let chunk = Chunk::new(offset, head, bytes);
         let (mut checked, mut bytes) = (RecordOrder { floor: head.first, live: (0, 0) }, 0);
         for (nth, record) in chunk.records.iter().enumerate() {
             let at = offset + (CHUNK_HEAD_BYTES + nth * RECORD_BYTES) as u64;
-            let wrong = |reason| damaged(at, format!("entry {nth}: {reason}"));
+            let wrong = |reason| self.damaged(at, format!("entry {nth}: {reason}"));
             let record = Record::decode(record).ok_or_else(|| wrong("its kind is unknown"))?;
             let object = usize::try_from(record.bytes()).ok().and_then(|len| {
                 let object = chunk.objects.get(bytes..)?.get(..len)?;
@@ -243,7 +255,7 @@ impl<'r> SavedReader<'r> {
         if bytes == chunk.objects.len() {
             return Ok(());
         }
-        Err(damaged(offset, "the chunk has bytes that belong to no entry"))
+        Err(self.damaged(offset, "the chunk has bytes that belong to no entry"))
     }
 
     fn check_record(
@@ -328,47 +340,38 @@ impl<'c> Chunk<'c> {
     }
 }
 
-fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), FormatError> {
-    let mut at = at;
-    while !buf.is_empty() {
-        match from.read(buf) {
-            Ok(0) => return Err(damaged(at, "the file is cut off here")),
-            Ok(read) => {
-                at += read as u64;
-                buf = &mut buf[read..];
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(FormatError::Io(error)),
-        }
-    }
-    Ok(())
-}
-
 /// The bytes behind the head: dictionaries, their sum, zeros.
-fn read_dictionaries(from: &mut dyn Read, head: &FileHead) -> Result<Vec<u8>, FormatError> {
+fn read_dictionaries(source: &mut Source<'_>, head: &FileHead) -> Result<Vec<u8>, Error> {
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
-    let (bytes, at) = (lens.iter().sum::<usize>(), FILE_HEAD_BYTES as u64);
+    let bytes = lens.iter().sum::<usize>();
     let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
     if lens.iter().any(|&bytes| bytes > Dictionary::BYTES_MAX) || !is_sum {
-        return Err(damaged(12, "the length of the dictionaries is invalid"));
+        return Err(source.damaged(12, "the length of the dictionaries is invalid"));
     }
     // As many as there are, not as many as are said.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
-    from.take(all as u64).read_to_end(&mut read).map_err(FormatError::Io)?;
+    let taken = (&mut *source.from).take(all as u64).read_to_end(&mut read);
+    source.at += taken.map_err(|error| source.failed(&error))? as u64;
     if read.len() < all {
-        return Err(damaged(at + read.len() as u64, "the file is cut off here"));
+        return Err(source.is_cut_off());
     }
     let sum = read[bytes..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
     let zeros = read.split_off(bytes + size_of::<u32>());
     read.truncate(bytes);
     if sum != Some(crc32fast::hash(&read)) || zeros.iter().any(|&byte| byte != 0) {
-        return Err(damaged(at, "the checksum of the dictionaries differs"));
+        return Err(
+            source.damaged(FILE_HEAD_BYTES as u64, "the checksum of the dictionaries differs")
+        );
     }
     Ok(read)
 }
 
-fn algorithms(head: &FileHead, mut dictionaries: &[u8]) -> Result<AlgorithmList, FormatError> {
+fn algorithms(
+    source: &Source<'_>,
+    head: &FileHead,
+    mut dictionaries: &[u8],
+) -> Result<AlgorithmList, Error> {
     let mut list = AlgorithmList::default();
     for (nth, (name, bytes)) in head.algorithms.iter().enumerate() {
         let (dictionary, rest) = dictionaries.split_at(*bytes as usize);
@@ -379,10 +382,10 @@ fn algorithms(head: &FileHead, mut dictionaries: &[u8]) -> Result<AlgorithmList,
             continue;
         }
         let name = String::from_utf8_lossy(name);
-        let codec = zcomp::by_name(&name).map_err(|error| damaged(at, error.to_string()))?;
+        let unfit = |error: zcomp::Error| source.damaged(at, error.to_string());
+        let codec = zcomp::by_name(&name).map_err(unfit)?;
         let dictionary = Some(dictionary).filter(|bytes| !bytes.is_empty());
-        let dictionary = dictionary.map(Dictionary::new).transpose();
-        let dictionary = dictionary.map_err(|error| damaged(at, error.to_string()))?;
+        let dictionary = dictionary.map(Dictionary::new).transpose().map_err(unfit)?;
         list[nth] = Some(Algorithm { codec, params: Params { level: None, dictionary } });
     }
     Ok(list)

@@ -5,7 +5,7 @@
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
 use super::options::add_range;
-use super::read::{Chunk, FormatError, SavedReader};
+use super::read::{Chunk, SavedReader};
 use crate::job::{Job, JobKind};
 use crate::layout::byte_range;
 use crate::policy::RESTORE_THREADS_MAX;
@@ -56,7 +56,7 @@ pub(crate) fn restore(
     if !is_unused(table) {
         return Err(Error::NotEmpty);
     }
-    let reader = SavedReader::new(from).map_err(|wrong| wrong.at(path))?;
+    let reader = SavedReader::new(from, path)?;
     let (disksize, needed) = (table.disksize, reader.head.disksize);
     if disksize < needed {
         return Err(Error::TooSmall { disksize, needed });
@@ -65,9 +65,7 @@ pub(crate) fn restore(
     let loader = || Ok((Loader::new(table, order, &algorithms)?, with_room(CHUNK_ROOM)?));
     let first = loader().map_err(|error| match error {
         // A dictionary that is none.
-        Error::Codec(source) => {
-            FormatError::Damaged { offset: DICTIONARIES, reason: source.to_string() }.at(path)
-        }
+        Error::Codec(source) => reader.damaged(DICTIONARIES, source.to_string()),
         error => error,
     })?;
     let restore = Mutex::new(Restore::new(reader, damage, &job));
@@ -81,21 +79,12 @@ pub(crate) fn restore(
         }
         load_chunks(&restore, &job, first);
     });
-    restore.into_inner().end().map_err(|failure| {
+    restore.into_inner().end().inspect_err(|_| {
         // It was empty before; but for one that was given up it is another's by now.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
-        match failure {
-            Failure::File(wrong) => wrong.at(path),
-            Failure::Device(error) => error,
-        }
     })
-}
-
-enum Failure {
-    File(FormatError),
-    Device(Error),
 }
 
 /// What the threads share.
@@ -106,10 +95,10 @@ struct Restore<'r> {
     /// Whether there are no more chunks.
     is_at_end: bool,
     slots: u64,
-    /// The slots that were lost, in any order.
-    lost: Vec<Range<u32>>,
+    /// The bytes that were lost, in any order.
+    lost: Vec<Range<u64>>,
     /// The failure that comes first in the file, and where that is.
-    failure: Option<(u64, Failure)>,
+    failure: Option<(u64, Error)>,
 }
 
 /// Puts chunks there until there are no more.
@@ -142,7 +131,7 @@ impl<'r> Restore<'r> {
         }
         let (slots, reached) = self.reader.slots();
         if let Err(cancelled) = self.job.report_progress(reached.into()) {
-            self.fail(u64::MAX, Failure::Device(cancelled));
+            self.fail(u64::MAX, cancelled);
             return None;
         }
         let next = match self.damage {
@@ -151,7 +140,7 @@ impl<'r> Restore<'r> {
         };
         // It may have been given up while that was read: then the device is another's.
         if let Err(cancelled) = self.job.check_cancelled() {
-            self.fail(u64::MAX, Failure::Device(cancelled));
+            self.fail(u64::MAX, cancelled);
             return None;
         }
         match next {
@@ -167,7 +156,7 @@ impl<'r> Restore<'r> {
             }
             Err(wrong) => {
                 // All chunks that are under way come before.
-                self.fail(u64::MAX, Failure::File(wrong));
+                self.fail(u64::MAX, wrong);
                 None
             }
         }
@@ -184,41 +173,40 @@ impl<'r> Restore<'r> {
                 Damage::Salvage => self.add_lost(chunk.slots.clone()),
                 Damage::Refuse => {
                     let reason = format!("in this chunk, {error}");
-                    let wrong = FormatError::Damaged { offset: chunk.offset, reason };
-                    self.fail(chunk.offset, Failure::File(wrong));
+                    self.fail(chunk.offset, self.reader.damaged(chunk.offset, reason));
                 }
             },
-            Err(error) => self.fail(chunk.offset, Failure::Device(error)),
+            Err(error) => self.fail(chunk.offset, error),
         }
     }
 
     fn add_lost(&mut self, slots: Range<u32>) {
         // A file may say so of every other slot.
         if self.lost.try_reserve(1).is_err() {
-            let bytes = (self.lost.len() + 1) * size_of::<Range<u32>>();
-            return self.fail(u64::MAX, Failure::Device(Error::NoBuffer { bytes }));
+            let bytes = (self.lost.len() + 1) * size_of::<Range<u64>>();
+            return self.fail(u64::MAX, Error::NoBuffer { bytes });
         }
-        match self.lost.last_mut() {
-            _ if slots.is_empty() => {}
-            Some(last) if last.end == slots.start => last.end = slots.end,
-            _ => self.lost.push(slots),
+        if !slots.is_empty() {
+            add_range(&mut self.lost, byte_range(&slots), usize::MAX);
         }
     }
 
-    fn fail(&mut self, offset: u64, failure: Failure) {
+    fn fail(&mut self, offset: u64, failure: Error) {
         if self.failure.as_ref().is_none_or(|(first, _)| offset < *first) {
             self.failure = Some((offset, failure));
         }
     }
 
-    fn end(mut self) -> Result<Restored, Failure> {
+    fn end(mut self) -> Result<Restored, Error> {
         if let Some((_, failure)) = self.failure {
             return Err(failure);
         }
-        self.lost.sort_unstable_by_key(|slots| slots.start);
-        let most = self.lost.len();
-        let mut lost = with_room(most).map_err(Failure::Device)?;
-        self.lost.iter().for_each(|slots| add_range(&mut lost, byte_range(slots), most));
-        Ok(Restored { slots: self.slots, lost })
+        self.lost.sort_unstable_by_key(|range| range.start);
+        self.lost.dedup_by(|range, before| {
+            let goes_on = before.end == range.start;
+            before.end = if goes_on { range.end } else { before.end };
+            goes_on
+        });
+        Ok(Restored { slots: self.slots, lost: self.lost })
     }
 }

@@ -38,22 +38,19 @@ pub(crate) fn save_file(
 ) -> Result<Saved, Error> {
     // It lasts until the file is in its place: what begins then finds it there.
     let job = begin(table)?;
-    let file = AtomicFile::new(path, PERMISSIONS);
-    let mut file = file.map_err(|error| Failure::Out(error).at(path))?;
-    let saved = Saver::new(table, buffers, &job, &mut file, options).and_then(Saver::save);
-    let placed = saved.and_then(|mut saved| {
-        file.sync()?;
-        job.check_cancelled()?;
-        if !is_free() {
-            return Err(io::Error::from(Errno::EXIST).into());
-        }
-        if !saved.is_whole() {
-            saved.before = file.keep_old(format::is_whole)?;
-        }
-        file.put_in_place()?;
-        Ok(saved)
-    });
-    placed.map_err(|failure| failure.at(path))
+    let failed = |error| failed(path, &error);
+    let mut file = AtomicFile::new(path, PERMISSIONS).map_err(failed)?;
+    let mut saved = Saver::new(table, buffers, &job, (&mut file, path), options)?.save()?;
+    file.sync().map_err(failed)?;
+    job.check_cancelled()?;
+    if !is_free() {
+        return Err(failed(Errno::EXIST.into()));
+    }
+    if !saved.is_whole() {
+        saved.before = file.keep_old(format::is_whole).map_err(failed)?;
+    }
+    file.put_in_place().map_err(failed)?;
+    Ok(saved)
 }
 
 /// Saves to wherever.
@@ -64,53 +61,15 @@ pub(crate) fn save_to(
     options: &SaveOptions,
 ) -> Result<Saved, Error> {
     let job = begin(table)?;
-    let saved = Saver::new(table, buffers, &job, out, options).and_then(Saver::save);
-    saved.map_err(|failure| failure.at(Path::new("-")))
+    Saver::new(table, buffers, &job, (out, Path::new("-")), options)?.save()
 }
 
 fn begin(table: &Table) -> Result<Job<'_>, Error> {
     table.jobs.begin(JobKind::Save, table.disksize / SLOT_BYTES as u64)
 }
 
-/// Why nothing was saved.
-enum Failure {
-    Out(io::Error),
-    Device(Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Failure::Out(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Device(error)
-    }
-}
-
-impl Failure {
-    fn at(self, path: &Path) -> Error {
-        match self {
-            Failure::Out(error) => Error::path("save to", path, &error),
-            Failure::Device(error) => error,
-        }
-    }
-}
-
-/// Why a block is begun again.
-enum Retry {
-    /// It was made meanwhile, and so not pinned.
-    Made,
-    /// It can't be read, or only with something from the backing store.
-    Stopped(Blocked),
-}
-
-impl From<Blocked> for Retry {
-    fn from(stop: Blocked) -> Self {
-        Retry::Stopped(stop)
-    }
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::path("save to", path, error)
 }
 
 /// Whether a block's object has the slots that are live. One that memory damaged would have all the
@@ -128,6 +87,8 @@ struct Saver<'t> {
     buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
+    /// What that is called in errors.
+    path: &'t Path,
     options: &'t SaveOptions,
     reader: BackingReader,
     id: u64,
@@ -147,9 +108,9 @@ impl<'t> Saver<'t> {
         table: &'t Table,
         buffers: &'t SpareBuffers,
         job: &'t Job<'t>,
-        out: &'t mut dyn Write,
+        (out, path): (&'t mut dyn Write, &'t Path),
         options: &'t SaveOptions,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let patience = options.patience.filter(|_| table.store.is_some());
         let saved = Saved::new()?;
         let (ChunkBuffers { records, objects }, are_kept) = buffers.take()?;
@@ -158,6 +119,7 @@ impl<'t> Saver<'t> {
             buffers,
             job,
             out,
+            path,
             options,
             reader: BackingReader::new(patience),
             id: RandomState::new().build_hasher().finish(),
@@ -170,7 +132,7 @@ impl<'t> Saver<'t> {
         })
     }
 
-    fn save(mut self) -> Result<Saved, Failure> {
+    fn save(mut self) -> Result<Saved, Error> {
         let mut reads = BlockReads::new(self.table.layout)?;
         self.header()?;
         let (table, layout) = (self.table, self.table.layout);
@@ -189,16 +151,16 @@ impl<'t> Saver<'t> {
         }
         self.write_chunk(end)?;
         self.job.report_progress(end.into())?;
-        self.out.flush()?;
+        self.out.flush().map_err(|error| failed(self.path, &error))?;
         Ok(std::mem::take(&mut self.saved))
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.saved.bytes += bytes.len() as u64;
-        Ok(self.out.write_all(bytes)?)
+        self.out.write_all(bytes).map_err(|error| failed(self.path, &error))
     }
 
-    fn header(&mut self) -> Result<(), Failure> {
+    fn header(&mut self) -> Result<(), Error> {
         let table = self.table;
         let of = |algorithm: &Option<Algorithm>| {
             let Some(Algorithm { codec, params }) = algorithm else { return Default::default() };
@@ -225,20 +187,21 @@ impl<'t> Saver<'t> {
     }
 
     /// Adds a block, and its slots.
-    fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Failure> {
+    fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Error> {
         let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
             self.finish_chunk(layout.first_slot(block))?;
         }
         let (records, objects) = (self.records.len(), self.objects.len());
-        while let Err(again) = self.add_block_once(block, reads) {
+        loop {
+            match self.add_block_once(block, reads) {
+                Ok(()) => break,
+                Err(Blocked::Changed) => {}
+                Err(Blocked::OnBacking(guard)) => self.read_object(guard, reads)?,
+                Err(Blocked::Failed(error)) => return Err(error),
+            }
             self.records.truncate(records);
             self.objects.truncate(objects);
-            match again {
-                Retry::Made => {}
-                Retry::Stopped(Blocked::OnBacking(guard)) => self.read_object(guard, reads)?,
-                Retry::Stopped(Blocked::Failed(error)) => return Err(error.into()),
-            }
         }
         reads.clear();
         Ok(())
@@ -260,19 +223,19 @@ impl<'t> Saver<'t> {
     fn resolve<'c>(
         &self,
         entry: u32,
-        content: Content<'c>,
+        content: Content<&'c [u8]>,
         row: Option<Row<'_>>,
         reads: &'c BlockReads,
-    ) -> Result<Option<Content<'c>>, Retry> {
+    ) -> Result<Option<Content<&'c [u8]>>, Blocked> {
         match self.table.resolve(entry, content, row, &reads.read_back) {
             Ok(content) => Ok(Some(content)),
             Err(Blocked::OnBacking(guard)) if reads.is_unread(&guard) => Ok(None),
             Err(Blocked::Failed(error)) if self.options.skips(&error) => Ok(None),
-            Err(stop) => Err(stop.into()),
+            Err(stop) => Err(stop),
         }
     }
 
-    fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Retry> {
+    fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
         let (mut live, mut lost) = (Members::default(), Members::default());
@@ -288,7 +251,7 @@ impl<'t> Saver<'t> {
                     } else if self.options.skips(&table.damaged(block)) {
                         lost = live;
                     } else {
-                        return Err(Blocked::from(table.damaged(block)).into());
+                        return Err(table.damaged(block).into());
                     }
                 }
                 Some(Content::Inline(_)) => {}
@@ -304,7 +267,7 @@ impl<'t> Saver<'t> {
             let pin = match origin(table, slot, is_unpinned, member, own_entry(table, slot)) {
                 Origin::Own(pin) => pin,
                 Origin::Block(()) | Origin::Nothing => continue,
-                Origin::Changed => return Err(Retry::Made),
+                Origin::Changed => return Err(Blocked::Changed),
             };
             match self.resolve(slot, pin.content(), pin.row(), reads)?.map(Slot::of) {
                 Some(data) => Record::of(slot, data).into_iter().for_each(|of| self.add(of)),
@@ -320,7 +283,7 @@ impl<'t> Saver<'t> {
     }
 
     /// Writes what was added as a chunk, which has all up to slot `end`.
-    fn finish_chunk(&mut self, end: u32) -> Result<(), Failure> {
+    fn finish_chunk(&mut self, end: u32) -> Result<(), Error> {
         self.job.report_progress(self.first.into())?;
         for record in self.records.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::decode) {
             self.saved.slots += u64::from(record.slots());
@@ -331,7 +294,7 @@ impl<'t> Saver<'t> {
         self.write_chunk(end)
     }
 
-    fn write_chunk(&mut self, end: u32) -> Result<(), Failure> {
+    fn write_chunk(&mut self, end: u32) -> Result<(), Error> {
         let bytes = self.records.len() + self.objects.len();
         let mut sum = crc32fast::Hasher::new();
         sum.update(&self.records);
@@ -345,15 +308,13 @@ impl<'t> Saver<'t> {
             first: self.first,
             end,
         };
-        let (mut records, mut objects) =
-            (std::mem::take(&mut self.records), std::mem::take(&mut self.objects));
-        records.splice(..0, head.encode());
-        objects.resize(objects.len() + padding(CHUNK_HEAD_BYTES + bytes), 0);
-        self.write(&records)?;
-        self.write(&objects)?;
-        records.clear();
-        objects.clear();
-        (self.records, self.objects) = (records, objects);
+        self.records.splice(..0, head.encode());
+        self.objects.resize(self.objects.len() + padding(CHUNK_HEAD_BYTES + bytes), 0);
+        for part in [&mut self.records, &mut self.objects] {
+            self.out.write_all(part).map_err(|error| failed(self.path, &error))?;
+            self.saved.bytes += part.len() as u64;
+            part.clear();
+        }
         (self.number, self.first) = (self.number + 1, end);
         Ok(())
     }

@@ -4,7 +4,7 @@
 //!   | incompressible | idle | priority: 2 |
 //! ```
 
-use zsmalloc::{Content, Old};
+use zsmalloc::Content;
 
 /// Those beside an object of a slot or a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,18 +27,10 @@ impl Flags {
     }
 
     /// The flags beside what an entry holds; none, where that is no object.
-    pub(crate) fn of(content: Content<'_>) -> Self {
+    pub(crate) fn of<B>(content: Content<B>) -> Self {
         match content {
             Content::Object { flags, .. } => Flags(flags),
             Content::Inline(_) => Flags::NONE,
-        }
-    }
-
-    /// The same of what it held.
-    pub(crate) fn of_old(old: Old) -> Self {
-        match old {
-            Old::Object { flags, .. } => Flags(flags),
-            Old::Inline(_) => Flags::NONE,
         }
     }
 

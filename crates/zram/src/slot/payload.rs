@@ -12,7 +12,7 @@
 
 use super::Slot;
 use crate::stats::Weight;
-use zsmalloc::{Content, Old};
+use zsmalloc::Content;
 
 const KIND_SHIFT: u32 = 57;
 const SIGNED: u64 = 1;
@@ -113,19 +113,10 @@ impl BackingPlace {
 
     /// That of what an entry holds, a slot's or a block's.
     #[inline]
-    pub(crate) fn of(content: Content<'_>) -> Option<Self> {
+    pub(crate) fn of<B>(content: Content<B>) -> Option<Self> {
         match content {
             Content::Inline(payload) => Self::of_payload(payload),
             Content::Object { .. } => None,
-        }
-    }
-
-    /// That of what an entry held.
-    #[inline]
-    pub(crate) fn of_old(old: Old) -> Option<Self> {
-        match old {
-            Old::Inline(payload) => Self::of_payload(payload),
-            Old::Object { .. } => None,
         }
     }
 

@@ -37,10 +37,10 @@ fn places(rng: &mut Rng) -> Vec<BackingPlace> {
 }
 
 /// What an entry holds that was given a slot.
-fn stored<'a>((coded, flags): &'a (Coded<'a>, Flags)) -> (Content<'a>, Old) {
+fn stored<'a>((coded, flags): &'a (Coded<'a>, Flags)) -> (Content<&'a [u8]>, Old) {
     let flags = flags.bits();
     let object = |bytes: &'a [u8]| {
-        (Content::Object { bytes, flags }, Old::Object { len: bytes.len(), flags })
+        (Content::Object { bytes, flags }, Old::Object { bytes: bytes.len(), flags })
     };
     match coded {
         Coded::Payload(payload) => (Content::Inline(payload.bits()), Old::Inline(payload.bits())),
@@ -60,7 +60,7 @@ fn assert_decodes_to(slot: Slot<'_>) {
         Slot::Backed(place) => Some(place),
         _ => None,
     };
-    assert_eq!((BackingPlace::of(content), BackingPlace::of_old(old)), (place, place));
+    assert_eq!((BackingPlace::of(content), BackingPlace::of(old)), (place, place));
     if let Content::Inline(payload) = content {
         assert_eq!(payload >> 59, 0, "{slot:?}");
     }
@@ -92,7 +92,7 @@ fn every_object_is_one_slot() {
         for bits in 0..16 {
             let (object, flags) = (&bytes[..len], Flags::from_bits(bits));
             let slot = Slot::of(Content::Object { bytes: object, flags: bits });
-            assert_eq!(slot.kind(), SlotKind::of(Old::Object { len, flags: bits }));
+            assert_eq!(slot.kind(), SlotKind::of(Old::Object { bytes: len, flags: bits }));
             assert!(slot.kind().is_stored());
             let expected = match len {
                 PATTERN_BYTES => Slot::Same(u64::from_ne_bytes(object.try_into().unwrap())),

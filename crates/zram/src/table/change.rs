@@ -98,19 +98,11 @@ pub(crate) fn lock_slots(
     slots.filter_map(|slot| Some((slot, table.pool.lock_existing(slot)?)))
 }
 
-pub(crate) fn lock_block(
-    table: &Table,
-    block: u32,
-    seconds: u32,
-) -> Result<EntryWriteGuard<'_>, Error> {
-    table.lock(table.layout.block_entry(block), seconds)
-}
-
 /// The object of a block, if it has one.
 pub(crate) fn block_object<'o>(
     table: &Table,
     block: u32,
-    content: Content<'o>,
+    content: Content<&'o [u8]>,
 ) -> Result<Option<BlockObject<'o>>, Error> {
     let Content::Object { bytes, flags } = content else { return Ok(None) };
     let stored = BlockObject::new(bytes, Flags::from_bits(flags), table.layout.slots());
@@ -156,7 +148,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
         let before = BlockKind::of(entry.content(), slots);
         let (old, now) = match self.new {
             Some((room, bytes, flags)) => {
-                let now = BlockKind::of_object(bytes, flags, slots);
+                let now = BlockKind::of(Content::Object { bytes, flags: flags.bits() }, slots);
                 (table.commit(entry, room, bytes, flags), now)
             }
             None => (entry.set_payload(Payload::EMPTY.bits()), BlockKind::Empty),
@@ -169,7 +161,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
 }
 
 /// What an entry adds to the counters by what it holds.
-pub(crate) fn weight_of(table: &Table, item: Item, content: Content<'_>) -> Weight {
+pub(crate) fn weight_of(table: &Table, item: Item, content: Content<&[u8]>) -> Weight {
     match item {
         Item::Slot(_) => Slot::of(content).kind().weight(),
         Item::Block(_) => BlockKind::of(content, table.layout.slots()).weight(),

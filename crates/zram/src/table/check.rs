@@ -26,7 +26,7 @@ pub(crate) fn check_entries(table: &Table) {
             let kind = SlotKind::of(held);
             let is_hole_in_nothing = kind == SlotKind::Hole && slot::is_empty(content);
             assert!(!is_hole_in_nothing, "slot {slot}: a hole in nothing");
-            places.extend(BackingPlace::of_old(held));
+            places.extend(BackingPlace::of(held));
             sums.shard(0).changed(Weight::default(), kind.weight());
         }
         if !slot::is_empty(content) {
@@ -45,7 +45,7 @@ pub(crate) fn check_entries(table: &Table) {
 
 /// Asserts that a block holds something, and that its object, if it is here, has the slots that
 /// are in it.
-fn check_block(table: &Table, block: u32, content: Content<'_>) {
+fn check_block(table: &Table, block: u32, content: Content<&[u8]>) {
     let live = live_members(table, block);
     assert!(live != Members::default(), "block {block} has an object, but no slot");
     if BackingPlace::of(content).is_none() {

@@ -10,7 +10,7 @@ mod walk;
 pub(crate) use blocked::Blocked;
 pub(crate) use change::{
     BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, live_members,
-    live_members_locked, lock_block, lock_slots, weight_of,
+    live_members_locked, lock_slots, weight_of,
 };
 pub(crate) use check::check_entries;
 pub(crate) use walk::{Origin, blocks_from, is_unused, origin, own_entry};
@@ -21,7 +21,7 @@ use crate::backing::{ReadBack, Store, WritebackLimit};
 use crate::block::BlockVersions;
 use crate::job::Jobs;
 use crate::layout::Layout;
-use crate::slot::{BackingPlace, Coded, Flags, Payload, Slot, SlotKind};
+use crate::slot::{BackingPlace, Flags, Payload, Slot, SlotKind};
 use crate::stats::{Counters, Shard};
 use crate::streams::Streams;
 use crate::total_limit::{Counted, TotalLimit};
@@ -95,7 +95,7 @@ impl Table {
     pub(crate) fn verify(
         &self,
         entry: u32,
-        content: Content<'_>,
+        content: Content<&[u8]>,
         row: Option<Row<'_>>,
     ) -> Result<(), Error> {
         if self.columns.checksum
@@ -111,7 +111,7 @@ impl Table {
     /// one.
     #[inline]
     pub(crate) fn release_backing(&self, old: Old) {
-        if let (Some(place), Some(store)) = (BackingPlace::of_old(old), &self.store) {
+        if let (Some(place), Some(store)) = (BackingPlace::of(old), &self.store) {
             store.free_object(place);
         }
     }
@@ -140,25 +140,16 @@ impl Table {
         slot: Slot<'_>,
     ) -> Result<Old, Error> {
         let (coded, flags) = slot.coded();
-        let old = match &coded {
-            Coded::Payload(payload) => entry.set_payload(payload.bits()),
-            Coded::Pattern(bytes) => self.store_object(nth, entry, bytes, flags)?,
-            Coded::Object(bytes) => self.store_object(nth, entry, bytes, flags)?,
+        let old = match coded.object() {
+            Ok(bytes) => {
+                let room = entry.reserve(bytes).map_err(|error| self.out_of_memory(nth, error))?;
+                self.commit(entry, room, bytes, flags)
+            }
+            Err(payload) => entry.set_payload(payload.bits()),
         };
         shard.changed(SlotKind::of(old).weight(), slot.kind().weight());
         self.release_backing(old);
         Ok(old)
-    }
-
-    fn store_object(
-        &self,
-        nth: u32,
-        entry: EntryWriteGuard<'_>,
-        bytes: &[u8],
-        flags: Flags,
-    ) -> Result<Old, Error> {
-        let room = entry.reserve(bytes).map_err(|error| self.out_of_memory(nth, error))?;
-        Ok(self.commit(entry, room, bytes, flags))
     }
 
     /// What an entry holds that is locked, if its sum is right: where that is away, what of it is
@@ -167,10 +158,10 @@ impl Table {
     pub(crate) fn resolve<'c>(
         &self,
         entry: u32,
-        content: Content<'c>,
+        content: Content<&'c [u8]>,
         row: Option<Row<'_>>,
         read_back: &'c [ReadBack],
-    ) -> Result<Content<'c>, Blocked> {
+    ) -> Result<Content<&'c [u8]>, Blocked> {
         match BackingPlace::of(content) {
             Some(place) => self.resolve_backed(entry, place, read_back),
             None => {
@@ -186,7 +177,7 @@ impl Table {
         entry: u32,
         place: BackingPlace,
         read_back: &'f [ReadBack],
-    ) -> Result<Content<'f>, Blocked> {
+    ) -> Result<Content<&'f [u8]>, Blocked> {
         let is_it = |read_back: &&ReadBack| {
             (read_back.guard.entry, read_back.guard.place) == (entry, place)
         };

@@ -5,8 +5,8 @@ use super::params::AlgorithmLine;
 use super::value::{Base, Value};
 use crate::algorithms::Algorithm;
 use crate::layout::Layout;
-use crate::zram::Instance;
-use crate::{BadValue, Error, Zram};
+use crate::zram::lifecycle::Instance;
+use crate::{BadValue, Config, Error, Zram};
 use std::sync::Arc;
 use zcomp::Params;
 
@@ -16,6 +16,18 @@ const NAME_BYTES: usize = 128;
 /// The device, which an attribute is of.
 pub(super) fn instance(zram: &Zram, name: &'static str) -> Result<Arc<Instance>, Error> {
     zram.instance().ok_or(Error::Uninitialised { name })
+}
+
+/// Changes settings, as any value can be.
+pub(super) fn set(
+    zram: &Zram,
+    name: &'static str,
+    change: impl FnOnce(&mut Config),
+) -> Result<(), Error> {
+    zram.configure(name, |settings| {
+        change(settings);
+        Ok(())
+    })
 }
 
 pub(super) fn disksize(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
@@ -48,10 +60,8 @@ pub(super) fn comp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Error>
     }
     let found = zcomp::by_name(value.text);
     let algorithm = found.map_err(|error| value.invalid(&error.to_string()))?;
-    zram.configure(value.name, |settings| {
-        settings.algorithm = algorithm;
-        settings.params = Params::default();
-        Ok(())
+    set(zram, value.name, |settings| {
+        (settings.algorithm, settings.params) = (algorithm, Params::default());
     })
 }
 
@@ -70,10 +80,7 @@ pub(super) fn algorithm_params(zram: &Zram, value: Value<'_>) -> Result<(), Erro
 
 pub(super) fn geometry(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     let geometry = keywords::geometry(value.text).map_err(|reason| value.invalid(&reason))?;
-    zram.configure(value.name, |settings| {
-        settings.geometry = geometry;
-        Ok(())
-    })
+    set(zram, value.name, |settings| settings.geometry = geometry)
 }
 
 pub(super) fn mem_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {

@@ -1,11 +1,11 @@
 //! What writing the attributes of cold data, saved files and jobs does.
 
 use super::keywords::SWITCH;
-use super::settings::instance;
+use super::settings::{instance, set};
 use super::value::{Base, Value, parse_keyword, unsigned};
 use crate::algorithms::{Algorithm, SECONDARY_MAX};
 use crate::try_vec::with_room;
-use crate::zram::Instance;
+use crate::zram::lifecycle::Instance;
 use crate::{
     BackingFile, BadValue, Damage, Error, Recompress, Recompressed, SLOT_BYTES, Selection, Which,
     WrittenBack, Zram,
@@ -43,13 +43,10 @@ pub(super) fn recomp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Erro
     }
     let codec = codec
         .ok_or_else(|| value.invalid("no algorithm is named; expected algo=NAME [priority=1]"))?;
-    zram.configure(value.name, |settings| {
-        settings.recompression[at - 1] = Some(Algorithm::new(codec));
-        Ok(())
-    })
+    set(zram, value.name, |settings| settings.recompression[at - 1] = Some(Algorithm::new(codec)))
 }
 
-pub(super) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, Error> {
+pub(in crate::zram) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, Error> {
     let expected = "expected type=, threshold=, algo=, priority= or max_pages=";
     let (mut how, mut algorithm, mut at) = (Recompress::default(), None, None);
     for (key, word) in value.key_values(expected)? {
@@ -87,7 +84,7 @@ pub(super) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, 
     instance.device.recompress(&how)
 }
 
-pub(super) fn writeback(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, Error> {
+pub(in crate::zram) fn write_back(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, Error> {
     let expected =
         "expected idle, huge, huge_idle, incompressible, page_index=N or page_indexes=A-B";
     let instance = instance(zram, value.name)?;
@@ -135,13 +132,10 @@ pub(super) fn writeback(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, Er
 
 pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     // Not opened for nothing.
-    zram.configure(value.name, |_| Ok(()))?;
+    set(zram, value.name, |_| {})?;
     let path = PathBuf::from(value.text);
     let backing = BackingFile::open(&path).map_err(|error| Error::path("open", &path, &error))?;
-    zram.configure(value.name, |settings| {
-        settings.backing = Some(Arc::new(backing));
-        Ok(())
-    })
+    set(zram, value.name, |settings| settings.backing = Some(Arc::new(backing)))
 }
 
 pub(super) fn writeback_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {

@@ -5,9 +5,9 @@ use crate::{BadValue, Error, memparse};
 
 /// A text for an attribute, which errors name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Value<'t> {
-    pub(super) name: &'static str,
-    pub(super) text: &'t str,
+pub(in crate::zram) struct Value<'t> {
+    pub(in crate::zram) name: &'static str,
+    pub(in crate::zram) text: &'t str,
 }
 
 impl<'t> Value<'t> {
@@ -84,11 +84,7 @@ pub(super) fn unsigned<N: TryFrom<u64>>(text: &str, base: Base) -> Result<N, Bad
     let digits = text.strip_prefix('+').unwrap_or(text);
     let (radix, digits) = match base {
         Base::Ten => (10, digits),
-        Base::Any => match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            Some(digits) => (16, digits),
-            None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
-            None => (10, digits),
-        },
+        Base::Any => memparse::radix_of(digits),
     };
     check(digits, radix)?;
     let number = u64::from_str_radix(digits, radix).map_err(|_| BadValue::Range)?;

@@ -7,13 +7,15 @@ mod settings;
 mod stats;
 mod value;
 
-use crate::{Access, Config, DebugStat, Device, Error, Recompressed, WrittenBack, Zram};
-use Kind::{Command, Flag, OfDevice, Setting, Stat, Word};
-use keywords::{COMPACTION, Choice, FORK, Keyword, SWITCH, geometry_line, store_keyword};
+use crate::{Access, Config, DebugStat, Device, Error, Zram};
+use Kind::{Command, Flag, OfDevice, Setting, Stat};
+use keywords::{COMPACTION, FORK, SWITCH, geometry_line, show_keyword, store_keyword};
 use settings::instance;
 use stats::of_device;
 use std::fmt::{self, Display, Write};
-use value::Value;
+
+pub(super) use cold::{recompress, write_back};
+pub(super) use value::Value;
 
 /// An attribute of a device, as a file of the kernel's sysfs is.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +35,6 @@ type Store = fn(&Zram, Value<'_>) -> Result<(), Error>;
 enum Kind {
     /// A setting that is yes or no.
     Flag(fn(&mut Config) -> &mut bool),
-    /// A setting that is one of some words.
-    Word(&'static dyn Keyword),
     /// Another setting.
     Setting(Show, Store),
     /// It is only read.
@@ -49,7 +49,7 @@ impl Attribute {
     /// What can be done with it.
     pub fn access(&self) -> Access {
         match self.kind {
-            Flag(_) | Word(_) | Setting(..) => Access::ReadWrite,
+            Flag(_) | Setting(..) => Access::ReadWrite,
             Stat(_) | OfDevice(_) => Access::Read,
             Command(_) => Access::Write,
         }
@@ -90,7 +90,7 @@ const ATTRIBUTES: &[Attribute] = &[
         "compresses slots again: [type=KIND] [threshold=N] [algo=NAME] [priority=N] [max_pages=N]"),
     row("backing_dev", Setting(stats::backing_dev, cold::backing_dev),
         "the file or block device that cold data are written back to"),
-    row("writeback", Command(|zram, value| cold::writeback(zram, value)?.damaged.to_result()),
+    row("writeback", Command(|zram, value| cold::write_back(zram, value)?.damaged.to_result()),
         "writes slots back: idle, huge, huge_idle, incompressible, page_index=N, page_indexes=A-B"),
     row("cancel_job", Command(cold::cancel_job),
         "1 ends the job that is under way: save, restore, recompress or writeback"),
@@ -139,13 +139,16 @@ const ATTRIBUTES: &[Attribute] = &[
             settings::geometry),
         "size classes: native, or kernel [chain=N] [rule=NAME] [merge=0|1]"),
     row("compaction",
-        Word(&Choice { words: &COMPACTION, field: |settings| &mut settings.compaction }),
+        Setting(|zram, out| show_keyword(out, &COMPACTION, zram.settings().compaction),
+            |zram, value| store_keyword(zram, value, &COMPACTION, |of| &mut of.compaction)),
         "when objects are moved together: auto, manual or off"),
     row("compaction_stat", Stat(stats::compaction_stat),
         "objects and bytes moved, pages freed, microseconds, plans"),
     row("classes", OfDevice(|device, out| write!(out, "{}", device.classes())),
         "the size classes and what they hold"),
-    row("fork", Word(&Choice { words: &FORK, field: |settings| &mut settings.fork }),
+    row("fork",
+        Setting(|zram, out| show_keyword(out, &FORK, zram.settings().fork),
+            |zram, value| store_keyword(zram, value, &FORK, |of| &mut of.fork)),
         "what a child process has: copy, or leave (the pool's pages stay with the parent)"),
     row("save", Command(cold::save),
         "saves the device to this file, which is replaced when the new one is complete"),
@@ -184,66 +187,36 @@ fn by_name(name: &str) -> Result<&'static Attribute, Error> {
     found.ok_or_else(|| Error::NoAttribute { name: name.to_owned() })
 }
 
-impl Zram {
-    /// What an attribute reads as: lines that end with a newline, as the kernel's.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
-    pub fn show(&self, name: &str) -> Result<String, Error> {
-        let mut text = FallibleText::default();
-        match self.show_to(name, &mut text) {
-            Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
-            shown => shown.map(|()| text.text),
-        }
+/// What an attribute reads as.
+pub(super) fn show(zram: &Zram, name: &str) -> Result<String, Error> {
+    let mut text = FallibleText::default();
+    match show_to(zram, name, &mut text) {
+        Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
+        shown => shown.map(|()| text.text),
     }
+}
 
-    /// The same, written as it is made: `block_state` can be long.
-    ///
-    /// # Errors
-    /// As [`show`](Self::show), and [`Error::Output`].
-    pub fn show_to(&self, name: &str, out: &mut dyn Write) -> Result<(), Error> {
-        let attribute = by_name(name)?;
-        let name = attribute.name;
-        let shown = match attribute.kind {
-            Flag(field) => writeln!(out, "{}", u8::from(*field(&mut self.settings()))),
-            Word(keyword) => keyword.show(&mut self.settings(), out),
-            Setting(show, _) | Stat(show) => show(self, out),
-            OfDevice(show) => show(&instance(self, name)?.device, out),
-            Command(_) => return Err(Error::Access { name, access: attribute.access() }),
-        };
-        shown.map_err(|fmt::Error| Error::Output)
-    }
+/// The same, written as it is made.
+pub(super) fn show_to(zram: &Zram, name: &str, out: &mut dyn Write) -> Result<(), Error> {
+    let attribute = by_name(name)?;
+    let name = attribute.name;
+    let shown = match attribute.kind {
+        Flag(field) => writeln!(out, "{}", u8::from(*field(&mut zram.settings()))),
+        Setting(show, _) | Stat(show) => show(zram, out),
+        OfDevice(show) => show(&instance(zram, name)?.device, out),
+        Command(_) => return Err(Error::Access { name, access: attribute.access() }),
+    };
+    shown.map_err(|fmt::Error| Error::Output)
+}
 
-    /// Writes an attribute. One newline at the end of `text` is left out, as the kernel does.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's
-    /// errno, and nothing is changed.
-    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
-        let attribute = by_name(name)?;
-        let name = attribute.name;
-        let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
-        match attribute.kind {
-            Flag(field) => store_keyword(self, value, &SWITCH, field),
-            Word(keyword) => keyword.store(self, value),
-            Setting(_, store) | Command(store) => store(self, value),
-            Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
-        }
-    }
-
-    /// Writes the attribute `recompress`; what came of it.
-    ///
-    /// # Errors
-    /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
-    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
-        cold::recompress(self, Value { name: "recompress", text: words })
-    }
-
-    /// Writes the attribute `writeback`; what came of it.
-    ///
-    /// # Errors
-    /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
-    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
-        cold::writeback(self, Value { name: "writeback", text: words })
+/// Writes an attribute.
+pub(super) fn store(zram: &Zram, name: &str, text: &str) -> Result<(), Error> {
+    let attribute = by_name(name)?;
+    let name = attribute.name;
+    let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
+    match attribute.kind {
+        Flag(field) => store_keyword(zram, value, &SWITCH, field),
+        Setting(_, store) | Command(store) => store(zram, value),
+        Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
     }
 }

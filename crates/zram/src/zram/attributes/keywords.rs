@@ -2,7 +2,7 @@
 
 use super::value::{Value, parse_keyword};
 use crate::{Compaction, Config, Error, Fork, Zram};
-use std::fmt::{self, Debug, Write};
+use std::fmt::{self, Write};
 use zsmalloc::{ChainRule, Geometry, KernelGeometry};
 
 pub(super) const COMPACTION: [(&str, Compaction); 3] =
@@ -14,31 +14,14 @@ const RULES: [(&str, ChainRule); 2] =
 pub(super) const SWITCH: [(&str, bool); 6] =
     [("0", false), ("1", true), ("n", false), ("y", true), ("off", false), ("on", true)];
 
-/// A setting that is one of some words.
-#[derive(Debug)]
-pub(super) struct Choice<T: 'static> {
-    pub(super) words: &'static [(&'static str, T)],
-    pub(super) field: fn(&mut Config) -> &mut T,
-}
-
-/// A [`Choice`] of whatever type.
-pub(super) trait Keyword: Debug + Sync {
-    /// Shows its words, the one that is set in brackets.
-    fn show(&self, settings: &mut Config, out: &mut dyn Write) -> fmt::Result;
-
-    fn store(&self, zram: &Zram, value: Value<'_>) -> Result<(), Error>;
-}
-
-impl<T: Copy + Debug + PartialEq + Sync> Keyword for Choice<T> {
-    fn show(&self, settings: &mut Config, out: &mut dyn Write) -> fmt::Result {
-        let set = (self.field)(settings);
-        let set = self.words.iter().find(|(_, value)| value == set).map_or("", |(word, _)| word);
-        writeln!(out, "{}", bracketed(self.words.iter().map(|(word, _)| *word), set))
-    }
-
-    fn store(&self, zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-        store_keyword(zram, value, self.words, self.field)
-    }
+/// Shows words, the one that is set in brackets.
+pub(super) fn show_keyword<T: PartialEq>(
+    out: &mut dyn Write,
+    words: &[(&str, T)],
+    set: T,
+) -> fmt::Result {
+    let set = words.iter().find(|(_, value)| *value == set).map_or("", |(word, _)| word);
+    writeln!(out, "{}", bracketed(words.iter().map(|(word, _)| *word), set))
 }
 
 /// Sets a setting to what a word means.

@@ -8,7 +8,8 @@
 //!   read      device of blocks: read | of slots: slots
 //!   discard   device of blocks: part | of slots: slots
 //! ```
-//! None of them knows another, but that what `part` leaves dead in a block is left out by `rewrite`.
+//! None of them knows another, but that what `part` leaves dead in a block is left out by
+//! `rewrite`.
 
 mod part;
 mod read;

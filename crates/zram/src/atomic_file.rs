@@ -32,8 +32,8 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins one, which only this thread has: `.NAME.saving`, beside `given`. What another of this
-    /// user left there, who was killed, is taken over. A file that is in the place keeps its
+    /// Begins a file that only this thread has: `.NAME.saving`, beside `given`. It takes over one
+    /// that a killed process of this user left there. A file that is in the place keeps its
     /// permissions and the links that lead to it; a new one has `mode`.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl AtomicFile {
         }
     }
 
-    /// The file, for who writes it in another order.
+    /// Returns the file, for a caller that writes it in another order.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -150,8 +150,9 @@ impl Drop for AtomicFile {
 pub enum OpenLocked {
     /// To be written.
     Write,
-    /// Nothing but its lock. Who has a file open to write keeps the file system from being made
-    /// read-only; where no other can be locked (NFS), it is opened so all the same.
+    /// Opened for its lock alone, and so for reading: a file that is open for writing keeps the
+    /// file system from being made read-only; where no other can be locked (NFS), it is opened so
+    /// all the same.
     Lock,
 }
 

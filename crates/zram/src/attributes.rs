@@ -1,4 +1,4 @@
-//! Every attribute, in one table: whoever lets others read and write them gets them from here.
+//! Every attribute, in one table, from which all front ends take them.
 
 mod cold;
 mod keywords;

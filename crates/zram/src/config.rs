@@ -49,7 +49,7 @@ pub struct Config {
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
     /// What cold data may be written back to. It is this device's alone.
     pub backing: Option<Arc<dyn Backing>>,
-    /// How much may be written back; shared with whoever is to change it.
+    /// How much may be written back; shared with the owner, which may change it.
     pub writeback: Arc<WritebackLimit>,
     /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no
     /// limit.
@@ -78,7 +78,7 @@ pub struct Config {
     /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they
     /// tell little, and they may hold anything.
     pub dump: bool,
-    /// Who may refuse pages before the system does; `None` grants all.
+    /// May refuse pages before the system does; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
 }
 

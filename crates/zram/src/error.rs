@@ -252,7 +252,7 @@ pub enum Error {
         /// Why not.
         errno: i32,
     },
-    /// Whoever was to be shown an attribute took no more.
+    /// The output that an attribute was written to failed.
     #[error("an attribute's text could not be written out")]
     Output,
     /// A slot's data do not decompress to a slot: memory was damaged.

@@ -90,7 +90,7 @@ impl DamagedLeft {
         DamagedLeft { count: self.count + other.count, first: self.first.or(other.first) }
     }
 
-    /// The error that it is, for who wants all of it done.
+    /// Returns this outcome as an error, for a caller that needs all of it done.
     ///
     /// # Errors
     /// [`Error::Left`]
@@ -130,7 +130,8 @@ impl Jobs {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // Who was at it has what left memory noted now, and none does any more.
+        // A job that was committing has noted by now what left memory, and no given-up job commits
+        // any more.
         drop(self.leaving.lock());
         given_up.is_none()
     }

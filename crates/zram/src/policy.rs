@@ -22,8 +22,8 @@ const SAME_PLACE_WITHIN: usize = 16;
 /// many bytes.
 const RECOMPRESS_MUST_SAVE: usize = 16;
 
-/// Runs of slots that a discard frees before it gives its stream back, for those who wait: some
-/// milliseconds.
+/// Runs of slots that a discard frees before it gives its stream back, for requests that wait for
+/// one: some milliseconds.
 pub(crate) const DISCARD_RUNS_PER_STREAM: usize = 128;
 /// Slots that it tries before it asks again where the next is that there is.
 pub(crate) const DISCARD_RUN_SLOTS: u64 = 512;

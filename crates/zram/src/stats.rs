@@ -138,8 +138,8 @@ impl Counter {
     }
 }
 
-/// The counters of one stream: who has the stream adds to them. Only the sums over all shards mean
-/// anything.
+/// The counters of one stream, to which the request that has the stream adds. Only the sums over
+/// all shards mean anything.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard {

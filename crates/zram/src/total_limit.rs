@@ -50,8 +50,8 @@ impl TotalLimit {
         let _ = self.empty.set(bytes);
     }
 
-    /// The limit that was asked for, or that comes with the pool's pages. It is kept nowhere:
-    /// whoever sets one of the two has it follow at once.
+    /// The limit that was asked for, or that comes with the pool's pages. It is calculated at each
+    /// call, so it follows at once when either of the two is set.
     pub(crate) fn limit(&self) -> Option<u64> {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {

@@ -354,7 +354,7 @@ impl<'p> ClassGuard<'p> {
         // SAFETY: it is a header for as many objects, made just now.
         unsafe { extent.data.attach(self.class.position, new) };
         // SAFETY: `create` or this made it for so many objects, the zspage has another now, and
-        // who looks at it borrows this lock, which is borrowed mutably.
+        // every borrow of a header borrows this lock, which is borrowed mutably here.
         unsafe { self.memory.free_header(objects, old) };
     }
 }

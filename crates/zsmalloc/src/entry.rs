@@ -7,19 +7,19 @@
 //!                                                    1           111         frozen: not used here any more
 //! ```
 //!
-//! Lock rules. 1: a reader holds off writers and other readers not at all (up to 6 share the
-//! entry). 2: a writer sets `exclusive` first, which holds off new readers, then waits until those
-//! inside have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4:
-//! a mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no one
-//! and no one for it. 5: an entry is frozen from its unlocked state, and no one waits for a frozen
-//! entry: its leaf is left or thawed (see [`crate::table`]). 6: flags alone may change without
-//! the exclusive lock: a reader clears bits of it in one step while he is inside, and who gives an
-//! unlocked entry other flags retargets the entry as a mover does. So what a writer finds once the
-//! readers have left is the flags in force, and a mover who copied beside such a change finds the
-//! entry not as it was.
+//! Lock rules. 1: a reader holds off writers, and no other readers (up to 6 share the entry). 2: a
+//! writer sets `exclusive` first, which holds off new readers, then waits until the readers inside
+//! have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a
+//! mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
+//! thread, and no thread waits for it. 5: an entry is frozen from its unlocked state, and no thread
+//! waits for a frozen entry: it thaws it, or finds it elsewhere (see [`crate::table`]). 6: flags
+//! alone may change without the exclusive lock: a reader clears bits of them in one step while it
+//! is inside, and a thread that gives an unlocked entry other flags retargets the entry as a mover
+//! does. So a writer finds the flags in force once the readers have left, and a mover that copied
+//! beside such a change finds the entry changed.
 //!
-//! Nothing here waits but [`Entry::wait_for_readers`]: who could not lock an entry at once is told
-//! why.
+//! Nothing here waits but [`Entry::wait_for_readers`]: a function that can't lock an entry at once
+//! returns why.
 
 use crate::geometry::{GRAIN, OBJECT_MAX};
 use crate::sync::{AtomicU64, Backoff, Ordering};
@@ -115,7 +115,7 @@ impl Entry {
         Entry(AtomicU64::new(value.0))
     }
 
-    /// What the entry says, whoever holds it.
+    /// Returns what the entry says, whether or not it is locked.
     pub(crate) fn peek(&self) -> Value {
         Value(self.0.load(Ordering::Acquire) & !LOCK)
     }
@@ -154,7 +154,8 @@ impl Entry {
     /// Adds `lock` to the entry, if no one has it locked exclusively and no more than `readers_max`
     /// read.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // Who finds it frozen is to see, after this load, that its leaf was being converted.
+        // A thread that finds it frozen has to see, after this load, that its leaf was being
+        // converted.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
             match word & LOCK {
@@ -196,7 +197,8 @@ impl Entry {
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // Who finds it frozen is to see, after this load, that its leaf was being converted.
+            // A thread that finds it frozen has to see, after this load, that its leaf was being
+            // converted.
             let word = self.0.load(Ordering::Acquire);
             match word & LOCK {
                 0 => {}
@@ -214,7 +216,7 @@ impl Entry {
         }
     }
 
-    /// Holds off all others; those who read are then to be waited for.
+    /// Holds off all others; the caller then has to wait for the readers inside.
     pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
     }

@@ -39,9 +39,9 @@ impl AtFork for EntryPool {
 }
 
 impl EntryPool {
-    /// A pool without pages, with entries 0 to `len - 1`, at most 2^32 - 1 of them, and such
-    /// columns beside each. Who has it sees to it that it is held over forks ([`page::fork`]), or
-    /// that no child uses it; but one whose pages are not in children is refused there anyway.
+    /// Returns a pool without pages, with entries 0 to `len - 1`, at most 2^32 - 1 of them, and
+    /// such columns beside each. The caller has to register it for forks ([`page::fork`]), or to
+    /// use it in no child; a pool whose pages are not in children refuses requests there anyway.
     pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
         // u32::MAX marks slots of zspages that are held, so no entry has that number.
         if len > u32::MAX as u64 {
@@ -77,8 +77,8 @@ impl EntryPool {
     }
 
     /// Locks entry `index` for reading. What it holds stays and does not change until the pin is
-    /// dropped. An entry has six pins at most at a time: whoever wants another waits. One that
-    /// holds nothing may not exist, and so not be locked: it may be given something meanwhile.
+    /// dropped. An entry has six pins at most at a time: a call for another waits. An entry that
+    /// holds nothing may not exist; then it is not locked, and may be given something meanwhile.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -99,8 +99,8 @@ impl EntryPool {
     }
 
     /// Locks entries for reading one after the other, each two entries before it is given out, and
-    /// has the processor fetch what they hold meanwhile. Who drops each pin before he asks for the
-    /// next holds three at most. `entries` ascend.
+    /// has the processor fetch what they hold meanwhile. A caller that drops each pin before it
+    /// asks for the next holds three at most. `entries` has to ascend.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -172,10 +172,10 @@ impl EntryPool {
         self.0.entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
-    /// Whether entry `index` holds nothing, and no one has it locked who may be about to change
-    /// that. It is ordered as a load with acquire: of two threads that each lock an entry, pass a
-    /// sequentially consistent fence, and then look with this at the other's, or lock it if it is
-    /// there, one sees that the other has locked.
+    /// Returns whether entry `index` holds nothing and is not locked by a thread that may be about
+    /// to change that. It is ordered as a load with acquire: of two threads that each lock an
+    /// entry, pass a sequentially consistent fence, and then look with this at the other's, or lock
+    /// it if it is there, one sees that the other has locked.
     pub fn is_vacant(&self, index: u32) -> bool {
         fork::try_repair(&self.0);
         self.0.entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)

@@ -11,9 +11,9 @@
 //! dropped.
 //!
 //! A pool whose pages are not `in_children` has no object in a child. Nothing is repaired then:
-//! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
-//! had begun. It knows that by itself, from the generation of the process that made it, whoever
-//! holds it over forks.
+//! counts stay as they were, every request is refused, and no thread waits for what a lost thread
+//! had begun. The pool knows that by itself, from the generation of the process that made it,
+//! whether or not anything holds it over forks.
 
 use crate::class::ClassState;
 use crate::inner::PoolInner;

@@ -53,7 +53,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // Who refuses what manages it may count retained pages too.
+                    // A supply that refuses memory for metadata may count retained pages too.
                     Err(refused) => refused,
                 }
             }
@@ -69,8 +69,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
-        // After the look for pages: whoever had some of them is at it still, or they came since the
-        // slot was refused.
+        // This comes after the look for pages: a thread that had some of them is still at it, or
+        // they came since the slot was refused.
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);

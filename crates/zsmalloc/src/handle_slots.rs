@@ -171,7 +171,7 @@ impl HandleSlots {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }
-        // Whoever has the shard does without.
+        // The thread that has the shard does without this slot.
         if let Some(mut free) = self.shard().free.try_lock() {
             free.push_recent(index);
         }

@@ -39,8 +39,8 @@ impl HeaderPtr {
         self.0.store(null_mut(), Relaxed);
     }
 
-    /// The header, if it is a zspage of `class`. Who has that class's lock finds it so as long as
-    /// he has it.
+    /// Returns the header, if it is a zspage of `class`. While a caller holds that class's lock the
+    /// answer does not change.
     #[inline]
     pub(crate) fn header(&self, class: u32) -> Option<NonNull<u8>> {
         let raw = self.0.load(Ordering::Acquire);

@@ -67,6 +67,6 @@ pub use table::{Columns, Row};
 pub struct Config {
     /// Size classes and zspages.
     pub geometry: Geometry,
-    /// The pool's pages: their limit, and who may refuse them.
+    /// The pool's pages: their limit, and the supply that may refuse them.
     pub pages: page::Config,
 }

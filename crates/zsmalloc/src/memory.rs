@@ -178,7 +178,7 @@ impl Memory {
         }
     }
 
-    /// Has a zspage found by whoever has the lock of `class`, which it was made for.
+    /// Publishes a zspage for holders of the lock of `class`, which it was made for.
     pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
         assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
         // SAFETY: it was made for a zspage of this class, and is no other's.
@@ -249,8 +249,8 @@ impl Memory {
     /// Writes an object, or the first bytes of one.
     ///
     /// # Safety
-    /// The slot at `offset` has room for them. The caller has taken it and no entry names it yet;
-    /// or he holds exclusively the entry that does, and its class's lock (zs-M2).
+    /// The slot at `offset` has room for them. Either the caller has taken it and no entry names it
+    /// yet, or the caller holds the entry that names it exclusively, and its class's lock (zs-M2).
     pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
         // SAFETY: by zs-M1 the slot is committed and the caller's alone, by zs-M2 and zs-M3 no one
         // reads it.

@@ -86,7 +86,8 @@ const BEGIN_PAGES: u32 = 2;
 const END_SHARE: u32 = 128;
 /// Objects moved at most before the class's lock is dropped ...
 const STEP: usize = 32;
-/// ... and bytes about: who waits for the lock waits no longer where objects are large.
+/// ... and about so many bytes, so that a thread that waits for the lock waits no longer where
+/// objects are large.
 const STEP_BYTES: usize = STEP * 4096;
 /// Zspages left alone at most, since all that is left in them is pinned, before a class is.
 pub(crate) const SKIPPED_MAX: usize = 32;
@@ -175,8 +176,8 @@ const TICK: Duration = Duration::from_micros(500);
 pub(crate) const QUIET_TICKS: u32 = 7;
 /// How long no one has asked, and nothing is left to do, when a thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// Steps by which a thread is nicer than who started it: where all processors are taken, threads
-/// that store and read are not interrupted for it, and it has still a tenth of one.
+/// Steps by which a thread is nicer than the one that started it: where all processors are busy, it
+/// interrupts no thread that stores or reads, and still gets a tenth of one.
 pub(crate) const NICENESS: i32 = 10;
 /// After a panic no thread is started for this time, each time twice as long up to the second: what
 /// went wrong goes wrong again, mostly, and is not to take a processor.

@@ -130,7 +130,7 @@ impl Pool {
     #[doc(alias = "zs_obj_read_begin")]
     ///
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for
-    /// ever). Six guards at most are there of an object at a time: whoever wants another waits.
+    /// ever). An object has six guards at most at a time: a call for another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {

@@ -29,7 +29,8 @@ pub(crate) fn relax(inner: &PoolInner) {
 /// Called with no lock held.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
-    // Whoever finds another at it leaves it to him, who looks once more when he is done.
+    // A thread that finds another at it leaves the job to that one, which looks once more when it
+    // is done.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.tend()
@@ -166,7 +167,8 @@ pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentI
     unsafe { give_back(inner, &[Some(begun)], &releasing) };
 }
 
-/// Gives all zspages without objects of the class back, in a child: whoever was about them is lost.
+/// Gives all zspages without objects of the class back, in a child: the threads that worked on them
+/// are lost.
 pub(crate) fn release_unused(inner: &PoolInner, locked: ClassGuard<'_>) {
     let class = locked.class();
     let unused: Vec<_> = locked.group(0).collect();

@@ -9,8 +9,8 @@
 //! where it will go on, as it does in one stream of bytes. To fetch a single line two entries ahead
 //! has the page table walked by then, for which the lines behind it would wait.
 //!
-//! Entries are pinned in ascending order, so those who hold some and wait for the next never wait
-//! in a circle.
+//! Entries are pinned in ascending order, so threads that hold some and wait for the next never
+//! wait in a circle.
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};

@@ -30,7 +30,8 @@ pub(crate) struct Retained {
     wanted: Box<[AtomicU8]>,
     /// Threads that give pages back, or prefault some, at the moment.
     releases: AtomicUsize,
-    /// Pages given back or prefaulted so far, for whoever looks whether there were any meanwhile.
+    /// Pages given back or prefaulted so far: a thread that waits for some compares two looks at
+    /// it.
     released: AtomicUsize,
     /// Whether a thread sees to what is retained.
     tending: AtomicBool,
@@ -80,7 +81,8 @@ impl Retained {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();
         if prefaulted > 0 {
-            // Of two at the same time one may be forgotten: whoever gives pages back corrects it.
+            // Of two at the same time one may be lost: the next release of pages corrects the
+            // count.
             self.prefaulted.store(prefaulted.saturating_sub(pages), Relaxed);
         }
     }
@@ -95,7 +97,7 @@ impl Retained {
         self.prefaulted.fetch_min(self.pages.load(Relaxed), Relaxed);
     }
 
-    /// Forgets all pages and who is about them, in a child.
+    /// Forgets all pages, and the threads that were working on them, in a child.
     pub(crate) fn reset(&self) {
         self.pages.store(0, Relaxed);
         self.offers.iter().for_each(|word| word.store(0, Relaxed));
@@ -108,8 +110,8 @@ impl Retained {
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
-        // Who sees it, or no longer, sees what was noted before: that pages are retained, or that
-        // someone has them.
+        // A thread that sees the bit set, or clear, sees what was noted before: that pages are
+        // retained, or that another thread has them.
         if has {
             word.fetch_or(bit, Release)
         } else {
@@ -169,8 +171,8 @@ impl Retained {
     }
 }
 
-/// That a thread gives pages back at the moment, or prefaults some: from before it has any, so
-/// whoever finds none on offer sees that.
+/// Marks that a thread gives pages back or prefaults some. It begins before the thread takes any,
+/// so a thread that finds none on offer sees it.
 pub(crate) struct ReleaseScope<'p>(&'p Retained);
 
 impl<'p> ReleaseScope<'p> {

@@ -56,8 +56,8 @@ pub(crate) fn set_thread_number(of_its_own: usize) {
     NUMBER.with(|number| number.set(of_its_own));
 }
 
-/// Whether a job is taken: one word, changed by read-modify-write alone. So who lets go sees what
-/// those did before that found it taken meanwhile.
+/// Whether a job is taken: one word, changed by read-modify-write alone. So the thread that lets go
+/// sees what other threads did before they found it taken.
 pub(crate) trait Flag {
     /// Sets it; what it was.
     fn swap(&self, taken: bool) -> bool;
@@ -76,8 +76,8 @@ impl Flag for loom::sync::atomic::AtomicBool {
     }
 }
 
-/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves
-/// the job to the other.
+/// The right to do a job that one thread does at a time. A thread that finds it taken does not
+/// wait, but leaves the job to the other.
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {

@@ -174,8 +174,8 @@ impl Store {
     /// Has all be durable that was written since so many syncs had failed.
     ///
     /// # Errors
-    /// Any of it may not be. The system tells an error of the page cache to one sync, whosever
-    /// write it was of; so a sync that fails fails for all who have written by then.
+    /// Any of what was written may be lost. The system reports an error of the page cache to one
+    /// sync, whichever write it concerns; so a sync that fails counts against all writes before it.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;

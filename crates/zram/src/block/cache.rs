@@ -1,9 +1,9 @@
 //! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another
 //! decompress once.
 //!
-//! Each is kept with the version of its block. Who changes a block's object raises the version
-//! first, with the block's entry locked (zr-B4); who reads looks at it with the entry pinned. So
-//! what has the version of now is what the object holds.
+//! Each is kept with the version of its block. A thread that changes a block's object raises the
+//! version first, with the block's entry locked (zr-B4), and a reader looks at the version with the
+//! entry pinned. So bytes with the current version are those of the object.
 
 use super::members::Members;
 use super::object::Packer;

@@ -2,7 +2,7 @@
 //!
 //! A first walk over all entries counts objects by length. The next ones gather some of them, of
 //! the largest lengths that are left; so a selection needs little memory, however many are chosen.
-//! All they see is of one moment: who works on an item asks once more.
+//! What they see may be outdated at once, so a job checks each item again before it works on it.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};

@@ -131,7 +131,8 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
-        // The stream, not used otherwise, is given back now and then, for those who wait.
+        // The stream is not used here otherwise, and is given back now and then, for requests that
+        // wait for one.
         let mut request = Request::begin(table);
         next = match table.layout.has_blocks() {
             false => slots::free_slots(&request, next..slots.end),

@@ -75,7 +75,7 @@ impl BlockReads {
     }
 }
 
-/// Who reads.
+/// The thread that reads.
 pub(super) struct BackingReader {
     /// None, where it is waited for reads as long as they take, or there can be no thread.
     reader: Option<(Arc<Reader>, Duration)>,

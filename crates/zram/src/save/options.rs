@@ -71,8 +71,8 @@ impl Saved {
         self.lost_slots == 0
     }
 
-    /// The error that it is, for who wants all of it: there is a file at `path`, and it is not
-    /// whole.
+    /// Returns this outcome as an error, for a caller that needs all of it: there is a file at
+    /// `path`, and it is not whole.
     pub fn in_part(&self, path: &Path) -> Option<Error> {
         let first = self.lost.first()?.start;
         let path = path.to_string_lossy().into_owned();

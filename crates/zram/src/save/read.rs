@@ -1,6 +1,5 @@
-//! Reads saved files: what a chunk says is believed when its sums, its place among the others and
-//! all its records are right. Memory is bounded by a chunk for each who reads, whatever a file
-//! says.
+//! Reads saved files. A chunk is accepted if its checksums, its place among the others and all its
+//! records are right. Memory is bounded by a chunk for each reading thread, whatever a file says.
 
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME, RECORD_BYTES,

@@ -65,9 +65,9 @@ pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
     let version = versions.now(block);
-    // Who emptied the slot's entry to make a block has made and locked the block's, then raised
-    // the version (zr-B4): the first is seen if the version was read after that, else the
-    // second.
+    // A thread that emptied the slot's entry for a block has made and locked the block's entry,
+    // then raised the version (zr-B4). If the version was read after that, the block's entry is
+    // seen; else the versions differ.
     let has_entry = table.pool.look_at(layout.block_entry(block), |_, _| ()).is_some();
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }
@@ -90,8 +90,9 @@ pub(crate) fn lock_slots(
     block: u32,
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
-    // After the block's entry was locked: who has a slot's locked by now, and found the block's
-    // vacant, is waited for; who locks one later finds the block's locked.
+    // This comes after the block's entry was locked: it waits for a thread that has a slot's entry
+    // locked and found the block's vacant, and a thread that locks one later finds the block's
+    // locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);

@@ -87,8 +87,8 @@ pub(crate) enum Origin<O, B> {
     Block(B),
     /// There are none.
     Nothing,
-    /// That can't be told: its block was made since its entry, which was not there, could not be
-    /// pinned. Who looks begins again with the block.
+    /// That is unknown: its block had no entry that could be pinned, and was made since. The caller
+    /// begins again with the block.
     Changed,
 }
 

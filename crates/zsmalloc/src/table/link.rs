@@ -47,7 +47,7 @@ impl PackedHeader {
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
-    /// Says that there are so many keys, and that node behind: by the only one who changes it.
+    /// Stores the count of keys and the node behind. Only the holder of the table's lock calls it.
     pub(super) fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);

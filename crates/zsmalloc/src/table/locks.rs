@@ -19,8 +19,8 @@ impl EntryRef<'_> {
     /// The same for as long as the entry is locked.
     ///
     /// # Safety
-    /// The entry is of the table of `_readers` and locked by the caller, who uses neither reference
-    /// after unlocking it.
+    /// The entry is of the table of `_readers` and locked by the caller, which uses neither
+    /// reference after unlocking it.
     unsafe fn locked<'t>(self, _readers: &'t Epoch) -> EntryRef<'t> {
         // SAFETY: the node stays while its entry is locked (zs-W3 of `node`), in memory that stays
         // as long as the table.

@@ -15,13 +15,13 @@
 //!
 //! How, and what others do meanwhile, is told in [`convert`].
 //!
-//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch). zs-T1: every entry that is
-//! not empty is in its region's nodes, once, and can be found; but for the copies that are made
-//! during a conversion. zs-T2: the entry found is the one in force, unless it is frozen: for a way
-//! to an entry goes only when it is. zs-T3: after a conversion was begun, no other that could
-//! freeze the same entries is before all who were inside have left: so who thaws an entry thaws it
-//! for the conversion that he saw given up. zs-T4: one thread converts, up to having waited for the
-//! readers.
+//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch). zs-T1: every entry that is not
+//! empty is in its region's nodes, once, and can be found; but for the copies that are made during
+//! a conversion. zs-T2: the entry found is the one in force, unless it is frozen, since a way to an
+//! entry goes only while the entry is frozen. zs-T3: after a conversion was begun, no other that
+//! could freeze the same entries begins before all readers that were inside have left; so a thread
+//! that thaws an entry thaws it for the conversion that it saw given up. zs-T4: one thread
+//! converts, up to having waited for the readers.
 //!
 //! Locks: `making`, under which entries are made and chains converted; under it the slab caches',
 //! the space's. Looking up and locking an entry takes none, and no one waits while inside the
@@ -78,7 +78,7 @@ pub(crate) struct Table {
     /// Of a table of handle slots: what is kept of their generations.
     floors: Option<Floors>,
     nodes: Nodes,
-    /// Who looks up an entry. The tally is of entries that became empty.
+    /// The readers of the table. The tally counts entries that became empty.
     epoch: Epoch,
     making: Mutex<Making>,
     read_waits: AtomicU64,
@@ -180,7 +180,7 @@ impl Table {
         entry.map(WriteLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
 
-    /// Those who read the entry are still to be waited for.
+    /// The caller still has to wait for the entry's readers.
     #[inline(always)]
     fn try_lock_existing(
         &self,

@@ -14,15 +14,14 @@
 //! - zs-W1: a link names a node of its table that was whole before the link was stored: all entries
 //!   and their rows, up to the count; keys below the count never change.
 //! - zs-W2: a node is given back only when no link leads to it any more, and then either no link
-//!   ever did (`discard`), or all who were inside when the last link went have left
-//!   (`free_retired`; who comes later finds no way there). In a child no one was inside
-//!   (`free_lost`).
+//!   ever did (`discard`), or all readers that were inside when the last link went have left
+//!   (`free_retired`; later ones find no way there). In a child nobody was inside (`free_lost`).
 //! - zs-W3: the last way to a node goes only when the node's entries are frozen, all that can be
 //!   found. A locked entry is not frozen, and none is locked again before its chain was given up,
 //!   which keeps the link (zs-T3 of [`super`] sees to it that a late thaw is not one too many). So
 //!   a node stays while an entry of it is locked.
 //! - zs-W4: links and heads of published nodes are changed by the holder of the table's lock only,
-//!   but for a reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
+//!   but for a reader's `give_up`. A caller that has `&mut Retired` of the table holds that lock.
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};

@@ -30,7 +30,7 @@ impl Nodes {
         Ok(Nodes { caches, arena: arena.clone(), row })
     }
 
-    /// Who may refuse the table memory.
+    /// May refuse the table memory.
     pub(super) fn supply(&self) -> Option<&dyn Supply> {
         self.arena.supply()
     }
@@ -51,7 +51,7 @@ impl Nodes {
         chain: &'s NodeLink,
         _inside: &'s EpochGuard<'_>,
     ) -> Option<Node<'s>> {
-        // SAFETY: a link of the table names a whole node of it (zs-W1), which stays for those
+        // SAFETY: a link of the table names a whole node of it (zs-W1), which stays for the readers
         // inside (zs-W2).
         chain.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
@@ -94,7 +94,7 @@ impl Nodes {
         while self.free_first(retired, u64::MAX) {}
     }
 
-    /// Gives back the first chain among those that went before `until` had: all who could know of
+    /// Gives back the first chain that was retired before `until`: all readers that could know of
     /// it have left.
     pub(super) fn free_first(&self, retired: &mut Retired, until: u64) -> bool {
         let Some((first, behind)) = retired.take(until) else { return false };

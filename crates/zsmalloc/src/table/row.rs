@@ -41,7 +41,7 @@ impl RowKind {
     }
 }
 
-/// What lies beside an entry. Who has the entry locked may change it, readers too.
+/// What lies beside an entry. A thread that has the entry locked may change it, for reading too.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t> {
     columns: &'t [AtomicU32],

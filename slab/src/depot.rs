@@ -150,8 +150,8 @@ impl Depot {
     pub(crate) fn of_thread<'t>(&'t self, own: &'t ThreadSlabs, id: ExtentId) -> SlabRef<'t> {
         let owner = self.slab(id).owner();
         assert!(owner == own.number() && self.is_attached(id), "{id:?} is of {owner}");
-        // SAFETY: whoever has a thread's slabs is that thread (sl-M1), which works in its own
-        // (sl-K3).
+        // SAFETY: the caller has the thread's slabs, so it is that thread (sl-M1), which works in
+        // its own (sl-K3).
         unsafe { self.detached(id) }
     }
 

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     Ok((text, failure))
 }
 
-/// Why a file was not restored, with a remedy for who gave the command; the pool's pages are
-/// limited to `limit` bytes.
+/// Returns why a file was not restored, with a remedy for the user; the pool's pages are limited to
+/// `limit` bytes.
 pub(crate) fn not_restored(
     error: zram::Error,
     file: &Path,

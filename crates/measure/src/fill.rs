@@ -39,7 +39,7 @@ use zram::{Config, Device, Zram};
 
 pub use args::FillArgs;
 
-/// More threads than this only for who asks.
+/// More threads than this are used only on request.
 const THREADS_DEFAULT_MAX: usize = 16;
 
 /// So much memory there has to be for each thread's buffers, unless asked otherwise.

@@ -29,8 +29,8 @@ const TRIES: usize = 100;
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A port of one of this machine's addresses. NBD asks no one who he is: whoever reaches it has
-    /// the disk.
+    /// A port of one of this machine's addresses. NBD has no authentication: every program that
+    /// reaches the port has the disk.
     Tcp {
         /// Name or number of the address.
         host: String,
@@ -227,7 +227,8 @@ impl HiddenSocket {
         let dir = fs::open(parent, flags, Mode::empty())?;
         let short = || format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
         let address = SocketAddrUnix::new(&path).or_else(|_| SocketAddrUnix::new(short()))?;
-        // What the file has from the socket: so it is never another's who took the name.
+        // The file gets its mode from the socket, so it is never set on another's file of that
+        // name.
         fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         net::bind(socket, &address)?;
         let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));

@@ -22,7 +22,7 @@ pub(crate) struct MountEntry {
     pub(crate) options: Vec<u8>,
 }
 
-/// Opens what a path leads to, without asking who serves it.
+/// Opens what a path leads to, without asking its file system's server.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }

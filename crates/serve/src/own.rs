@@ -1,5 +1,5 @@
-//! Whether a file would lie on a disk that this process serves. Who saves the disk there waits for
-//! himself.
+//! Whether a file would lie on a disk that this process serves. A save of the disk to such a file
+//! would wait for itself.
 //!
 //! What lies below a file system is followed through partitions, mapped devices, loop devices and
 //! their files, and the upper layer of an overlay. Not seen are network file systems, several
@@ -83,7 +83,8 @@ impl DiskSearch {
         if depth == DEPTH {
             return None;
         }
-        // It tells nothing of itself: its source is that of any who says none.
+        // nbdfuse does not say what it serves: its source is that of any FUSE mount that names
+        // none.
         let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());

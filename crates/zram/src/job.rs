@@ -173,8 +173,8 @@ impl<'j> Job<'j> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Shows what is told of this job, and whether it is cancelled, to who says whether it is to
-    /// end.
+    /// Calls `ends` with this job's progress and whether it is cancelled; `ends` returns whether
+    /// the job has to end.
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
         let is_cancelled = now.is_cancelled;

@@ -1,4 +1,4 @@
-//! The command lines of those who steer a server.
+//! The command lines that steer a running server.
 
 use super::Form;
 use crate::error::Error;

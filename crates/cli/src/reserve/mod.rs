@@ -229,7 +229,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         if let Some(unit) = unit
             && given.is_null()
             // SAFETY: it lies in the reserve, so `take` gave it, for `layout` as the caller
-            // promises, who uses `new_size` bytes of it from now on.
+            // promises, which uses `new_size` bytes of it from now on.
             && unsafe { self.reserve.shrink(unit, layout.size(), new_size) }
         {
             return at;

@@ -14,7 +14,7 @@ use crate::reserve::SHARE;
 use serve::{control, nbd};
 use zram::room;
 
-/// Bytes of the stacks of those who end it.
+/// Bytes of the stack of each thread that ends the server.
 pub(super) const STACK: usize = 512 << 10;
 
 /// Threads that may begin at any time: the pool's two, and at the end the one that saves, the one
@@ -24,7 +24,7 @@ const THREADS: usize = 5;
 /// Bytes that the allocator takes at a time, and what guards stacks.
 const SLACK: usize = 2 << 20;
 
-/// Bytes of address space kept for the end, and for who asks how it is.
+/// Bytes of address space kept for the end, and for clients of the control socket.
 const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
 
 /// Connections for which the pool leaves room.

@@ -1,5 +1,5 @@
-//! Files that a process alone saves to when it ends: a lock lies beside each, where all find it,
-//! whatever their environment and whoever they are.
+//! Files that a process alone saves to when it ends: a lock lies beside each, where processes of
+//! all users and environments find it.
 
 use rustix::io::Errno;
 use std::ffi::OsString;

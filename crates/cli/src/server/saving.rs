@@ -142,7 +142,7 @@ enum Wait {
     GivenUp,
 }
 
-/// Waits for so long, and, while the disk is saved for who asks for that, until it is.
+/// Waits for `pause`, and for a save by a client until it has ended.
 fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait {
     let (begun, mut told, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
     turn.leave();

@@ -2,7 +2,8 @@
 //! the device.
 //!
 //! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and
-//! /sys, change while their time and size stay; then the checksum tells who is right.
+//! /sys, change while their time and size stay; then the checksum tells whether the file or the
+//! device changed.
 
 use super::try_slice::many;
 use crate::error::Error;

@@ -28,7 +28,7 @@ pub(crate) struct Worker {
     data: Box<[u8]>,
     /// A request, as it came back.
     back: Box<[u8]>,
-    /// Who goes first next time.
+    /// The side that goes first next time.
     codec_first: bool,
     totals: Totals,
 }

@@ -167,7 +167,7 @@ impl FilePlan {
         self.entry(file).stamp
     }
 
-    /// Leaves the file out of the comparison; true for the first who says so.
+    /// Leaves the file out of the comparison, and returns whether this call was the first to.
     pub(crate) fn leave_out(&self, file: FileIndex) -> bool {
         !self.entry(file).is_left_out.swap(true, Relaxed)
     }

@@ -89,7 +89,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Answers all who ask, on threads of its own.
+    /// Answers all clients, on threads of its own.
     ///
     /// # Errors
     /// No thread can be had.
@@ -108,7 +108,7 @@ impl Control {
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
             let named = named.stack_size(STACK);
             let started = named.spawn(move || {
-                // Who sends no request wants no answer.
+                // A client that sends no request gets no answer.
                 let _ = answer(&socket, &permit, (&steered, &ends), &log);
                 drop(permit);
             });
@@ -224,7 +224,7 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// Who asked did not wait for it.
+/// Logs the end of a job whose client did not wait for it.
 fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
         Ok(()) => {

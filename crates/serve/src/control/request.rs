@@ -66,7 +66,7 @@ pub enum AskError {
     Stranger {
         /// Where that is.
         path: String,
-        /// Who it is.
+        /// The user that owns it.
         uid: u32,
     },
     /// The connection broke, or the answer is none.

@@ -172,7 +172,7 @@ impl AttributeWrite {
         if offset != 0 {
             return Err(Errno::EINVAL);
         }
-        // Whoever has the disk open would see it change.
+        // Programs that have the disk open would see it change.
         if attribute.name == "restore" {
             return Err(Errno::EBUSY);
         }
@@ -182,7 +182,7 @@ impl AttributeWrite {
     pub(super) fn store(self, zram: &Zram) -> Result<(), Errno> {
         if self.name == "save" {
             let path = Path::new(self.text.trim_end_matches('\n'));
-            // Where this process is, nobody knows who writes here.
+            // The writer does not know this process's directory.
             if !path.is_absolute() {
                 return Err(Errno::EINVAL);
             }

@@ -1,4 +1,4 @@
-//! `fusermount3`, which mounts and unmounts for those who have no right to.
+//! `fusermount3`, which mounts and unmounts for users without the privilege.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::{FdFlags, IoSliceMut, fcntl_setfd};
@@ -62,7 +62,7 @@ fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }))
 }
 
-/// Has it unmounted, whoever uses it.
+/// Has it unmounted, though programs may use it.
 pub(super) fn unmount(dir: &Path) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
     let output = command.args(["-u", "-z", "--"]).arg(dir).stdin(Stdio::null()).output()?;

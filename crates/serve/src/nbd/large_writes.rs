@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Who has memory and receives into it may take so long while others wait, and longer writes at
+/// A client that sends into this memory may take so long while others wait, and longer writes at
 /// this rate.
 const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
@@ -23,8 +23,8 @@ pub(crate) struct LargeWrites {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// Numbers of those who wait, given out and served in order: none is passed over for a shorter
-    /// write.
+    /// Numbers of the waiting writes, given out and served in order: none is passed over for a
+    /// shorter write.
     next: u64,
     served: u64,
 }

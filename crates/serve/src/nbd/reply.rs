@@ -33,7 +33,7 @@ impl<'b> Replies<'b> {
         &self.room[..self.len]
     }
 
-    /// Who takes requests makes sure that there is room.
+    /// The worker that takes requests makes sure that there is room.
     fn put(&mut self, bytes: &[u8]) {
         self.room[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();

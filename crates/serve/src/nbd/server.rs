@@ -1,4 +1,4 @@
-//! Who listens, and all connections there are.
+//! The listener, and all its connections.
 
 use super::bounds::{HALF_OPEN_MAX, INPUT_BUFFER};
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
@@ -26,7 +26,7 @@ pub struct Options {
     pub connections: usize,
 }
 
-/// How often who waits looks at the time.
+/// How often a waiting thread looks at the time.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Most bytes that one of them has in use at a time of what is small: an answer that grows (it is
@@ -78,7 +78,7 @@ impl Stream for Socket {
 }
 
 impl Server {
-    /// Serves all who connect, on threads of its own.
+    /// Serves all clients, on threads of its own.
     ///
     /// # Errors
     /// No thread can be had.
@@ -104,8 +104,7 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Those who have not chosen yet will take as much; whoever of them says nothing
-                // makes room.
+                // Half-open connections will take as much; the silent ones among them make room.
                 let has_room = |asking: usize| {
                     room::is_left(asking.saturating_mul(options.connection_bytes()))
                 };

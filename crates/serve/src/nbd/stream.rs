@@ -16,7 +16,7 @@ pub(crate) trait Stream: Sync {
     /// Sends some bytes; how many. Returns `WouldBlock` now and then while the client takes none.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends both directions: who waits in one is woken.
+    /// Ends both directions, and wakes threads that wait in one.
     fn hang_up(&self);
 
     /// Sends all bytes, as long as the client takes some `within` that time.

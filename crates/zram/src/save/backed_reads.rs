@@ -77,7 +77,7 @@ impl BlockReads {
 
 /// The thread that reads.
 pub(super) struct BackingReader {
-    /// None, where it is waited for reads as long as they take, or there can be no thread.
+    /// `None` if reads may take as long as they like, or if no thread could be started.
     reader: Option<(Arc<Reader>, Duration)>,
 }
 

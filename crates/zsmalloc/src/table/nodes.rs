@@ -30,7 +30,7 @@ impl Nodes {
         Ok(Nodes { caches, arena: arena.clone(), row })
     }
 
-    /// May refuse the table memory.
+    /// Returns what may refuse memory for the table.
     pub(super) fn supply(&self) -> Option<&dyn Supply> {
         self.arena.supply()
     }

@@ -34,7 +34,7 @@ pub(crate) struct NewSlab<'d> {
 impl NewSlab<'_> {
     /// Takes the slab up into its cache, as `owner`'s, in no list yet.
     pub(crate) fn attach(self, locked: &mut Locked<'_>, owner: u32) -> ExtentId {
-        assert!(std::ptr::eq(self.depot, locked.depot), "a slab of another cache");
+        assert!(std::ptr::eq(self.depot, locked.depot), "the new slab is another cache's");
         // SAFETY: this is the slab's maker (sl-A1), which goes on only as the owner, or the holder
         // of the lock.
         unsafe { locked.attach(self.id, owner) };
@@ -84,7 +84,7 @@ fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
     let bytes = depot.shape.block_bytes();
     match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
         Ok(layout) => (layout, bytes + BLOCK_HEADER),
-        Err(error) => unreachable!("a block of {bytes} bytes: {error}"),
+        Err(error) => unreachable!("the size of a block, {bytes} bytes, is no layout: {error}"),
     }
 }
 

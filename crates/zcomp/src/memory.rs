@@ -145,7 +145,7 @@ impl<'m> Region<'m> {
     pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
         let taken = self.next;
         let step = lines(bytes).unwrap_or(usize::MAX);
-        assert!(step <= self.left, "more contexts taken than counted");
+        assert!(step <= self.left, "contexts take more memory than `prepare` counted");
         // SAFETY: `step <= left`, the bytes from `next` to the memory's end.
         self.next = unsafe { taken.add(step) };
         self.left -= step;

@@ -43,7 +43,7 @@ impl Workspace {
     pub(crate) fn blocks(&mut self) -> &mut BlockStream {
         match &mut self.blocks {
             Some(blocks) => blocks,
-            None => unreachable!("a block is one slot here"),
+            None => unreachable!("a device with blocks of one slot has no block stream"),
         }
     }
 }

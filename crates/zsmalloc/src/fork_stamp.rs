@@ -32,7 +32,5 @@ impl ForkStamp {
 
 #[cold]
 fn stale() -> ! {
-    panic!(
-        "a guard, lock or staged object from before a fork is used in the child: there it can only be dropped"
-    )
+    panic!("a guard, lock or staged object from before a fork can only be dropped in the child")
 }

@@ -230,13 +230,13 @@ impl<'p> EntryWriteGuard<'p> {
     pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
         let location = self.lock.value().decode().ok();
         let is_ours = room.held.map(|object| object.location) == location;
-        assert!(is_ours, "{room:?} was not found with this lock of entry {}", self.index);
+        assert!(is_ours, "{room:?} was not reserved with this lock of entry {}", self.index);
         match (room.staged, room.held) {
             (Some(staged), held) => self.name_staged(staged, flags, held),
             (None, Some(object)) if object.has_room_for(bytes) => {
                 self.store_in_place(object, bytes, flags)
             }
-            (None, held) => panic!("{} bytes are stored in the place of {held:?}", bytes.len()),
+            (None, held) => panic!("no room was reserved for {} bytes; {held:?}", bytes.len()),
         }
     }
 

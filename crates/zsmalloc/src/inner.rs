@@ -124,7 +124,7 @@ impl PoolInner {
     pub(crate) fn table(&self) -> ClassTable {
         match self.geometry.table() {
             Ok(table) => table,
-            Err(error) => unreachable!("the pool was made of it: {error}"),
+            Err(error) => unreachable!("a geometry that made a pool is refused: {error}"),
         }
     }
 
@@ -159,7 +159,7 @@ impl PoolInner {
     pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
         match self.memory.find(offset) {
             Some(id) => (self.class_of_zspage(id), id),
-            None => unreachable!("an entry named offset {offset:#x}, where no zspage is"),
+            None => unreachable!("I1: an entry names offset {offset:#x}, where no zspage is"),
         }
     }
 

@@ -157,7 +157,7 @@ impl Memory {
     fn header_cache(&self, objects: u32) -> &Cache {
         match HEADER_SLOTS.iter().position(|&slots| slots >= objects as usize) {
             Some(nth) => &self.header_caches[nth],
-            None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
+            None => unreachable!("a zspage has {objects} objects, and {OBJECTS_MAX} is the most"),
         }
     }
 

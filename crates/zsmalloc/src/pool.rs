@@ -38,7 +38,7 @@ impl Handle {
         let raw = (pool as u64) << 52 | (generation as u64) << 32 | index as u64;
         match NonZeroU64::new(raw) {
             Some(raw) => Handle(raw),
-            None => unreachable!("generations begin at 1"),
+            None => unreachable!("a handle slot has generation 0, though generations begin at 1"),
         }
     }
 

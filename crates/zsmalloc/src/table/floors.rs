@@ -63,7 +63,7 @@ impl Floors {
     fn of(&self, index: u32) -> &HandleLeaf {
         match self.get(index as u64 / LEAF as u64) {
             Some(leaf) => leaf,
-            None => unreachable!("an entry was made before what is kept of its leaf"),
+            None => unreachable!("handle slot {index} was made before the floor of its leaf"),
         }
     }
 

@@ -31,7 +31,7 @@ impl RawCache {
         Self::with_options(arena, size, align, Options::default())
     }
 
-    /// As [`new`](Self::new), with a choice.
+    /// Returns a cache with these options.
     pub fn with_options(
         arena: &Arc<Arena>,
         size: usize,
@@ -65,8 +65,8 @@ impl RawCache {
         Ok(object)
     }
 
-    /// As [`alloc`](Self::alloc); where there is no memory, returns an object of the reserve. For
-    /// callers that must go on so that others can free.
+    /// Allocates as [`alloc`](Self::alloc) does, and where there is no memory returns an object of
+    /// the reserve. This is for callers that must go on so that others can free.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
     }

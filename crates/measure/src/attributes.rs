@@ -26,7 +26,7 @@ impl AttributeSetting {
         }
     }
 
-    /// Whether it is of the attribute of this name.
+    /// Returns whether it is of the attribute of this name.
     pub fn is_of(&self, name: &str) -> bool {
         self.name == name
     }

@@ -129,7 +129,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Whether only this machine can reach it.
+    /// Returns whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Unix(_) => true,
@@ -147,7 +147,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Where it is found.
+    /// Returns the address at which clients find it.
     pub fn address(&self) -> &Address {
         &self.address
     }

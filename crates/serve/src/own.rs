@@ -47,8 +47,8 @@ pub enum Clients {
     Some,
 }
 
-/// Why a file at `path` would lie on a disk that this process serves, or may; `None` if it can't be
-/// seen to.
+/// Returns why a file at `path` would lie on a disk that this process serves, or may; `None` if it
+/// can't be seen to.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();

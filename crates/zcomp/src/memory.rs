@@ -38,8 +38,8 @@ pub enum Memory<'m> {
 }
 
 impl Memory<'static> {
-    /// At least `bytes` bytes from the heap, all zero. Pages that the stream does not come to stay
-    /// untouched.
+    /// Allocates at least `bytes` bytes from the heap, all zero. Pages that the stream does not
+    /// come to stay untouched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the heap has not as much.
@@ -60,7 +60,7 @@ impl Memory<'static> {
 }
 
 impl Memory<'_> {
-    /// Bytes of it.
+    /// Returns its length in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.words())
     }

@@ -17,7 +17,7 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// A codec with its default parameters.
+    /// Returns a codec with its default parameters.
     pub fn new(codec: &'static dyn Codec) -> Self {
         Algorithm { codec, params: Params::default() }
     }

@@ -54,7 +54,7 @@ impl AtomicFile {
         Ok(AtomicFile { file, path, place, permissions, replaces, is_placed, written, flushed })
     }
 
-    /// Whether there can be one, as far as that is known before.
+    /// Checks whether there can be such a file, as far as that is known before.
     ///
     /// # Errors
     /// As [`new`](Self::new), but for what is there for the moment.

@@ -46,7 +46,7 @@ enum Kind {
 }
 
 impl Attribute {
-    /// What can be done with it.
+    /// Returns whether the attribute can be read, written or both.
     pub fn access(&self) -> Access {
         match self.kind {
             Flag(_) | Word(_) | Setting(..) => Access::ReadWrite,
@@ -155,7 +155,7 @@ const ATTRIBUTES: &[Attribute] = &[
         "1 includes the pool's pages in core dumps"),
 ];
 
-/// All attributes there are.
+/// Returns all attributes.
 pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }
@@ -185,7 +185,7 @@ fn by_name(name: &str) -> Result<&'static Attribute, Error> {
 }
 
 impl Zram {
-    /// What an attribute reads as: lines that end with a newline, as the kernel's.
+    /// Returns an attribute's text: lines that end with a newline, as the kernel's.
     ///
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
@@ -197,7 +197,7 @@ impl Zram {
         }
     }
 
-    /// The same, written as it is made: `block_state` can be long.
+    /// Writes an attribute's text as it is made: `block_state` can be long.
     ///
     /// # Errors
     /// As [`show`](Self::show), and [`Error::Output`].

@@ -108,12 +108,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A device of `disksize` bytes: lz4, no limit, a stream per processor.
+    /// Returns the configuration of a device of `disksize` bytes: lz4, no limit, a stream per
+    /// processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
         Ok(Config { disksize, ..Config::default() })
     }
 
-    /// Whether there can be a device of this size and these blocks.
+    /// Checks whether there can be a device of this size in bytes and these blocks.
     ///
     /// # Errors
     /// [`Error::Disksize`], [`Error::Block`].

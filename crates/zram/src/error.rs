@@ -399,7 +399,7 @@ impl Error {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }
 
-    /// The errno a block device would answer with.
+    /// Returns the errno that a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,

@@ -109,7 +109,7 @@ impl EntryPool {
         EntryIter::new(&self.0, entries)
     }
 
-    /// Has the processor fetch what entry `index` holds, which is to be overwritten soon, while
+    /// Makes the processor fetch what entry `index` holds, which is to be overwritten soon, while
     /// something else is done.
     pub fn prefetch(&self, index: u32) {
         if ensure_here(&self.0).is_err() {
@@ -131,7 +131,8 @@ impl EntryPool {
         Ok(self.write_guard(index, self.0.entries.lock(index)?))
     }
 
-    /// As [`lock`](Self::lock), but `None` for an entry that is not there and so holds nothing.
+    /// Locks entry `index` as [`lock`](Self::lock) does; returns `None` for an entry that does not
+    /// exist and so holds nothing.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -159,14 +160,15 @@ impl EntryPool {
         EntryWriteGuard::new(&self.0, index, entry)
     }
 
-    /// The first entry from `index` on that may hold something: those passed over hold nothing.
+    /// Returns the first entry from `index` on that may hold something; those before it hold
+    /// nothing.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         self.0.entries.first_made(index)
     }
 
-    /// What `look` says of what entry `index` holds at this moment, and what lies beside it;
-    /// nothing where it was never made. Waits for nothing: what it holds may be changed or freed
-    /// meanwhile.
+    /// Returns what `look` returns for what entry `index` holds at this moment, and what lies
+    /// beside it; nothing where it was never made. Waits for nothing: what it holds may be changed
+    /// or freed meanwhile.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
         fork::try_repair(&self.0);
         self.0.entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
@@ -233,24 +235,24 @@ impl EntryPool {
         StagedObject::new(&self.0, index, bytes)
     }
 
-    /// The count of the pool's pages (`mem_used`) and its limit.
+    /// Returns the count of the pool's pages (`mem_used`) and its limit, both in pages.
     pub fn pages(&self) -> &Budget {
         fork::try_repair(&self.0);
         self.0.memory.budget()
     }
 
-    /// All memory of the pool in bytes: pages, their maps and descriptors, headers, classes and
-    /// entries.
+    /// Returns all memory of the pool in bytes: pages, their maps and descriptors, headers, classes
+    /// and entries.
     pub fn bytes(&self) -> usize {
         self.pages().used() * page_size() + self.0.metadata_bytes()
     }
 
-    /// The size classes, calculated once more.
+    /// Returns the size classes, calculated at each call.
     pub fn table(&self) -> ClassTable {
         self.0.table()
     }
 
-    /// The largest object there is.
+    /// Returns the bytes of the largest object that the pool can store.
     pub fn largest(&self) -> usize {
         self.0.largest()
     }
@@ -295,7 +297,7 @@ impl EntryPool {
         })
     }
 
-    /// As [`compact`](Self::compact), until `bytes` bytes were freed.
+    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.pages_less_after(|| {
             let before = self.pages().used();
@@ -312,23 +314,23 @@ impl EntryPool {
         before.saturating_sub(self.pages().used())
     }
 
-    /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
+    /// Returns the bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
     pub fn freeable(&self) -> usize {
         let pages: u64 = self.classes().iter().map(|stat| stat.gain).sum();
         pages as usize * page_size()
     }
 
-    /// Pages that compaction freed so far.
+    /// Returns the pages that compaction has freed so far.
     pub fn pages_compacted(&self) -> u64 {
         self.compaction_stat().freed_pages
     }
 
-    /// What compaction has done so far, and what it took.
+    /// Returns what compaction has done so far, and the processor time it took.
     pub fn compaction_stat(&self) -> CompactionStat {
         compact::stat(&self.0)
     }
 
-    /// Has the pool work in the background from now on, whenever it is worth it: two threads, one
+    /// Makes the pool work in the background from now on, whenever it is worth it: two threads, one
     /// of which compacts, while the other prefaults pages and gives back what too much is retained.
     pub fn compact_in_background(&self) {
         background::enable(&self.0, |inner| &inner.compactor, run_compactor);
@@ -341,13 +343,13 @@ impl EntryPool {
         self.0.prefaulter.stop();
     }
 
-    /// Whether a child has the pool's pages too.
+    /// Returns whether a child has the pool's pages too.
     pub fn is_in_children(&self) -> bool {
         self.0.memory.is_in_children()
     }
 
-    /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses
-    /// everything.
+    /// Returns whether this is a child, and the pool's pages stayed with the parent: then it
+    /// refuses everything.
     pub fn is_left_behind(&self) -> bool {
         self.0.is_in_child() && !self.is_in_children()
     }

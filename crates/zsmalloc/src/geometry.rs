@@ -112,7 +112,7 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// The table of all classes.
+    /// Returns the table of all classes.
     pub fn table(&self) -> Result<ClassTable, GeometryError> {
         self.table_for(page_size())
     }
@@ -141,7 +141,7 @@ impl Geometry {
         Ok(table)
     }
 
-    /// The same for objects of up to 4096 << order bytes.
+    /// Returns the same geometry for objects of up to 4096 << order bytes.
     pub fn with_order(self, order: u32) -> Self {
         match self {
             Geometry::Native { .. } => Geometry::Native { order },
@@ -175,12 +175,12 @@ pub struct ClassShape {
 }
 
 impl ClassShape {
-    /// Bytes of a zspage that no slot covers.
+    /// Returns the bytes of a zspage that no slot covers.
     pub fn waste(&self) -> usize {
         self.waste_for(page_size())
     }
 
-    /// Percent of a zspage that slots cover, in whole numbers.
+    /// Returns the percentage of a zspage that slots cover, rounded down.
     pub fn used_percent(&self) -> usize {
         self.used_percent_for(page_size())
     }
@@ -208,28 +208,28 @@ pub struct ClassTable {
 }
 
 impl ClassTable {
-    /// The classes, smallest first.
+    /// Returns the classes, smallest first.
     pub fn classes(&self) -> &[ClassShape] {
         &self.classes
     }
 
-    /// The geometry the table is of.
+    /// Returns the geometry that the table was made of.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The largest object.
+    /// Returns the bytes of the largest object.
     pub fn largest(&self) -> usize {
         self.classes.last().map_or(0, |class| class.capacity)
     }
 
-    /// Position of the class for objects of `len` bytes.
+    /// Returns the position of the class for objects of `len` bytes.
     pub fn position(&self, len: usize) -> Option<usize> {
         let position = self.classes.partition_point(|class| class.capacity < len);
         (len > 0 && position < self.classes.len()).then_some(position)
     }
 
-    /// The largest size whose zspages hold more than one object, up to blocks of `order`.
+    /// Returns the largest size whose zspages hold more than one object, up to blocks of `order`.
     pub fn watermark(&self, order: u32) -> usize {
         let within = |class: &&ClassShape| class.size <= BLOCK << order && !class.is_huge();
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
@@ -333,7 +333,7 @@ impl KernelGeometry {
         }
     }
 
-    /// What the zspages of each possible length would be for a size of up to a page.
+    /// Returns what the zspages of each possible length would be for a size of up to a page.
     pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
         let capacity = size.saturating_sub(HEADER);
         (1..=self.chain).map(move |pages| shape(page_size(), 0, size, capacity, pages))

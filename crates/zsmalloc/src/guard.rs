@@ -168,12 +168,12 @@ impl<'p> EntryWriteGuard<'p> {
         EntryWriteGuard { inner, index, lock }
     }
 
-    /// What lies beside the entry.
+    /// Returns what lies beside the entry.
     pub fn row(&self) -> Row<'_> {
         self.lock.row()
     }
 
-    /// What the entry holds.
+    /// Returns what the entry holds.
     pub fn content(&self) -> Content<'_> {
         match self.lock.value().decode() {
             Ok(Location { offset, len, flags }) => {

@@ -92,7 +92,7 @@ impl<'p> EntryReadGuard<'p> {
         EntryReadGuard { held, lock }
     }
 
-    /// What the entry holds.
+    /// Returns what the entry holds.
     ///
     /// # Panics
     /// In a child of the process that pinned it, as [`row`](Self::row). There a pin can only
@@ -111,7 +111,7 @@ impl<'p> EntryReadGuard<'p> {
         }
     }
 
-    /// What lies beside the entry, if it is there and so is locked.
+    /// Returns what lies beside the entry, if the entry exists and so is locked.
     pub fn row(&self) -> Option<Row<'_>> {
         self.lock.as_ref().map(ReadLock::row)
     }

@@ -47,13 +47,13 @@ impl ClassStat {
         }
     }
 
-    /// Pages of address space of the class's zspages.
+    /// Returns the pages of address space of the class's zspages.
     pub fn pages_used(&self) -> u64 {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Pages that moving objects together would free: whole zspages' worth of free slots, as far as
-    /// their pages are committed at all.
+    /// Returns the pages that moving objects together would free: whole zspages' worth of free
+    /// slots, as far as their pages are committed at all.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
@@ -76,7 +76,7 @@ impl Classes {
         Classes(stats.collect())
     }
 
-    /// One entry per class, smallest size first.
+    /// Iterates over one entry per class, smallest size first.
     pub fn iter(&self) -> impl Iterator<Item = &ClassStat> {
         self.0.iter()
     }

@@ -61,7 +61,7 @@ struct Reserve {
 }
 
 impl<A> Reserved<A> {
-    /// What `system` gives, and no reserve yet.
+    /// Returns an allocator that takes memory from `system`, and has no reserve yet.
     pub const fn new(system: A) -> Self {
         let reserve = Reserve {
             start: AtomicPtr::new(null_mut()),
@@ -81,8 +81,9 @@ impl<A> Reserved<A> {
         self.reserve.make(bytes)
     }
 
-    /// Whether memory was refused, and of what was given instead more than a share is in use. Some
-    /// of it may stay in use for long though memory is back: so less is no reason to refuse work.
+    /// Returns whether memory was refused, and of what was given instead more than a share is in
+    /// use. Some of it may stay in use for long though memory is back: so less is no reason to
+    /// refuse work.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }

@@ -144,7 +144,7 @@ impl From<zram::Compaction> for CompactionMode {
 }
 
 impl FillArgs {
-    /// Where the device is to be saved when all is done.
+    /// Returns where the device is to be saved when all is done.
     pub fn saves_to(&self) -> Option<&Path> {
         self.cold.saves_to()
     }

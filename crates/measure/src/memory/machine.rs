@@ -15,7 +15,7 @@ pub struct MachineMemory {
 }
 
 impl MachineMemory {
-    /// As of now.
+    /// Returns the figures as of now.
     ///
     /// # Errors
     /// The kernel does not tell.

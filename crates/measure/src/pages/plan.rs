@@ -90,12 +90,12 @@ pub struct FilePlan {
 }
 
 impl FilePlan {
-    /// Pages of all files.
+    /// Returns the pages of all files.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Files, empty ones too.
+    /// Returns the number of files, empty ones included.
     pub fn files(&self) -> u64 {
         self.entries.len() as u64 + self.empty_files
     }
@@ -147,7 +147,7 @@ impl FilePlan {
         &self.entries[file.0 as usize]
     }
 
-    /// The path of a file, beginning with what was given on the command line.
+    /// Returns the path of a file, beginning with what was given on the command line.
     pub fn path(&self, file: FileIndex) -> PathBuf {
         let entry = self.entry(file);
         let mut name =
@@ -177,7 +177,8 @@ impl FilePlan {
         self.entry(file).is_left_out.load(Relaxed)
     }
 
-    /// The parts of files that lie in these pages, in order. Every page lies in exactly one.
+    /// Returns the parts of files that lie in these pages, in order. Every page lies in exactly
+    /// one.
     pub fn parts(&self, range: Range<u32>) -> impl Iterator<Item = FilePages> + '_ {
         let mut page = range.start;
         let mut index = self.entries.partition_point(|entry| entry.first_page <= page);

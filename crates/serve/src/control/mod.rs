@@ -121,7 +121,7 @@ impl Control {
         Ok(Control { acceptor, clients, is_ending })
     }
 
-    /// Has nothing be done any more but what tells how the disk is, and saves it.
+    /// Refuses all requests from now on but those that report on the disk and save it.
     pub fn only_save(&self) {
         self.is_ending.store(true, SeqCst);
     }

@@ -156,7 +156,7 @@ pub(super) fn is_trusted(uid: Uid) -> bool {
 }
 
 impl Refusal {
-    /// One with an errno of Linux's, and its reason on one line.
+    /// Returns a refusal with an errno of Linux's, and its reason on one line.
     pub fn new(errno: Errno, message: impl Into<String>) -> Self {
         Refusal { errno: errno.raw_os_error(), message: message.into() }
     }

@@ -58,7 +58,7 @@ pub(crate) enum ReplyStyle {
 pub struct Exports(Arc<[Export]>);
 
 impl Exports {
-    /// At least one, or nobody gets anything.
+    /// Returns the exports. There has to be at least one, or no client gets anything.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
         Exports(exports.into())
     }

@@ -41,7 +41,7 @@ const FULL: &str =
     "nbd: refused a client: all --connections are in use, or the disk is being restored";
 
 impl Options {
-    /// Bytes of address space that a connection takes.
+    /// Returns the bytes of address space that a connection takes.
     pub fn connection_bytes(&self) -> usize {
         INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
     }
@@ -139,7 +139,7 @@ impl Server {
         self.established.len()
     }
 
-    /// Whether a client has or had an export.
+    /// Returns whether a client has or had an export.
     pub fn was_used(&self) -> bool {
         self.established.had_clients()
     }

@@ -50,7 +50,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// All that are such.
+    /// Selects all slots of the device that are such.
     pub fn of(which: Which) -> Self {
         Selection { which, slots: Vec::new() }
     }

@@ -66,7 +66,7 @@ impl Saved {
         Ok(Saved { lost: with_room(RANGES)?, ..Saved::default() })
     }
 
-    /// Whether all is in the file.
+    /// Returns whether everything is in the file.
     pub fn is_whole(&self) -> bool {
         self.lost_slots == 0
     }

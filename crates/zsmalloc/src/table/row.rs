@@ -83,8 +83,8 @@ impl<'t> Row<'t> {
         self.columns.first().filter(|_| self.kind == RowKind::Generation)
     }
 
-    /// The access time noted last, 0 if none was since the entry was made or emptied; `None` where
-    /// none is ever noted.
+    /// Returns the access time noted last, in seconds; 0 if none was since the entry was made or
+    /// emptied; `None` where none is ever noted.
     pub fn access_time(self) -> Option<u32> {
         Some(self.access_column()?.load(Relaxed))
     }
@@ -97,7 +97,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// The checksum noted last; `None` where none is ever noted.
+    /// Returns the checksum noted last; `None` where none is ever noted.
     #[inline]
     pub fn checksum(self) -> Option<u32> {
         Some(self.checksum_column()?.load(Relaxed))

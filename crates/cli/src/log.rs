@@ -26,7 +26,7 @@ pub(crate) fn line(line: Arguments<'_>) {
     }
 }
 
-/// Whether standard error takes something now.
+/// Returns whether standard error takes something now.
 fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
     let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { PATIENCE };
     let mut polled = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];

@@ -131,7 +131,7 @@ impl Report {
     }
 }
 
-/// A line for each range of the device in bytes that is lost.
+/// Returns a line for each range of the device in bytes that is lost.
 pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
     let line = |Range { start, end }: &Range<u64>| {
         let size = human(i64::try_from(end - start).unwrap_or(i64::MAX));

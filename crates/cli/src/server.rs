@@ -218,7 +218,7 @@ impl Serving {
     }
 }
 
-/// What the control socket gives.
+/// Returns what the control socket gives.
 fn steered(
     status: ServerStatus,
     zram: Arc<Zram>,
@@ -277,8 +277,8 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
     address.listen().map_err(Error::Address)
 }
 
-/// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right
-/// to that.
+/// Has the kernel not wait for our own disk when it needs memory for us, and returns whether we
+/// have the right to that.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

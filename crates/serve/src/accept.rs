@@ -177,7 +177,7 @@ impl ClientSet {
         self.clients.lock().all.len()
     }
 
-    /// Whether there was ever a client.
+    /// Returns whether there was ever a client.
     pub(crate) fn had_clients(&self) -> bool {
         self.clients.lock().next > 0
     }
@@ -207,7 +207,7 @@ impl ClientSet {
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Whether all were gone in time.
+    /// Returns whether all were gone in time.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {

@@ -152,7 +152,7 @@ impl Listening {
         &self.address
     }
 
-    /// The socket, and its file.
+    /// Returns the socket, and its file.
     pub(crate) fn into_parts(self) -> (OwnedFd, Option<SocketFile>) {
         (self.socket, self.file)
     }
@@ -241,7 +241,7 @@ impl HiddenSocket {
         }
     }
 
-    /// Takes a place where there is nothing; whether it did.
+    /// Takes a place where there is nothing, and returns whether it did.
     fn publish(&self, path: &Path) -> rustix::io::Result<bool> {
         match fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
@@ -252,7 +252,8 @@ impl HiddenSocket {
         }
     }
 
-    /// Takes the place of the socket `stale`; whether it did, as another may have done so before.
+    /// Takes the place of the socket `stale`, and returns whether it did, as another may have done
+    /// so before.
     fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {

@@ -65,8 +65,8 @@ impl Log {
 }
 
 impl Inner {
-    /// How many lines were left out in the period that ended, and whether this one may be written
-    /// now.
+    /// Returns how many lines were left out in the period that ended, and whether this one may be
+    /// written now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);
         let mut period = self.period.lock();

@@ -121,7 +121,7 @@ impl DiskSearch {
     }
 }
 
-/// The number of a device of which the system tells in a directory.
+/// Returns the number of a device of which the system tells in a directory.
 fn number(told: &Path) -> Option<u64> {
     let text = read_to_string(told.join("dev")).ok()?;
     let (major, minor) = text.trim_end().split_once(':')?;

@@ -73,8 +73,8 @@ impl Memory<'_> {
     }
 }
 
-/// Bytes of memory for contexts of these sizes: each takes whole lines, and the first line is to be
-/// reached.
+/// Returns the bytes of memory for contexts of these sizes: each takes whole lines, and the first
+/// line is to be reached.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
@@ -103,7 +103,7 @@ pub(crate) struct Region<'m> {
 unsafe impl Send for Region<'_> {}
 
 impl<'m> Region<'m> {
-    /// A region of its own for contexts of these sizes, all zero.
+    /// Returns a region of its own for contexts of these sizes, all zero.
     pub(crate) fn owned(codec: &'static str, contexts: &[usize]) -> Result<Self, Error> {
         let needed = bytes_for(contexts)?;
         Region::new(Memory::owned(needed)?, codec, needed)
@@ -133,12 +133,13 @@ impl<'m> Region<'m> {
         })
     }
 
-    /// Bytes of the memory.
+    /// Returns the bytes of the memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The next `bytes` bytes: on a line, nobody else's, and valid as long as the region is.
+    /// Returns the next `bytes` bytes: on a line, nobody else's, and valid as long as the region
+    /// is.
     ///
     /// # Panics
     /// If more is taken than `new` was told.

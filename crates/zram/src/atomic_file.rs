@@ -193,8 +193,8 @@ pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
     }
 }
 
-/// Where a file is to be, and the permissions of the one that is there. A link stays, and leads to
-/// the new file.
+/// Returns where a file is to be, and the permissions of the one that is there. A link stays, and
+/// leads to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
@@ -208,7 +208,7 @@ fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     }
 }
 
-/// Where it is written first.
+/// Returns where it is written first.
 fn beside(place: &Path) -> io::Result<PathBuf> {
     let mut name = OsString::from(".");
     name.push(place.file_name().ok_or(Errno::INVAL)?);

@@ -60,7 +60,7 @@ const fn row(name: &'static str, kind: Kind, summary: &'static str) -> Attribute
     Attribute { name, summary, kind }
 }
 
-/// A line for each.
+/// Returns a line for each.
 fn each(lines: impl IntoIterator<Item: Display>, out: &mut dyn Write) -> fmt::Result {
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }

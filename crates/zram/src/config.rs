@@ -122,12 +122,12 @@ impl Config {
         self.layout().map(drop)
     }
 
-    /// Whether it has jobs that need a stream.
+    /// Returns whether it has jobs that need a stream.
     pub(crate) fn needs_job_stream(&self) -> bool {
         self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
-    /// The device's entries.
+    /// Returns the device's entries.
     pub(crate) fn layout(&self) -> Result<Layout, Error> {
         let layout = Layout::new(self.block, self.disksize.div_ceil(SLOT_BYTES as u64))?;
         // Slots and blocks are numbered in 32 bits.
@@ -137,12 +137,12 @@ impl Config {
         Ok(layout)
     }
 
-    /// All algorithms, by priority.
+    /// Returns all algorithms, by priority.
     pub(crate) fn algorithms(&self) -> AlgorithmList {
         std::array::from_fn(|priority| self.algorithm_of(priority))
     }
 
-    /// The algorithm of a priority.
+    /// Returns the algorithm of a priority.
     pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
         match priority.checked_sub(1) {
             None => Some(Algorithm { codec: self.algorithm, params: self.params.clone() }),

@@ -291,7 +291,7 @@ pub enum Error {
     Pool(#[from] zsmalloc::Error),
 }
 
-/// The largest device: blocks of several slots are numbered, too.
+/// Returns the largest device: blocks of several slots are numbered, too.
 fn largest(block: usize) -> &'static str {
     match block >> 12 {
         2 => "10.6 TiB",
@@ -360,7 +360,7 @@ impl fmt::Display for Refusal<'_> {
     }
 }
 
-/// What helps against what the system says of a path.
+/// Returns what helps against what the system says of a path.
 fn path_remedy(errno: i32) -> &'static str {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
@@ -378,7 +378,7 @@ fn path_remedy(errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// A fault of the backing store.
+    /// Returns a fault of the backing store.
     pub(crate) fn backing(verb: &'static str, slot: u32, error: &std::io::Error) -> Self {
         let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
         Error::Backing { slot: slot.into(), verb, errno }
@@ -394,7 +394,8 @@ impl Error {
         Error::Path { verb, path: path.to_string_lossy().into_owned(), errno }
     }
 
-    /// Whether data were found damaged where they lie, which nothing but writing them anew helps.
+    /// Returns whether data were found damaged where they lie, which nothing but writing them anew
+    /// helps.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }

@@ -118,14 +118,15 @@ impl Jobs {
         self.now.lock().job
     }
 
-    /// Has the job that is under way give up; whether there is one.
+    /// Has the job that is under way give up, and returns whether there is one.
     pub(crate) fn cancel(&self) -> bool {
         let mut now = self.now.lock();
         now.is_cancelled = now.job.is_some();
         now.is_cancelled
     }
 
-    /// Has another job begin though the one that was cancelled has not ended; whether it had.
+    /// Has another job begin though the one that was cancelled has not ended, and returns whether
+    /// it had.
     pub(crate) fn give_up(&self) -> bool {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
@@ -183,7 +184,7 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether another may have begun.
+    /// Returns whether another may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }

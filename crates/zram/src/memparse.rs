@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "too large, the most is 16 EiB less one byte".to_owned())
 }
 
-/// The base of a number, and its digits with what stands behind them.
+/// Returns the base of a number, and its digits with what stands behind them.
 fn radix_of(text: &str) -> (u32, &str) {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match hex {

@@ -150,7 +150,7 @@ impl Streams {
             .unwrap_or_else(|| self.workspaces[first].0.lock())
     }
 
-    /// The stream that is for jobs, or a request's where there is none.
+    /// Returns the stream that is for jobs, or a request's where there is none.
     pub(crate) fn for_job(&self) -> MutexGuard<'_, Workspace> {
         match self.workspaces.get(self.requests) {
             Some(workspace) => workspace.0.lock(),

@@ -224,7 +224,7 @@ impl Zram {
         }
     }
 
-    /// The device, if there is one, for as long as an attribute's call takes.
+    /// Returns the device, if there is one, for as long as an attribute's call takes.
     pub(crate) fn instance(&self) -> Option<Arc<Instance>> {
         match &self.locked.lifecycle.lock().phase {
             Phase::Made(instance) => Some(instance.clone()),

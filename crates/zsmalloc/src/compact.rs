@@ -78,7 +78,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Pages gained.
+    /// Returns the pages gained.
     pub(crate) fn gained(&self) -> usize {
         self.freed.saturating_sub(self.spent)
     }
@@ -246,7 +246,7 @@ pub(crate) fn compact_meta(
     memory.shrink();
 }
 
-/// What compaction has done so far, and what it took.
+/// Returns what compaction has done so far, and what it took.
 pub(crate) fn stat(inner: &PoolInner) -> CompactionStat {
     let PoolInner { compaction, compactor, prefaulter, .. } = inner;
     let spent = compaction.spent_pages.load(Relaxed);

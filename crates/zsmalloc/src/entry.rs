@@ -66,7 +66,7 @@ impl Location {
 impl Value {
     pub(crate) const EMPTY: Value = Value(0);
 
-    /// An entry without an object.
+    /// Returns an entry without an object.
     pub(crate) fn inline(payload: u64) -> Value {
         debug_assert!(payload >> PAYLOAD_BITS == 0);
         Value(payload << FLAGS_SHIFT)
@@ -82,7 +82,7 @@ impl Value {
         Value(OBJECT | offset | len | (place.flags as u64) << FLAGS_SHIFT)
     }
 
-    /// The object the entry names, or its payload.
+    /// Returns the object the entry names, or its payload.
     pub(crate) fn decode(self) -> Result<Location, u64> {
         if self.0 & OBJECT == 0 {
             return Err(self.0 >> FLAGS_SHIFT);
@@ -120,7 +120,7 @@ impl Entry {
         Value(self.0.load(Ordering::Acquire) & !LOCK)
     }
 
-    /// What the entry says, if no one has it locked.
+    /// Returns what the entry says, if no one has it locked.
     pub(crate) fn unlocked(&self) -> Option<Value> {
         Some(self.0.load(Ordering::Acquire)).filter(|word| word & LOCK == 0).map(Value)
     }
@@ -130,7 +130,7 @@ impl Entry {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether it is empty, and no one has it locked for a change.
+    /// Returns whether it is empty, and no one has it locked for a change.
     pub(crate) fn is_vacant(&self) -> bool {
         self.0.load(Ordering::Acquire) & !READERS == 0
     }
@@ -142,7 +142,7 @@ impl Entry {
         }
     }
 
-    /// Whether someone has it locked, or it is frozen.
+    /// Returns whether someone has it locked, or it is frozen.
     pub(crate) fn is_locked(&self) -> bool {
         self.unlocked().is_none()
     }

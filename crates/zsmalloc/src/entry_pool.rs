@@ -51,7 +51,7 @@ impl EntryPool {
         Ok(EntryPool(Arc::new(inner)))
     }
 
-    /// A pool whose entries are handle slots, which begin with generation `first`.
+    /// Returns a pool whose entries are handle slots, which begin with generation `first`.
     pub(crate) fn with_handles(
         config: Config,
         handles: Arc<HandleSlots>,
@@ -199,9 +199,9 @@ impl EntryPool {
     }
 
     /// Gives the object of entry `index` the flags that `choose` says, of its length, its flags and
-    /// what lies beside the entry; whether it has. Waits for nothing: an entry that is locked is
-    /// left. `choose` is asked until it says the flags that are there, so a time it looks at is not
-    /// older than the flags.
+    /// what lies beside the entry, and returns whether it has. Waits for nothing: an entry that is
+    /// locked is left. `choose` is asked until it says the flags that are there, so a time it looks
+    /// at is not older than the flags.
     pub fn set_flags_if_unlocked(
         &self,
         index: u32,
@@ -257,7 +257,7 @@ impl EntryPool {
         self.0.largest()
     }
 
-    /// Gives back the pages that are retained for the next objects; how many.
+    /// Gives back the pages that are retained for the next objects, and returns how many.
     pub fn trim(&self) -> usize {
         if ensure_here(&self.0).is_err() {
             return 0;

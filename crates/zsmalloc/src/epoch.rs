@@ -82,7 +82,7 @@ impl Epoch {
         self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sum of all tallies.
+    /// Returns the sum of all tallies.
     pub(crate) fn emptied(&self) -> u64 {
         self.stripes.iter().map(|stripe| stripe.emptied.load(Ordering::Relaxed)).sum()
     }

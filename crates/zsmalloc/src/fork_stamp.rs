@@ -14,7 +14,7 @@ impl ForkStamp {
         ForkStamp(generation())
     }
 
-    /// Whether this is a child of the process that it was locked in.
+    /// Returns whether this is a child of the process that it was locked in.
     #[inline]
     pub(crate) fn is_stale(self) -> bool {
         self.0 != generation()

@@ -117,7 +117,7 @@ impl Geometry {
         self.table_for(page_size())
     }
 
-    /// The table on a system with pages of `page` bytes.
+    /// Returns the table on a system with pages of `page` bytes.
     fn table_for(&self, page: usize) -> Result<ClassTable, GeometryError> {
         if page > OBJECT_MAX {
             return Err(GeometryError::Page { page, max: OBJECT_MAX });
@@ -194,7 +194,7 @@ impl ClassShape {
         (bytes - self.waste_for(page)) * 100 / bytes
     }
 
-    /// Whether a zspage is one block (of pages) with one object.
+    /// Returns whether a zspage is one block (of pages) with one object.
     fn is_huge(&self) -> bool {
         self.objects == 1
     }
@@ -267,8 +267,8 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     merged(shapes.collect())
 }
 
-/// Pages of a native zspage: of the upper third of the lengths there may be, the shortest with the
-/// smallest wasted share of its bytes.
+/// Returns the pages of a native zspage: of the upper third of the lengths there may be, the
+/// shortest with the smallest wasted share of its bytes.
 fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let least = size.div_ceil(page);
@@ -298,8 +298,8 @@ impl KernelGeometry {
         classes
     }
 
-    /// The classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of `unit`
-    /// bytes.
+    /// Returns the classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of
+    /// `unit` bytes.
     fn run(
         &self,
         page: usize,
@@ -325,7 +325,7 @@ impl KernelGeometry {
         if self.merge { merged(shapes) } else { shapes }
     }
 
-    /// What the rule wants little of.
+    /// Returns what the rule wants little of.
     fn score(&self, page: usize, shape: &ClassShape) -> usize {
         match self.rule {
             ChainRule::UsedPercent => 100 - shape.used_percent_for(page),

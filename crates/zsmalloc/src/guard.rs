@@ -140,7 +140,7 @@ struct Object<'p> {
 }
 
 impl Object<'_> {
-    /// Whether `bytes` may lie in its slot.
+    /// Returns whether `bytes` may lie in its slot.
     fn has_room_for(&self, bytes: &[u8]) -> bool {
         !bytes.is_empty() && bytes.len() <= self.class.capacity()
     }
@@ -186,7 +186,7 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// The object the entry holds, if it does.
+    /// Returns the object the entry holds, if it does.
     fn object(&self) -> Option<Object<'p>> {
         let location = self.lock.value().decode().ok()?;
         let (class, zspage) = self.inner.locate(location.offset);

@@ -230,7 +230,7 @@ fn room(table: &Table, leaf: u32) -> u32 {
     (LEAF as u32).saturating_sub(used)
 }
 
-/// A bit for each slot of a leaf that can be taken.
+/// Returns a bit for each slot of a leaf that can be taken.
 fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
     let mut free = [u64::MAX; LEAF.div_ceil(64)];
     free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);

@@ -48,7 +48,7 @@ impl HeaderPtr {
         header.filter(|_| (raw.addr() >> ADDRESS_BITS) as u32 == class)
     }
 
-    /// Whether it is a zspage, of whichever class.
+    /// Returns whether it is a zspage, of whichever class.
     pub(crate) fn is_attached(&self) -> bool {
         !self.0.load(Ordering::Acquire).is_null()
     }

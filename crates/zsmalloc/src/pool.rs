@@ -157,7 +157,7 @@ impl Pool {
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
 
-    /// Whether `handle` is of this pool and its slot's generation.
+    /// Returns whether `handle` is of this pool and its slot's generation.
     fn names(&self, handle: &Handle, row: Row<'_>) -> bool {
         handle.pool() == self.id && handle.generation() == row.generation()
     }
@@ -234,7 +234,7 @@ impl Pool {
         self.core.read_waits()
     }
 
-    /// Gives back the pages that are retained for the next objects; how many.
+    /// Gives back the pages that are retained for the next objects, and returns how many.
     pub fn trim(&self) -> usize {
         self.core.trim()
     }

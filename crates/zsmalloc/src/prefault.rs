@@ -55,8 +55,8 @@ pub(crate) fn request_page(inner: &PoolInner, class: &Class) {
     }
 }
 
-/// Gives back what too much is retained, prefaults what is wanted; whether there was anything to
-/// do.
+/// Gives back what too much is retained, prefaults what is wanted, and returns whether there was
+/// anything to do.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
     let has_purged = purge_excess(inner, usize::MAX);
     let Some(_alone) = inner.retained.tend() else { return true };

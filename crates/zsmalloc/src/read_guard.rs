@@ -124,8 +124,8 @@ impl<'p> EntryReadGuard<'p> {
         }
     }
 
-    /// Has the processor fetch the first `lines` lines of what the entry holds, which is to be read
-    /// soon.
+    /// Makes the processor fetch the first `lines` lines of what the entry holds, which is to be
+    /// read soon.
     #[inline]
     fn prefetch(&self, lines: usize) {
         if let Ok(object) = &self.held {

@@ -51,7 +51,7 @@ impl Retained {
         })
     }
 
-    /// Bytes of memory of the tables here.
+    /// Returns the bytes of memory of the tables here.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.offers) + size_of_val(&*self.wanted)
     }
@@ -123,7 +123,7 @@ impl Retained {
         bits::any(&self.offers, class.position..class.position + 1)
     }
 
-    /// The first class from `from` on that has such zspages.
+    /// Returns the first class from `from` on that has such zspages.
     pub(crate) fn first_offer(&self, from: usize) -> Option<usize> {
         let mut ignored = (1u64 << (from % 64)) - 1;
         let mut words = self.offers.iter().enumerate().skip(from / 64);
@@ -139,7 +139,7 @@ impl Retained {
         wanted.store((wanted.load(Relaxed) + 1).min(WANTED_MAX), Relaxed);
     }
 
-    /// How many pages a class wanted since this was last asked.
+    /// Returns how many pages a class wanted since this was last asked.
     pub(crate) fn take_wanted(&self, class: &Class) -> u32 {
         let wanted = &self.wanted[class.position as usize];
         if wanted.load(Relaxed) == 0 { 0 } else { wanted.swap(0, Relaxed).into() }
@@ -160,12 +160,13 @@ impl Retained {
         JobGuard::wait(&self.tending)
     }
 
-    /// Pages given back or prefaulted so far.
+    /// Returns the pages given back or prefaulted so far.
     pub(crate) fn released(&self) -> usize {
         self.released.load(SeqCst)
     }
 
-    /// Whether some are being given back or prefaulted, or were since there had been `released`.
+    /// Returns whether some are being given back or prefaulted, or were since there had been
+    /// `released`.
     pub(crate) fn is_release_under_way(&self, released: usize) -> bool {
         self.releases.load(SeqCst) > 0 || self.released() != released
     }
@@ -181,7 +182,7 @@ impl<'p> ReleaseScope<'p> {
         ReleaseScope(retained)
     }
 
-    /// Takes note of pages that went, or are on offer now; how many.
+    /// Takes note of pages that went, or are on offer now, and returns how many.
     pub(crate) fn note(&self, batch: &[Option<InFlight>]) -> usize {
         let pages = pages_of(batch).map(|(_, pages)| pages.len() as usize).sum();
         self.0.released.fetch_add(pages, SeqCst);
@@ -206,7 +207,7 @@ pub(crate) fn no_batch() -> Batch {
     [const { None }; 32]
 }
 
-/// The pages of a batch, as they are given to the system.
+/// Returns the pages of a batch, as they are given to the system.
 pub(crate) fn pages_of(
     batch: &[Option<InFlight>],
 ) -> impl Iterator<Item = (ExtentId, &PageSet)> + Clone {

@@ -60,7 +60,7 @@ impl ClassStat {
         zspages.min(self.slack())
     }
 
-    /// Pages that objects touch, beyond those that they need at least.
+    /// Returns the pages that objects touch, beyond those that they need at least.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)
@@ -81,7 +81,7 @@ impl Classes {
         self.0.iter()
     }
 
-    /// The sum of one column.
+    /// Returns the sum of one column.
     fn total(&self, column: impl Fn(&ClassStat) -> u64) -> u64 {
         self.0.iter().map(column).sum()
     }
@@ -91,7 +91,8 @@ const LABELS: [&str; 11] =
     ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "99%", "100%"];
 
 impl fmt::Display for Classes {
-    /// The kernel's columns, and where zspages are committed page by page, `committed` behind them.
+    /// Returns the kernel's columns, and where zspages are committed page by page, `committed`
+    /// behind them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, " {:>5} {:>5}", "class", "size")?;
         for label in LABELS {

@@ -24,7 +24,8 @@ pub(crate) type AtomicLink = std::sync::atomic::AtomicPtr<u8>;
 #[cfg(loom)]
 pub(crate) type AtomicLink = loom::sync::atomic::AtomicPtr<u8>;
 
-/// A number of this thread's own, to spread over lines of memory what many threads count or take.
+/// Returns a number of this thread's own, to spread over lines of memory what many threads count or
+/// take.
 #[cfg(not(loom))]
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);

@@ -66,7 +66,7 @@ impl Worker {
         let _ = self.wake.set(Box::new(wake));
     }
 
-    /// Whether there is anyone to ask.
+    /// Returns whether there is anyone to ask.
     pub(crate) fn is_enabled(&self) -> bool {
         self.wake.get().is_some()
     }
@@ -145,7 +145,7 @@ impl Worker {
         self.notified.store(awake, SeqCst);
     }
 
-    /// For the thread: waits for `time`, or until it is to end; whether it is.
+    /// For the thread: waits for `time`, or until it is to end, and returns whether it is.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut inner = self.inner.lock();

@@ -42,7 +42,7 @@ pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes of the reserve.
+/// Returns the bytes of the reserve.
 fn reserve(args: &ServeArgs) -> usize {
     let workers = args.options().connections.saturating_mul(args.options().workers);
     let worst = OF_SERVER

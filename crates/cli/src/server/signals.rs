@@ -85,7 +85,7 @@ impl Signals {
         self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
     }
 
-    /// Whether one came that ends the server.
+    /// Returns whether one came that ends the server.
     pub(super) fn is_end(&self) -> bool {
         if self.first.get().is_none()
             && let Ok(came) = self.came.try_recv()
@@ -114,7 +114,7 @@ impl Signals {
         let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
     }
 
-    /// Whether one came that gives a save up.
+    /// Returns whether one came that gives a save up.
     pub(super) fn is_given_up(&self) -> bool {
         self.came.try_iter().any(|came| self.gives_up(came))
     }

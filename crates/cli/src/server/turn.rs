@@ -100,7 +100,7 @@ impl Turn {
         self.now().others > 0
     }
 
-    /// Whether the end cut a restore off: the disk has less than its file.
+    /// Returns whether the end cut a restore off: the disk has less than its file.
     pub(super) fn cuts_a_restore_off(&self) -> bool {
         self.now().restores
     }

@@ -157,7 +157,7 @@ impl FillArgs {
         MemLimit::new(self.mem_limit)
     }
 
-    /// Pages of input at most.
+    /// Returns the pages of input at most.
     pub(super) fn input_pages(&self) -> Option<u64> {
         self.input_limit.map(|bytes| bytes / PAGE_SIZE as u64)
     }

@@ -31,14 +31,14 @@ impl PageChecksums {
         }
     }
 
-    /// Whether this is what was stored as this page.
+    /// Returns whether this is what was stored as this page.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
         let (pages, _) = data.as_chunks();
         pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))
     }
 }
 
-/// A checksum in four lanes, which do not wait for each other.
+/// Returns a checksum in four lanes, which do not wait for each other.
 fn checksum(page: &[u8; PAGE_SIZE]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, _) = page.as_chunks::<8>();

@@ -100,7 +100,8 @@ impl FilePlan {
         self.entries.len() as u64 + self.empty_files
     }
 
-    /// A directory, under another or as given on the command line. `None`: the plan is full.
+    /// Returns a directory, under another or as given on the command line. `None`: the plan is
+    /// full.
     pub(crate) fn add_dir(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<DirIndex> {
         let dir = DirIndex(u32::try_from(self.dirs.len()).ok().filter(|&dir| dir != NO_DIR)?);
         let name = self.add_name(parent, name)?;
@@ -108,7 +109,7 @@ impl FilePlan {
         Some(dir)
     }
 
-    /// The first `pages` pages of a file. `None`: the plan is full.
+    /// Returns the first `pages` pages of a file. `None`: the plan is full.
     pub(crate) fn add_file(
         &mut self,
         dir: Option<DirIndex>,
@@ -162,7 +163,7 @@ impl FilePlan {
         names.iter().rev().map(|name| OsStr::from_bytes(bytes(name))).collect()
     }
 
-    /// What the file was like when it was planned.
+    /// Returns what the file was like when it was planned.
     pub(crate) fn stamp(&self, file: FileIndex) -> FileStamp {
         self.entry(file).stamp
     }
@@ -172,7 +173,7 @@ impl FilePlan {
         !self.entry(file).is_left_out.swap(true, Relaxed)
     }
 
-    /// Whether the file is left out of the comparison.
+    /// Returns whether the file is left out of the comparison.
     pub(crate) fn is_left_out(&self, file: FileIndex) -> bool {
         self.entry(file).is_left_out.load(Relaxed)
     }

@@ -126,8 +126,8 @@ impl Control {
         self.is_ending.store(true, SeqCst);
     }
 
-    /// Ends all connections, those that asked for something when they have their answer; whether
-    /// they ended in time.
+    /// Ends all connections, those that asked for something when they have their answer, and
+    /// returns whether they ended in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
         self.clients.hang_up_on_new();
@@ -168,7 +168,7 @@ fn answer(
     told
 }
 
-/// The text of a request, when it is here whole.
+/// Returns the text of a request, when it is here whole.
 fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     let (mut text, mut some) = (Vec::new(), [0; RECEIVED]);
     let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
@@ -208,7 +208,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// What is asked for, if it is done now.
+/// Returns what is asked for, if it is done now.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));

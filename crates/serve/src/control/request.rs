@@ -98,7 +98,7 @@ impl Request {
         }
     }
 
-    /// Whether a server that is ending still does it: nothing of the disk is changed by it.
+    /// Returns whether a server that is ending still does it: nothing of the disk is changed by it.
     pub(super) fn is_for_the_end(&self) -> bool {
         match self {
             Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,
@@ -150,7 +150,7 @@ impl Request {
     }
 }
 
-/// Whether a user at the other end is this one, or the system.
+/// Returns whether a user at the other end is this one, or the system.
 pub(super) fn is_trusted(uid: Uid) -> bool {
     uid.is_root() || uid == geteuid()
 }

@@ -50,7 +50,7 @@ pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// The descriptor that is sent, if there is one.
+/// Returns the descriptor that is sent, if there is one.
 fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -120,7 +120,7 @@ fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     Ok((connection, device))
 }
 
-/// The number of the file system that was mounted a moment ago.
+/// Returns the number of the file system that was mounted a moment ago.
 fn mounted_at(dir: &Path) -> io::Result<u64> {
     let root = mountinfo::open(dir)?;
     if is_uzram(&mountinfo::of(&root)?) {
@@ -135,20 +135,20 @@ fn stat_of(file: &OwnedFd) -> rustix::io::Result<Statx> {
     fs::statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
 }
 
-/// The number of a file's file system.
+/// Returns the number of a file's file system.
 fn device_of(file: &OwnedFd) -> rustix::io::Result<u64> {
     let stat = stat_of(file)?;
     Ok(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Whether a connection is not broken off yet.
+/// Returns whether a connection is not broken off yet.
 fn is_alive(connection: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::empty())];
     let told = poll(&mut polled, Some(&Timespec::default()));
     told.is_err() || !polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Whether a server such as this one mounted it.
+/// Returns whether a server such as this one mounted it.
 fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }

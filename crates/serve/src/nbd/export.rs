@@ -27,7 +27,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// The flags a client gets with it.
+    /// Returns the flags a client gets with it.
     pub(crate) fn transmission_flags(&self, replies: ReplyStyle) -> u16 {
         let all = FLAG_HAS_FLAGS
             | FLAG_SEND_FLUSH

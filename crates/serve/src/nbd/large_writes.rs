@@ -82,7 +82,7 @@ impl LargeWrite<'_> {
 }
 
 impl LargeGrant<'_> {
-    /// Whether it was had for too long, seeing that others wait.
+    /// Returns whether it was had for too long, seeing that others wait.
     fn is_late(&self) -> bool {
         let grace = GRACE + Duration::from_secs(self.len as u64 / BYTES_PER_SECOND);
         let is_waited_for = || {

@@ -153,7 +153,7 @@ impl Server {
         Ok(work())
     }
 
-    /// Ends all connections, and waits until they have; whether they had in time.
+    /// Ends all connections, and waits until they have, and returns whether they had in time.
     pub fn stop(&self, within: Duration) -> bool {
         self.service.stop.store(true, Relaxed);
         if let Some(acceptor) = self.acceptor.lock().take() {

@@ -34,7 +34,7 @@ pub struct BdStat {
 }
 
 impl fmt::Display for BdStat {
-    /// The kernel's three columns, then what failed.
+    /// Returns the kernel's three columns, then what failed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = self;
         write!(f, "{bd_count:8} {bd_reads:8} {bd_writes:8} {failed_reads:8} {failed_writes:8}")
@@ -97,7 +97,7 @@ pub(crate) struct ReadBack {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The sum of an object: of its own entry, and no other's.
+/// Returns the sum of an object: of its own entry, and no other's.
 pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&entry.to_le_bytes());
@@ -106,7 +106,7 @@ pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// The blocks in which an object and its sum lie.
+/// Returns the blocks in which an object and its sum lie.
 fn blocks_of(place: BackingPlace) -> Range<usize> {
     let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
     let block = SLOT_BYTES as u64;
@@ -128,7 +128,7 @@ impl BlockUse {
         }
     }
 
-    /// The next free blocks, `most` of them and not fewer than `least`.
+    /// Returns the next free blocks, `most` of them and not fewer than `least`.
     fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let len = self.by.len();
         for part in [self.next..len, 0..len] {
@@ -182,7 +182,7 @@ impl Store {
         if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let used = self.used.lock();
         size_of::<Self>()
@@ -342,7 +342,7 @@ impl ReadBack {
     }
 }
 
-/// Bytes that an object takes in the store, with its sum.
+/// Returns the bytes that an object takes in the store, with its sum.
 pub(crate) fn bytes_stored(len: usize) -> usize {
     (len + CHECKSUM_BYTES).next_multiple_of(BACKING_GRAIN)
 }

@@ -30,8 +30,8 @@ impl BlockVersions {
         &self.0[block as usize % VERSIONS]
     }
 
-    /// The version in force while the block's entry is pinned or locked. What is read after it, or
-    /// before it, is there in that order.
+    /// Returns the version in force while the block's entry is pinned or locked. What is read after
+    /// it, or before it, is there in that order.
     pub(crate) fn now(&self, block: u32) -> u64 {
         self.of(block).load(Acquire)
     }
@@ -97,8 +97,8 @@ impl BlockCache {
         self.blocks.iter().map(each).sum()
     }
 
-    /// The block in that version; where it is not there, `decode` writes it, and says what is in
-    /// it.
+    /// Returns the block in that version; where it is not there, `decode` writes it, and says what
+    /// is in it.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,

@@ -108,7 +108,7 @@ impl BlockKind {
         }
     }
 
-    /// What it adds to the counters. Of its slots the live ones are counted apart.
+    /// Returns what it adds to the counters. Of its slots the live ones are counted apart.
     pub(crate) fn weight(self) -> Weight {
         match self {
             BlockKind::Empty => Weight::default(),
@@ -149,7 +149,7 @@ impl Packer {
         self.scratch.len() + self.gathered.len()
     }
 
-    /// The object of a whole block.
+    /// Returns the object of a whole block.
     pub(crate) fn pack_whole<'a>(&'a mut self, block: &'a [u8]) -> Result<&'a [u8], Error> {
         let all = Members::all((block.len() / SLOT_BYTES) as u32);
         match self.compress(block, all, DEVICE_PRIORITY, self.huge_size)? {
@@ -158,8 +158,8 @@ impl Packer {
         }
     }
 
-    /// The object of some slots, made by the algorithm of that priority; `slot` is the nth of the
-    /// block.
+    /// Returns the object of some slots, made by the algorithm of that priority; `slot` is the nth
+    /// of the block.
     pub(crate) fn pack<'s>(
         &mut self,
         members: Members,

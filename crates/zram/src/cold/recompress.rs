@@ -112,7 +112,7 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Whether an object may become smaller by the algorithm of that priority.
+/// Returns whether an object may become smaller by the algorithm of that priority.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
     !flags.is_incompressible()
         && flags.priority() < priority
@@ -142,7 +142,7 @@ impl<'t> RecompressJob<'t> {
         })
     }
 
-    /// Whether a new length is enough less than the old one.
+    /// Returns whether a new length is enough less than the old one.
     fn is_enough_smaller(&self, old: usize, new: usize) -> bool {
         policy::is_worth_recompressing(&self.classes, old, new)
             && self.how.threshold.is_none_or(|threshold| new < threshold)
@@ -229,7 +229,7 @@ impl<'t> RecompressJob<'t> {
         Ok(Outcome::Smaller(smaller))
     }
 
-    /// The entry, if what it holds is what was seen.
+    /// Returns the entry, if what it holds is what was seen.
     fn lock_if_unchanged(&self, entry: u32) -> Option<EntryWriteGuard<'t>> {
         let locked = self.table.pool.lock_existing(entry)?;
         let which = self.how.selection.which;

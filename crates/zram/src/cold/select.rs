@@ -55,8 +55,8 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Whether an object of `len` bytes and `flags` is what is looked for, where `item` says how
-    /// much it can be.
+    /// Returns whether an object of `len` bytes and `flags` is what is looked for, where `item`
+    /// says how much it can be.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,

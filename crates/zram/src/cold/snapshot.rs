@@ -13,13 +13,13 @@ pub(super) struct Snapshot<B> {
 }
 
 impl<B: Deref<Target = [u8]>> Snapshot<B> {
-    /// What an entry holds that has it.
+    /// Returns what an entry holds that has it.
     pub(super) fn content(&self) -> Content<'_> {
         Content::Object { bytes: &self.bytes, flags: self.flags.bits() }
     }
 
-    /// Whether what an entry that is locked holds is still the object (zr-X1). One that was read
-    /// since it was chosen as an idle one is no longer it.
+    /// Returns whether what an entry that is locked holds is still the object (zr-X1). One that was
+    /// read since it was chosen as an idle one is no longer it.
     pub(super) fn still_equals(&self, now: Content<'_>, which: Which) -> bool {
         let Content::Object { bytes, .. } = now else { return false };
         let flags = Flags::of(now);

@@ -59,8 +59,8 @@ impl<'t> Request<'t> {
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
-    /// What an entry holds that is locked, if its sum is right: where that is away, what was read
-    /// back of it, or the request stops.
+    /// Returns what an entry holds that is locked, if its sum is right: where that is away, what
+    /// was read back of it, or the request stops.
     #[inline]
     fn resolve<'c>(
         &self,
@@ -142,8 +142,8 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     done
 }
 
-/// Whether a request for `len` bytes at `offset` may have to wait for the backing store, as it
-/// looks at this moment.
+/// Returns whether a request for `len` bytes at `offset` may have to wait for the backing store, as
+/// it looks at this moment.
 pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     if table.store.is_none() || len == 0 || table.check_range(offset, len).is_err() {
         return false;

@@ -20,9 +20,9 @@ pub(super) fn read_blocks(
     Ok(())
 }
 
-/// Reads from the start; how many bytes it came to. It can't go on where a block was made that
-/// had no entry to be pinned, and begins again there: with no other pin, as they are waited for
-/// in ascending order.
+/// Reads from the start, and returns how many bytes it came to. It can't go on where a block was
+/// made that had no entry to be pinned, and begins again there: with no other pin, as they are
+/// waited for in ascending order.
 fn read_blocks_from(
     request: &mut Request<'_>,
     offset: u64,

@@ -125,7 +125,7 @@ impl FileHead {
         out
     }
 
-    /// What the header says, or how it is wrong: where, and why.
+    /// Returns what the header says, or how it is wrong: where, and why.
     pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
@@ -166,7 +166,7 @@ impl ChunkHead {
         head
     }
 
-    /// What the head says, or why it is none of the file `id`.
+    /// Returns what the head says, or why it is none of the file `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
         if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
@@ -199,7 +199,7 @@ impl ChunkHead {
     }
 }
 
-/// Whether a file says at its end that it lacks nothing.
+/// Returns whether a file says at its end that it lacks nothing.
 pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
     let mut last = [0; CHUNK_HEAD_BYTES];
     let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
@@ -227,7 +227,7 @@ impl Record {
         Record { slot: first, kind: RecordKind::Block, priority, live, value }
     }
 
-    /// What its slot is, with its object; nothing, if it is none of a slot.
+    /// Returns what its slot is, with its object; nothing, if it is none of a slot.
     pub(crate) fn to_slot<'o>(self, object: &'o [u8]) -> Slot<'o> {
         let flags = Flags::of_priority(self.priority).bits();
         match self.kind {
@@ -275,7 +275,7 @@ impl Record {
         Some(Record { slot, kind, priority, live, value: numbers.u64() })
     }
 
-    /// Bytes that the object has.
+    /// Returns the bytes that the object has.
     pub(crate) fn bytes(&self) -> u64 {
         match self.kind {
             RecordKind::Pattern | RecordKind::Lost => 0,

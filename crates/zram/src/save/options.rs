@@ -36,7 +36,7 @@ impl Default for SaveOptions {
 }
 
 impl SaveOptions {
-    /// Whether the save goes on in spite of this.
+    /// Returns whether the save goes on in spite of this.
     pub(super) fn skips(&self, error: &Error) -> bool {
         let is_unread = matches!(error, Error::Backing { verb: "read", .. });
         (is_unread || error.is_damage()) && self.unreadable == Unreadable::Skip

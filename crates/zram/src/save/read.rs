@@ -121,12 +121,12 @@ impl<'r> SavedReader<'r> {
         Ok(SavedReader { from, at, head, algorithms, layout, number: 0, slot: 0 })
     }
 
-    /// The slots of the device, and those before which all chunks have been read.
+    /// Returns the slots of the device, and those before which all chunks have been read.
     pub(crate) fn slots(&self) -> (u32, u32) {
         ((self.head.disksize / SLOT_BYTES as u64) as u32, self.slot)
     }
 
-    /// The next chunk, in `bytes`; `None` at the end, if that is right.
+    /// Returns the next chunk, in `bytes`; `None` at the end, if that is right.
     pub(crate) fn next<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
@@ -161,7 +161,8 @@ impl<'r> SavedReader<'r> {
         Ok(Some(chunk))
     }
 
-    /// The next chunk that is right, whatever comes before it; `None` where there is no more.
+    /// Returns the next chunk that is right, whatever comes before it; `None` where there is no
+    /// more.
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
@@ -211,7 +212,7 @@ impl<'r> SavedReader<'r> {
         Ok(head)
     }
 
-    /// Whether it is what ends a file.
+    /// Returns whether it is what ends a file.
     fn is_trailer(&self, head: &ChunkHead) -> bool {
         let (slots, _) = self.slots();
         let is_size = matches!((head.records, head.bytes as usize), (0, 0) | (1, RECORD_BYTES));
@@ -320,7 +321,7 @@ impl<'c> Chunk<'c> {
         })
     }
 
-    /// The slots that could not be read when it was saved.
+    /// Returns the slots that could not be read when it was saved.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u32> {
         let records = self.records.iter().filter_map(Record::decode);
         records.filter(|record| record.kind == RecordKind::Lost).map(|record| record.slot)
@@ -343,7 +344,7 @@ fn read_all(from: &mut dyn Read, at: u64, mut buf: &mut [u8]) -> Result<(), Form
     Ok(())
 }
 
-/// The bytes behind the head: dictionaries, their sum, zeros.
+/// Returns the bytes behind the head: dictionaries, their sum, zeros.
 fn read_dictionaries(from: &mut dyn Read, head: &FileHead) -> Result<Vec<u8>, FormatError> {
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
     let (bytes, at) = (lens.iter().sum::<usize>(), FILE_HEAD_BYTES as u64);

@@ -30,7 +30,7 @@ use crate::stats::{Shard, Weight};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
-/// Whether a slot's entry is empty at this moment, or not there.
+/// Returns whether a slot's entry is empty at this moment, or not there.
 pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
     table
         .pool
@@ -38,7 +38,7 @@ pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
         .is_none_or(|held| SlotKind::of(held) == SlotKind::Empty)
 }
 
-/// The slots that are in a block which has an object: for as long as its entry is pinned or
+/// Returns the slots that are in a block which has an object: for as long as its entry is pinned or
 /// locked, else at this moment.
 pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
@@ -46,9 +46,8 @@ pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     live.fold(Members::default(), |live, (nth, _)| live.with(nth))
 }
 
-/// Whether a slot's block has something to say of it, or someone is about to give it that:
-/// where the slot's entry is locked and this says no, it stays so until that is unlocked
-/// (zr-B1).
+/// Returns whether a slot's block has something to say of it, or someone is about to give it that:
+/// where the slot's entry is locked and this says no, it stays so until that is unlocked (zr-B1).
 pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
     let layout = table.layout;
     if !layout.has_blocks() {
@@ -59,8 +58,8 @@ pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
     !table.pool.is_vacant(layout.block_entry(layout.block_of(slot)))
 }
 
-/// Whether a slot whose entry was found empty holds nothing, though its block's entry could not
-/// be pinned. If not, it has a block by now.
+/// Returns whether a slot whose entry was found empty holds nothing, though its block's entry could
+/// not be pinned. If not, it has a block by now.
 pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
@@ -72,7 +71,7 @@ pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }
 
-/// The slots that are in a block whose entry is locked.
+/// Returns the slots that are in a block whose entry is locked.
 pub(crate) fn live_members_locked(
     table: &Table,
     block: u32,
@@ -107,7 +106,7 @@ pub(crate) fn lock_block(
     table.lock(table.layout.block_entry(block), seconds)
 }
 
-/// The object of a block, if it has one.
+/// Returns the object of a block, if it has one.
 pub(crate) fn block_object<'o>(
     table: &Table,
     block: u32,
@@ -118,8 +117,8 @@ pub(crate) fn block_object<'o>(
     stored.map(Some).ok_or_else(|| table.damaged(block))
 }
 
-/// A block's slots decompressed, and what to make an object of them with. Its entry is pinned or
-/// locked.
+/// Returns a block's slots decompressed, and what to make an object of them with. Its entry is
+/// pinned or locked.
 pub(crate) fn decoded<'b>(
     table: &Table,
     blocks: &'b mut BlockStream,
@@ -169,7 +168,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
     }
 }
 
-/// What an entry adds to the counters by what it holds.
+/// Returns what an entry adds to the counters by what it holds.
 pub(crate) fn weight_of(table: &Table, item: Item, content: Content<'_>) -> Weight {
     match item {
         Item::Slot(_) => Slot::of(content).kind().weight(),

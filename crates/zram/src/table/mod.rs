@@ -161,8 +161,8 @@ impl Table {
         Ok(self.commit(entry, room, bytes, flags))
     }
 
-    /// What an entry holds that is locked, if its sum is right: where that is away, what of it is
-    /// among `read_back`.
+    /// Returns what an entry holds that is locked, if its sum is right: where that is away, what of
+    /// it is among `read_back`.
     #[inline]
     pub(crate) fn resolve<'c>(
         &self,
@@ -204,7 +204,7 @@ impl Table {
         Error::Corrupt { slot: self.layout.first_slot(block).into(), source }
     }
 
-    /// A block's object has not what it must have.
+    /// Returns the error for a block's object that lacks what it must have.
     pub(crate) fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.layout.first_slot(block).into() }
     }

@@ -100,7 +100,7 @@ fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     (kept, locked)
 }
 
-/// Whether an entry is to stay in the table.
+/// Returns whether an entry is to stay in the table.
 fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
     let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
     entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
@@ -270,7 +270,7 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     moved
 }
 
-/// Bytes of all nodes from `node` on, and the entries they have room for.
+/// Returns the bytes of all nodes from `node` on, and the entries they have room for.
 fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
     node.each(|kind| {

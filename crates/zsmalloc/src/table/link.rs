@@ -41,7 +41,7 @@ impl PackedHeader {
         PackedHeader(AtomicLink::new(null_mut()))
     }
 
-    /// How many keys there are, and the node behind.
+    /// Returns how many keys there are, and the node behind.
     pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
         let raw = self.0.load(Ordering::Acquire);
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
@@ -67,12 +67,12 @@ impl NodeLink {
         NodeLink(AtomicLink::new(null_mut()))
     }
 
-    /// Whether there is a node.
+    /// Returns whether there is a node.
     pub(super) fn is_made(&self) -> bool {
         !self.0.load(Ordering::Acquire).is_null()
     }
 
-    /// The first node's name.
+    /// Returns the first node's name.
     #[inline]
     pub(super) fn node_ref(&self) -> Option<NodeRef> {
         from_raw(self.0.load(Ordering::Acquire))

@@ -74,12 +74,12 @@ impl ReadLock<'_> {
         self.stamp.assert_same_process();
     }
 
-    /// What the entry says.
+    /// Returns what the entry says.
     pub(crate) fn value(&self) -> Value {
         self.value
     }
 
-    /// What lies beside it.
+    /// Returns what lies beside it.
     pub(crate) fn row(&self) -> Row<'_> {
         self.assert_same_process();
         self.row
@@ -129,13 +129,13 @@ impl<'t> WriteLock<'t> {
         self
     }
 
-    /// What the entry says.
+    /// Returns what the entry says.
     pub(crate) fn value(&self) -> Value {
         self.assert_same_process();
         self.entry.peek()
     }
 
-    /// What lies beside it.
+    /// Returns what lies beside it.
     pub(crate) fn row(&self) -> Row<'_> {
         self.assert_same_process();
         self.row

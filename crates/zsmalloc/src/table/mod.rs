@@ -93,24 +93,24 @@ struct Making {
     pass: pass::Last,
 }
 
-/// The region of an entry, and its place there.
+/// Returns the region of an entry, and its place there.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
     (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
 }
 
-/// The entry at a place of a region.
+/// Returns the entry at a place of a region.
 fn index_of(region: u64, key: u16) -> u32 {
     (region * REGION as u64) as u32 + key as u32
 }
 
 impl Table {
-    /// A table without entries. They will lie in `arena`.
+    /// Returns a table without entries. They will lie in `arena`.
     pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, RowKind::Columns(columns), None)
     }
 
-    /// A table of handle slots, which begin with generation `first`.
+    /// Returns a table of handle slots, which begin with generation `first`.
     pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
@@ -220,8 +220,8 @@ impl Table {
         }
     }
 
-    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's
-    /// row, as [`Entry::set_flags_if_unlocked`] does; whether it has. Waits for nothing: an
+    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's row,
+    /// as [`Entry::set_flags_if_unlocked`] does, and returns whether it has. Waits for nothing: an
     /// entry that is locked is left.
     pub(crate) fn set_flags_if_unlocked(
         &self,
@@ -269,8 +269,8 @@ impl Table {
         }
     }
 
-    /// The first entry from `index` on that may hold something: those passed over were never made,
-    /// or are gone.
+    /// Returns the first entry from `index` on that may hold something: those passed over were
+    /// never made, or are gone.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / REGION as u64;
         let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());
@@ -313,17 +313,18 @@ impl Table {
         self.find(inside, index).into_iter().for_each(|entry_ref| entry_ref.entry.thaw());
     }
 
-    /// What is kept of a leaf of handle slots, once an entry of it or of one nearby was made.
+    /// Returns what is kept of a leaf of handle slots, once an entry of it or of one nearby was
+    /// made.
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.floors.as_ref()?.get(leaf)
     }
 
-    /// All leaves of handle slots there is something kept of.
+    /// Returns all leaves of handle slots there is something kept of.
     pub(crate) fn handle_leaves(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
         self.floors.iter().flat_map(Floors::all)
     }
 
-    /// What lies beside an entry made anew.
+    /// Returns what lies beside an entry made anew.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
@@ -333,20 +334,20 @@ impl Table {
         self.read_waits.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the arena that nodes take.
+    /// Returns the bytes of the arena that nodes take.
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
         layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
-    /// Bytes of the pages that nodes take.
+    /// Returns the bytes of the pages that nodes take.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn page_bytes(&self) -> usize {
         self.nodes.page_bytes()
     }
 
-    /// Bytes outside the arena.
+    /// Returns the bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Epoch>() + self.regions.bytes() + self.floors.as_ref().map_or(0, Floors::bytes)
     }

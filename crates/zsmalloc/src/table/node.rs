@@ -166,7 +166,7 @@ impl<'s> Node<'s> {
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// The keys of a packed node, and the node behind: as they were at one moment.
+    /// Returns the keys of a packed node, and the node behind: as they were at one moment.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -192,7 +192,7 @@ impl<'s> Node<'s> {
         EntryRef { entry, row: Row::new(columns, self.row) }
     }
 
-    /// What an inner node has for a leaf of its region.
+    /// Returns what an inner node has for a leaf of its region.
     #[inline]
     pub(super) fn leaf(self, leaf: usize) -> &'s NodeLink {
         assert!(self.kind.is_inner() && leaf < LEAVES);
@@ -206,7 +206,7 @@ impl<'s> Node<'s> {
         self.leaf(leaf).node_ref().map(|node| self.other(node))
     }
 
-    /// The entry of `key`, in this node or one behind.
+    /// Returns the entry of `key`, in this node or one behind.
     #[inline(always)]
     pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
         let node = if self.kind.is_inner() { self.below(key as usize / LEAF)? } else { self };

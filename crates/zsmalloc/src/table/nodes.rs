@@ -39,12 +39,12 @@ impl Nodes {
         &self.caches[kind.0 as usize]
     }
 
-    /// Bytes of a node.
+    /// Returns the bytes of a node.
     pub(super) fn bytes(&self, kind: NodeKind) -> usize {
         self.cache(kind).geometry().stride
     }
 
-    /// The first node of a chain of this table, for someone inside its readers.
+    /// Returns the first node of a chain of this table, for someone inside its readers.
     #[inline]
     pub(super) fn load<'s>(
         &self,
@@ -56,14 +56,14 @@ impl Nodes {
         chain.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 
-    /// A node; a dense one's entries are empty, with those `values` beside them.
+    /// Returns a node; a dense one's entries are empty, with those `values` beside them.
     pub(super) fn make(&self, kind: NodeKind, values: RowValues) -> Result<Fresh, Error> {
         let address = self.cache(kind).alloc()?;
         Ok(self.fresh(NodeRef { address, kind }, values))
     }
 
-    /// A node of the kind of `node`, in a lower place: as these move down, pages behind them become
-    /// empty.
+    /// Returns a node of the kind of `node`, in a lower place: as these move down, pages behind
+    /// them become empty.
     pub(super) fn make_below(&self, node: Node<'_>, values: RowValues) -> Option<Fresh> {
         let NodeRef { address, kind } = node.node_ref();
         let address = self.cache(kind).alloc_before(address)?;
@@ -115,7 +115,7 @@ impl Nodes {
         });
     }
 
-    /// Bytes of the pages the nodes lie in.
+    /// Returns the bytes of the pages the nodes lie in.
     #[cfg(all(test, not(loom)))]
     pub(super) fn page_bytes(&self) -> usize {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()

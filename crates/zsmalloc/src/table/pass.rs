@@ -144,7 +144,8 @@ fn end_pass(table: &Table, pass: &Pass) {
     }
 }
 
-/// Converts chains until the pass is over or readers are to be waited for; whether it began to.
+/// Converts chains until the pass is over or readers are to be waited for, and returns whether it
+/// began to.
 fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
     let (mut begun, mut leaves_begun) = (false, false);
     loop {
@@ -182,8 +183,8 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
     }
 }
 
-/// The first step from `next` on where there are nodes: its number, and what it is of. Leaves
-/// are left until all their entries are behind the inner node.
+/// Returns the first step from `next` on where there are nodes: its number, and what it is of.
+/// Leaves are left until all their entries are behind the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
     let mut made = table.regions.from(first).filter(|(_, chain)| chain.is_made());

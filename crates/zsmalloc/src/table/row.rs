@@ -27,7 +27,7 @@ const COLUMNS_MAX: usize = 2;
 pub(super) type RowValues = [u32; COLUMNS_MAX];
 
 impl RowKind {
-    /// How many columns there are.
+    /// Returns how many columns there are.
     #[inline]
     pub(super) fn columns(self) -> usize {
         match self {
@@ -112,7 +112,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// The generation that the slot's next handle has; 0 where there are none.
+    /// Returns the generation that the slot's next handle has; 0 where there are none.
     pub(crate) fn generation(self) -> u32 {
         self.generation_column().map_or(0, |column| column.load(Relaxed))
     }
@@ -127,7 +127,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// All that it says.
+    /// Returns all that it says.
     pub(super) fn values(self) -> RowValues {
         std::array::from_fn(|nth| self.columns.get(nth).map_or(0, |column| column.load(Relaxed)))
     }

@@ -49,8 +49,8 @@ fn release_idle_pages(depot: &Depot) {
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
         // A thread that freed remotely just before the slab lost its owner, and looked for the
-        // owner after, left the bit to be found here (sl-B1). SAFETY: the lock is held, and the
-        // slab is no thread's.
+        // owner after, left the bit to be found here (sl-B1).
+        // SAFETY: the lock is held, and the slab is no thread's.
         unsafe { locked.slab(id).orphan() };
         locked.link(id);
     }

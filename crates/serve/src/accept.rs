@@ -225,9 +225,9 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Establishes the client, which has said what it wants and stays from now on, however many others
-    /// come. Returns `false` if it was evicted before, or all were; then what it said may not be
-    /// whole.
+    /// Establishes the client, which has said what it wants and stays from now on, however many
+    /// others come. Returns `false` if it was evicted before, or all were; then what it said may
+    /// not be whole.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
-//!   | 1     | offset / 8     | length - 1 | flags   | exclusive | readers |   an object of the pool
+//!   | 1     | offset / 8     | length - 1 | flags  | exclusive | readers |   an object
 //!   | 0     | payload: 59 bits of the user's       | exclusive | readers |   none; all 0 is empty
-//!                                                    1           111         frozen: not used here any more
+//!                                                     1           111         frozen: out of use
 //! ```
 //!
 //! Lock rules. 1: a reader holds off writers, and no other readers (up to 6 share the entry). 2: a

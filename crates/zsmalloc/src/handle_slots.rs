@@ -2,9 +2,9 @@
 //! [`Pool`](crate::Pool).
 //!
 //! ```text
-//!   leaf:  | floor | used |              12 bytes per slot in its nodes: the entry, and the generation
-//!   shard: leaf, a bit per slot of it that was free when the shard took it, and the slots that came free
-//!          last: 8 of them, for the threads
+//!   leaf:  | floor | used |   12 bytes per slot in its nodes: the entry, and the generation
+//!   shard: leaf, a bit per slot of it that was free when the shard took it, and the 24 slots
+//!          that came free last; there are 8 shards, for the threads
 //! ```
 //! A slot is free if its entry is empty and unlocked, and it is taken by locking that entry: shards
 //! and counts only say where to look. A slot's generation grows when its entry becomes empty,

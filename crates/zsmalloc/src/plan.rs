@@ -1,15 +1,16 @@
 //! The plan: which size classes are open, given how many objects of each size there are.
 //!
 //! ```text
-//!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     population n(a) .. n(h): live objects of each size
-//!   open classes                  |     |        |     an object goes to the smallest open class that holds it
+//!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     n(a) .. n(h): live objects of each size
+//!   open classes                  |     |        |     an object: to the smallest that holds it
 //! ```
 //! A class costs about half a page, that of its last objects; without it, its objects are rounded
 //! up to the next open class. So a small pool wants few classes and a large one many. The cheapest
 //! set of open ones:
 //!
 //! ```text
-//!   cost(j) = min over i < j of cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
+//!   cost(j) = min over i < j of
+//!             cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
 //! ```
 //! With N and B the sums of n(b) and of n(b) * size(b) up to b, what depends on i is a line in
 //! size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best i is

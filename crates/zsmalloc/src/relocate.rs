@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
-//!     -> entry retargeted by compare-and-swap -> old slot freed (or the new one, if someone came in between)
+//!     -> entry retargeted by compare-and-swap -> old slot freed (or the new, if it changed)
 //! ```
 //! All of it under the lock of the class the object leaves: an object is written again only under
 //! that, and a free waits for it. The lock of another class that it goes to is tried for, never

@@ -2,8 +2,8 @@
 //! given back.
 //!
 //! ```text
-//!   live --last object on it freed--> retained --more than may be kept--> withheld --madvise--> untouched
-//!     ^-----------a slot on it taken----'   ^---prefaulted, since a class wants a page---------'
+//!   live --last object on it freed--> retained --too many--> withheld --madvise--> untouched
+//!     ^-----------a slot on it taken----'   ^---prefaulted, as a class wants a page---'
 //! ```
 //! Which zspages have some is known: each class has a list of them, and the pool a bit for each
 //! class that has one.

@@ -2,7 +2,7 @@
 //! large.
 //!
 //! ```text
-//!   reserve  | bit per unit of 64 bytes | unit | unit | ... |      one mapping, made when the process begins to serve
+//!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
 //! Safe Rust ends the process where memory is refused that it does not ask for by `try_reserve`. So

@@ -2,7 +2,7 @@
 //! when there is no memory, or no address space (`ulimit -v`), for anything else.
 //!
 //! ```text
-//!   address space  | the program, the reserve, what a save needs | pool, connections | kept for work | kept for the end |
+//!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
 //! The pool's mappings leave both that are kept, connections only the last. What is small, and
 //! can't fail without ending the process, comes from the reserve if it must.

@@ -3,7 +3,7 @@
 //! ```text
 //!   | codec's bytes of the slots that are in it, one behind another | which those are: 2 bytes |
 //!   | the slots themselves, if the codec gains nothing              | which those are: 2 bytes |
-//!   | all slots of the block, if there are all and the codec gains nothing                    |   a block long
+//!   | all slots of the block, if all are in it and the codec gains nothing      |   a block long
 //! ```
 //! Slots of one pattern are not in it: their entries have them. The slots *of* an object stay the
 //! same until the block is stored anew; which of them are still the device's data, the slots'

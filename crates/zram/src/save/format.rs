@@ -1,13 +1,15 @@
 //! The format of saved files: header, chunks, trailer. Numbers are little-endian.
 //!
 //! ```text
-//!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 | 4 x (name 16, bytes of dictionary 4) |
-//!            | crc32 of these 4 | dictionaries | crc32 of those 4 | zeros to 4 KiB |
-//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of those 4 | first slot 4 | end 4 |
-//!            | crc32 of these 4 | 0 4 | records | the bytes they are of | zeros to 4 KiB |
+//!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 |
+//!            | 4 x (name 16, bytes of dictionary 4) | crc32 of these 4
+//!            | dictionaries | crc32 of those 4 | zeros to 4 KiB |
+//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of those 4 |
+//!            | first slot 4 | end 4 | crc32 of these 4 | 0 4
+//!            | records | the bytes they are of | zeros to 4 KiB |
 //!   record   | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
-//!   trailer  a chunk without records, whose first slot and end are the end of the device; if slots are lost, with one record
-//!            of that kind, whose value is how many
+//!   trailer  a chunk without records, whose first slot and end are the end of the device;
+//!            if slots are lost, with one record of that kind, whose value is how many
 //! ```
 //! A chunk has all that there is in its slots, from the first one to before the end, which are
 //! borders of blocks.

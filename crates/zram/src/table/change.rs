@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   block's entry  | object: slots 0, 1, 3 |           a block written whole is one object
-//!   slots' entries | -      | -      | 7777... | - |   same-filled ones are not in it; the others' entries are empty, or not there
+//!   slots' entries | -      | -      | 7777... | - |   only same-filled slots have entries
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
 //! A slot's entry says where its data are; an empty one, as one that was never made, says *as the

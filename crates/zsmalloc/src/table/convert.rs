@@ -4,8 +4,8 @@
 //! A conversion is all or nothing, and a thread that needs one of its entries gives it up:
 //!
 //! ```text
-//!   link: node --begin--> node + converting --all entries frozen, copied to a new node--commit--> new node
-//!           ^------- give up: an entry is locked, or someone wants one that is frozen -----|  (no way back)
+//!   link: node --begin--> node + converting --all entries frozen and copied--commit--> new node
+//!           ^------- given up: an entry is locked, or wanted ------|            (no way back)
 //! ```
 //! Between begin and commit every entry of the old nodes is frozen by compare-and-swap from its
 //! unlocked state. A thread that finds a frozen entry looks at the links that lead to it. If one is

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   directory: | link | link | link | ...          a link per region of 65,536 entries
-//!                 0      |      '--> inner:  | link | link | ...     a link per leaf of 512 entries
+//!                 0      |      '--> inner:  | link | link | ...   a link per leaf of 512 entries
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```

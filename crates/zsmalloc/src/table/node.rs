@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   packed  | head 8 | entries: 8 each | rows | keys: 2 each |      room for 2 to 96 entries
-//!   dense   | entries: 8 each | rows | entries: ...                all 512 of a leaf, in order, a line of memory at a time
+//!   dense   | entries: 8 each | rows | entries: ...      all 512 of a leaf, in order, line by line
 //!   inner   | link | link | ...                              128 leaves of a region
 //! ```
 //! A chain is the nodes that a link leads to, each behind the one before: packed ones, all full but

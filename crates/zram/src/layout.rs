@@ -1,7 +1,7 @@
 //! Which entry of the pool belongs to which slot or block, and which of these a request touches.
 //!
 //! ```text
-//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks only if of several slots
+//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks: if of several slots
 //! ```
 //! Entries are made as they are used, near others that are: so what is stored by blocks has no
 //! entries of slots, and what is stored by slots none of blocks.

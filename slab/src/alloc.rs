@@ -36,7 +36,7 @@ fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
             locked.recommit(id)?;
             let slab_ref = locked.slab(id);
             let Some(object) = slab_ref.alloc().map(|index| slab_ref.object(index)) else {
-                unreachable!("{id:?} has no free object")
+                unreachable!("sl-C1: {id:?} is listed as one with room, and is full")
             };
             locked.lists.active += 1;
             locked.relist(id);
@@ -83,7 +83,7 @@ pub(crate) unsafe fn free(
             }
             owner if number.is(owner) => {
                 let Some(own) = depot.threads.of(number) else {
-                    unreachable!("{id:?} is of a thread that owns nothing")
+                    unreachable!("sl-M1: {id:?} is owned by this thread, which has no slabs")
                 };
                 // SAFETY: as the caller says.
                 unsafe { own::free(depot, own, id, index) }

@@ -7,13 +7,13 @@
 //!   owner:  thread's number; 0 none
 //! ```
 //! A thread that frees an object of another's slab sets its remote bit. The slab's thread drains
-//! them when it has no other object left, or gives the slab up. sl-B1: who gives up a slab makes it
-//! no one's first and drains then; who frees sets the bit first and looks for the owner then. So
-//! one of the two sees the other, and no bit is forgotten. sl-B2: an object with its remote bit set
-//! is live still, and freeing it again, by any thread, finds the bit. sl-B3: who drains makes it
-//! free first and clears the bit then, so a second free finds one or the other; unless it looks
-//! before both and sets the bit after. Then it is not told so, but the bit is *late*: an object
-//! that has one is not given out before it is cleared.
+//! them when it has no other object left, or gives the slab up. sl-B1: a thread that gives up a
+//! slab removes the owner first and drains then; a thread that frees sets the bit first and looks
+//! for the owner then. So one of the two sees the other, and no bit is forgotten. sl-B2: an object
+//! with its remote bit set is live still, and freeing it again, by any thread, finds the bit.
+//! sl-B3: a thread that drains makes the object free first and clears the bit then, so a second
+//! free finds one or the other, unless it looks before both and sets the bit after. Then it gets no
+//! error, but the bit is *late*: an object that has one is not given out before it is cleared.
 
 use crate::sync::{Relaxed, fence_in_models};
 use std::sync::atomic::Ordering::SeqCst;
@@ -28,7 +28,7 @@ pub(crate) const NO_ONE: u32 = 0;
 /// The slab is the reserve's: no thread will own it.
 pub(crate) const RESERVE: u32 = u32::MAX;
 
-/// The bits of a slab's objects, and who the slab belongs to.
+/// The bits of a slab's objects, and the slab's owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bits<'s> {
     pub(crate) live: &'s [Word],
@@ -41,7 +41,7 @@ pub(crate) struct Bits<'s> {
 pub(crate) enum Freed {
     /// The slab's thread will find it.
     Deferred,
-    /// The slab is no thread's: who has the lock is to drain it.
+    /// The slab is no thread's: the holder of the lock has to drain it.
     Orphan,
     /// It was free already.
     DoubleFree,
@@ -92,7 +92,7 @@ impl Bits<'_> {
         self.live[index / 64].load(Relaxed) & bit(index) != 0
     }
 
-    /// Returns whether no one has freed the object: not even who does not own the slab.
+    /// Returns whether the object is live, and no thread has freed it remotely.
     pub(crate) fn is_out(&self, index: usize) -> bool {
         self.is_live(index) && self.remote[index / 64].load(Relaxed) & bit(index) == 0
     }
@@ -123,7 +123,7 @@ impl Bits<'_> {
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
-        // No one was told of it yet, so whoever has freed it did so before (sl-B3).
+        // No thread was told of it yet, so a bit that is set comes from an earlier free (sl-B3).
         self.clear_remote(index / 64, bit(index));
     }
 

@@ -26,8 +26,8 @@ impl<T> Cache<T> {
         Self::with_options(arena, Options::named(name))
     }
 
-    /// As [`new`](Self::new), with a choice. Constructor and destructor are for
-    /// [`ConstructedCache`], and left out here.
+    /// Returns a cache with these options. Constructor and destructor are for [`ConstructedCache`],
+    /// and left out here.
     pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let options = Options { constructor: None, destructor: None, ..options };
         let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
@@ -40,7 +40,8 @@ impl<T> Cache<T> {
         Ok(self.place(self.raw.alloc()?, value))
     }
 
-    /// As [`alloc`](Self::alloc), into an object of the reserve where there is no memory.
+    /// Allocates as [`alloc`](Self::alloc) does, into an object of the reserve where there is no
+    /// memory.
     pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
         Ok(self.place(self.raw.alloc_reserved()?, value))
     }

@@ -6,11 +6,11 @@
 //! ```
 //! A slab is made, and goes, with no lock of the cache held, and its extent may be another cache's
 //! next. sl-H2: a slab becomes attached to a cache, and detached again, under that cache's lock
-//! only. So who has the lock and reads that a slab is attached to the cache knows that all of it is
-//! the cache's, and stays so while he has it. (No later change of the tag can be hidden from him:
-//! it would have been made under the same lock, before.) Without the lock it may be believed of a
-//! slab with a live object, of which he was told: it was attached before, and stays so until that
-//! object is freed.
+//! only. So a thread that holds the lock and reads that a slab is attached to the cache knows that
+//! all of it is the cache's, as long as it holds the lock. (It misses no later change of the tag,
+//! which would have been made under the same lock, before.) Without the lock that holds for a slab
+//! with a live object that the thread was told of: the slab was attached before the object was
+//! allocated, and stays so until it is freed.
 
 use crate::slab::Slab;
 use page::Extent;

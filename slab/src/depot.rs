@@ -149,9 +149,9 @@ impl Depot {
     /// When the slab is not the thread's.
     pub(crate) fn of_thread<'t>(&'t self, own: &'t ThreadSlabs, id: ExtentId) -> SlabRef<'t> {
         let owner = self.slab(id).owner();
-        assert!(owner == own.number() && self.is_attached(id), "{id:?} is of {owner}");
-        // SAFETY: whoever has a thread's slabs is that thread (sl-M1), which works in its own
-        // (sl-K3).
+        assert!(owner == own.number() && self.is_attached(id), "sl-K3: {id:?} is of {owner}");
+        // SAFETY: the caller has the thread's slabs, so it is that thread (sl-M1), which works in
+        // its own (sl-K3).
         unsafe { self.detached(id) }
     }
 
@@ -221,7 +221,7 @@ impl Locked<'_> {
     pub(crate) fn slab(&self, id: ExtentId) -> SlabRef<'_> {
         let (depot, owner) = (self.depot, self.depot.slab(id).owner());
         let is_shared = matches!(owner, NO_ONE | RESERVE) && depot.is_attached(id);
-        assert!(is_shared, "{id:?} is of {owner}");
+        assert!(is_shared, "sl-K3: {id:?} is of {owner}");
         // SAFETY: the slab is the cache's (sl-H2), and no thread's, so the lock's holder's (sl-K3).
         unsafe { depot.detached(id) }
     }

@@ -34,9 +34,9 @@ pub(crate) struct NewSlab<'d> {
 impl NewSlab<'_> {
     /// Takes the slab up into its cache, as `owner`'s, in no list yet.
     pub(crate) fn attach(self, locked: &mut Locked<'_>, owner: u32) -> ExtentId {
-        assert!(std::ptr::eq(self.depot, locked.depot), "a slab of another cache");
-        // SAFETY: this is the slab's maker (sl-A1), who goes on only as the owner, or the holder of
-        // the lock.
+        assert!(std::ptr::eq(self.depot, locked.depot), "the new slab is another cache's");
+        // SAFETY: this is the slab's maker (sl-A1), which goes on only as the owner, or the holder
+        // of the lock.
         unsafe { locked.attach(self.id, owner) };
         self.id
     }
@@ -84,7 +84,7 @@ fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
     let bytes = depot.shape.block_bytes();
     match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
         Ok(layout) => (layout, bytes + BLOCK_HEADER),
-        Err(error) => unreachable!("a block of {bytes} bytes: {error}"),
+        Err(error) => unreachable!("the size of a block, {bytes} bytes, is no layout: {error}"),
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn retire(chain: Chain<'_>) {
 /// # Safety
 /// The caller has, or had, the chain of the slabs, and no guard is pinned since before.
 unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
-    // A fork amid a destructor leaves the slabs to who has unlinked them.
+    // A fork within a destructor leaves the slabs to the thread that unlinked them.
     let mine = thread::mark();
     for id in slabs.iter(links(depot.space())) {
         // SAFETY: the caller alone knows of the slabs (sl-A1).

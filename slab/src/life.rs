@@ -104,7 +104,8 @@ impl ThreadHooks for Depot {
 
 impl Drop for Depot {
     fn drop(&mut self) {
-        // SAFETY: whoever uses the cache, or gives back slabs of it, holds the depot.
+        // SAFETY: every user of the cache, and every thread that gives back slabs of it, holds the
+        // depot.
         unsafe { grow::free_blocks(self) }
     }
 }

@@ -61,7 +61,7 @@ pub struct Options {
     pub debug: Debug,
     /// When memory may become something else.
     pub memory: Memory,
-    /// Objects kept for those who ask with `alloc_reserved`, in whole slabs.
+    /// Number of objects kept for `alloc_reserved`, rounded up to whole slabs.
     pub reserve: usize,
     /// How much threads may keep; `None` is what suits the size.
     pub tunables: Option<Tunables>,

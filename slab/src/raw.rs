@@ -1,8 +1,8 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! What is given out is memory of an object that is in no one else's hands: it was free, and is
-//! marked as live by the only one who may work in its slab (sl-K3).
+//! What is given out is memory of an object that nobody else has: it was free, and is marked as
+//! live by the only thread that may work in its slab (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;
@@ -31,7 +31,7 @@ impl RawCache {
         Self::with_options(arena, size, align, Options::default())
     }
 
-    /// As [`new`](Self::new), with a choice.
+    /// Returns a cache with these options.
     pub fn with_options(
         arena: &Arc<Arena>,
         size: usize,
@@ -65,8 +65,8 @@ impl RawCache {
         Ok(object)
     }
 
-    /// As [`alloc`](Self::alloc); where there is no memory, an object of the reserve. For those who
-    /// must go on so that others can free.
+    /// Allocates as [`alloc`](Self::alloc) does, and where there is no memory returns an object of
+    /// the reserve. This is for callers that must go on so that others can free.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
     }
@@ -179,7 +179,7 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        // SAFETY: `&mut self`, and the depot is no one else's but those who reclaim slabs.
+        // SAFETY: `&mut self`, and besides this only threads that reclaim slabs hold the depot.
         unsafe { life::close(&self.depot) }
     }
 }

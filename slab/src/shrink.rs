@@ -48,8 +48,8 @@ fn release_idle_pages(depot: &Depot) {
     let mut locked = depot.lock();
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
-        // Whoever freed remotely just before the slab was no one's, and looked for the owner just
-        // now, left it to be found here (sl-B1).
+        // A thread that freed remotely just before the slab lost its owner, and looked for the
+        // owner after, left the bit to be found here (sl-B1).
         // SAFETY: the lock is held, and the slab is no thread's.
         unsafe { locked.slab(id).orphan() };
         locked.link(id);

@@ -133,8 +133,8 @@ impl Slab {
     ///
     /// # Safety
     /// The slab's shape says so many words, and the slab is not destroyed while the bits are looked
-    /// at. Whoever changes live bits may work in the slab (sl-K3), and has, or gives back, the
-    /// objects.
+    /// at. A caller that changes live bits may work in the slab (sl-K3), and takes the objects or
+    /// gives them back.
     #[inline]
     pub(crate) unsafe fn bits(&self, words: usize) -> Bits<'_> {
         let live = self.live.load(Relaxed);

@@ -68,14 +68,15 @@ impl<'s> SlabRef<'s> {
     /// Returns the bits of the slab's objects.
     ///
     /// # Safety
-    /// Whoever changes live bits has, or gives back, the objects, or takes free ones.
+    /// A caller that changes live bits takes free objects, or gives back its own.
     pub(crate) unsafe fn bits(self) -> Bits<'s> {
         self.own_bits()
     }
 
     fn own_bits(self) -> Bits<'s> {
-        // SAFETY: the slab is of the shape, and the caller may work in it, said who made this. Here
-        // live bits are changed for who takes objects and gives them back.
+        // SAFETY: the slab is of the shape, and its user may work in it, as `new`'s caller
+        // promised. Live bits are changed here only for a caller that takes objects or gives them
+        // back.
         unsafe { self.slab.bits(self.shape.bits_words) }
     }
 

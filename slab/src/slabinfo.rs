@@ -64,7 +64,7 @@ impl SlabInfo {
     pub fn json(&self) -> String {
         match serde_json::to_string(self) {
             Ok(text) => text,
-            Err(error) => unreachable!("a name and numbers are JSON: {error}"),
+            Err(error) => unreachable!("a line of a name and numbers is refused as JSON: {error}"),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 /// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
-/// The calling thread's number. It can't be sent, so whoever has it is that thread.
+/// The calling thread's number. It is not `Send`, so the thread that has it is the one it names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     /// From 1 on; 0 is none.
@@ -185,8 +185,8 @@ impl Drop for Leaves {
         let kept = caches.iter().filter(|(_, is_forgotten)| !is_forgotten);
         for cache in kept.filter_map(|(cache, _)| cache.upgrade()) {
             cache.on_exit(number);
-            // Without memory it tidies up when it next has reason to. (This is not the last of the
-            // cache: who ends it has it forgotten first.)
+            // Without memory it tidies up when it next has reason to. (This is not the last
+            // reference to the cache: a thread that ends a cache has it forgotten first.)
             if left.try_reserve(1).is_ok() {
                 left.push(cache);
             }

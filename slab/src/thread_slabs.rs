@@ -246,13 +246,13 @@ impl ThreadSlabs {
         for (place, near) in self.hints.iter().enumerate() {
             let Hint { first, live } = near.get();
             let is_none = first == Hint::none(place).get().first;
-            assert!(is_none || slabs.contains(&(first, live)), "{first:#x} is not the thread's");
+            assert!(is_none || slabs.contains(&(first, live)), "sl-M2: {first:#x} is not its own");
         }
         if let Some(Current { live, remote, base }) = self.word.get() {
-            let Some((bits, first)) = current else { panic!("a word without a slab") };
+            let Some((bits, first)) = current else { panic!("sl-M2: a word without a slab") };
             let word = self.word_of(bits);
             let words = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
-            assert_eq!([live, remote], words, "the word is the current slab's");
+            assert_eq!([live, remote], words, "sl-M2: the word is the current slab's");
             assert_eq!(base.addr().get(), first + word * 64 * self.divider.stride);
         }
     }

@@ -149,8 +149,8 @@ impl TryFrom<Cli> for Command {
     }
 }
 
-/// The command line of this process. Help, the version and errors are printed here; the code to end
-/// with comes back.
+/// Returns the command line of this process. Help, the version and errors are printed here; the
+/// code to end with comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Cli::try_parse() {
         Ok(cli) => cli.try_into().map_err(|error: Error| error.report()),

@@ -12,7 +12,7 @@ struct Row {
     summary: &'static str,
 }
 
-/// What is to be printed.
+/// Returns what is to be printed.
 pub(crate) fn run(form: Form) -> String {
     match form {
         Form::Json => {

@@ -252,7 +252,7 @@ impl Error {
         self.exit_code()
     }
 
-    /// What the process ends with.
+    /// Returns what the process ends with.
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Error::LongName { .. } | Error::NotText { .. } => USAGE,

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Bytes that a pipe takes whole where it takes any.
 const PIECE: usize = 4096;
 
-/// How long it is waited for who reads a pipe or stops a terminal, once: until he reads on, what is
-/// said is lost.
+/// How long a line waits, once, for a pipe that nobody reads or a stopped terminal; further lines
+/// are lost until it is read again.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
@@ -26,7 +26,7 @@ pub(crate) fn line(line: Arguments<'_>) {
     }
 }
 
-/// Whether standard error takes something now.
+/// Returns whether standard error takes something now.
 fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
     let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { PATIENCE };
     let mut polled = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];

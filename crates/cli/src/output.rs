@@ -41,12 +41,12 @@ pub(crate) fn write(
     file.sync().and_then(|()| file.put_in_place()).map_err(failed)
 }
 
-/// The error that a file could not be written.
+/// Returns the error that a file could not be written.
 pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |source| Error::OutFile { path: path.to_owned(), source }
 }
 
-/// What the umask leaves of the permissions of a new file.
+/// Returns what the umask leaves of the permissions of a new file.
 fn masked(mode: u32) -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
     Ok((text, failure))
 }
 
-/// Why a file was not restored, with a remedy for who gave the command; the pool's pages are
-/// limited to `limit` bytes.
+/// Returns why a file was not restored, with a remedy for the user; the pool's pages are limited to
+/// `limit` bytes.
 pub(crate) fn not_restored(
     error: zram::Error,
     file: &Path,
@@ -131,7 +131,7 @@ impl Report {
     }
 }
 
-/// A line for each range of the device in bytes that is lost.
+/// Returns a line for each range of the device in bytes that is lost.
 pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
     let line = |Range { start, end }: &Range<u64>| {
         let size = human(i64::try_from(end - start).unwrap_or(i64::MAX));

@@ -36,7 +36,7 @@ use zram::{Damage, Open, Zram};
 /// Clients have so long to notice that the server ends. It ends then, whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// Who asked for something while the disk was being saved has so long to take the answer.
+/// A client that sent a request while the disk was being saved has so long to take the answer.
 const ANSWERED: Duration = Duration::from_secs(2);
 
 /// Standard output has so long to take what is told; nothing waits for it longer.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Better now than after the work.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
-    // Threads have it of who starts them.
+    // Threads inherit it from the thread that starts them, so it is set before any other starts.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
-        // Who sent them wanted it to end, and not that nothing is saved.
+        // Their sender wanted the server to end, and not to lose the data.
         signals.forget();
     }
     let ended = match &save_file {
@@ -104,8 +104,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     started.and(ended)
 }
 
-/// Prints, and waits for who does not read only for a while, and not for him when a signal has
-/// come.
+/// Prints. Waits for a reader only for a while, and no longer once a signal has come.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
     let prints = move || tell.send(crate::print(&text));
@@ -131,7 +130,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     Ok(())
 }
 
-/// Who serves.
+/// What serves the disk.
 struct Serving {
     disk: Arc<Open>,
     nbd: Arc<Server>,
@@ -141,8 +140,8 @@ struct Serving {
     announcement: String,
 }
 
-/// What is left when all who use it have ended: the disk, and who still tells how it is, and saves
-/// it.
+/// What is left when all users of the disk have ended: the disk, and the control socket, which
+/// still answers `stat` and saves.
 struct Stopped {
     disk: Arc<Open>,
     control: Control,
@@ -201,8 +200,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Ends all who use it, and the job that is under way. No one is told any more that something
-    /// is stored.
+    /// Ends all users of the disk, and the job that is under way. No client is told any more that
+    /// something is stored.
     fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
@@ -219,7 +218,7 @@ impl Serving {
     }
 }
 
-/// What the control socket gives.
+/// Returns what the control socket gives.
 fn steered(
     status: ServerStatus,
     zram: Arc<Zram>,
@@ -278,8 +277,8 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
     address.listen().map_err(Error::Address)
 }
 
-/// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right
-/// to that.
+/// Has the kernel not wait for our own disk when it needs memory for us, and returns whether we
+/// have the right to that.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

@@ -10,7 +10,7 @@ pub(crate) const CONTROL: &str = "control.sock";
 /// Permissions that let others put sockets there.
 const WRITTEN_BY_OTHERS: u32 = 0o022;
 
-/// The directory of this user's sockets.
+/// Returns the directory of this user's sockets.
 pub(crate) fn directory() -> PathBuf {
     let uid = rustix::process::getuid();
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {

@@ -70,7 +70,7 @@ impl ServerStatus {
         }
     }
 
-    /// Whether any user of this machine reaches it.
+    /// Returns whether any user of this machine reaches it.
     pub(crate) fn is_open_to_all(&self) -> bool {
         matches!(self.nbd, Address::Tcp { .. })
     }
@@ -108,7 +108,7 @@ impl ServerStatus {
         serde_json::to_string(&stat).unwrap_or_default() + "\n"
     }
 
-    /// The export, as NBD clients name it.
+    /// Returns the export, as NBD clients name it.
     fn uri(&self) -> String {
         let name = encoded(self.name.as_bytes());
         match &self.nbd {
@@ -126,7 +126,7 @@ impl ServerStatus {
         }
     }
 
-    /// What is printed when clients can connect.
+    /// Returns what is printed when clients can connect.
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
         let size = human(i64::try_from(self.size).unwrap_or(i64::MAX));

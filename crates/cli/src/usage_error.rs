@@ -36,7 +36,7 @@ fn help_of(cli: &Command, first: Option<&OsStr>) -> String {
     }
 }
 
-/// What clap says in paragraphs, without the usage, on one line.
+/// Returns what clap says in paragraphs, without the usage, on one line.
 pub(crate) fn one_line(text: &str) -> String {
     let told = text.split("\n\n").filter(|part| {
         let part = part.trim_start();
@@ -48,7 +48,7 @@ pub(crate) fn one_line(text: &str) -> String {
     line.chars().flat_map(plain).collect()
 }
 
-/// A character as it may be printed.
+/// Returns a character as it may be printed.
 fn plain(c: char) -> impl Iterator<Item = char> {
     let escape = c.is_control().then(|| c.escape_default());
     let kept = escape.is_none().then_some(c);

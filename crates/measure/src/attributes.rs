@@ -26,7 +26,7 @@ impl AttributeSetting {
         }
     }
 
-    /// Whether it is of the attribute of this name.
+    /// Returns whether it is of the attribute of this name.
     pub fn is_of(&self, name: &str) -> bool {
         self.name == name
     }
@@ -53,13 +53,13 @@ impl AttributeText {
     }
 }
 
-/// The attribute of that name.
+/// Returns the attribute of that name.
 fn named(name: &str) -> Result<&'static Attribute, String> {
     let found = attributes().iter().find(|attribute| attribute.name == name);
     found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
 }
 
-/// The name of an attribute that can be read.
+/// Returns the name of an attribute that can be read.
 pub(crate) fn readable(name: &str) -> Result<&'static str, String> {
     let attribute = named(name)?;
     match attribute.access() {

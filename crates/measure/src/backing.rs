@@ -10,8 +10,8 @@ use zram::BackingFile;
 /// What a backing file has beyond the input, for what does not fill a block.
 const BACKING_SPARE: u64 = 1 << 20;
 
-/// A backing store for a device of `bytes` bytes: a block device, or a new file. That loses its
-/// name at once, so that its space comes back whatever ends this process.
+/// Opens a backing store for a device of `bytes` bytes: a block device, or a new file. The file
+/// loses its name at once, so that its space comes back whatever ends this process.
 ///
 /// # Errors
 /// There can be no such file, or the device can't be used.

@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Of one page.
+    /// Returns the census of one page.
     pub fn of(page: &[u8], codec: &mut RawCodec) -> Result<Kind, Error> {
         Ok(match codec.stored_len(page)? {
             0 => Kind::SameFilled,
@@ -42,7 +42,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// Of whole pages.
+    /// Returns the census of whole pages.
     pub fn of(pages: &[u8]) -> Result<Census, Error> {
         let mut codec = RawCodec::lz4()?;
         let mut census = Census::default();
@@ -67,12 +67,12 @@ impl Census {
         }
     }
 
-    /// All pages.
+    /// Returns the number of all pages.
     pub fn page_count(&self) -> u64 {
         self.same_filled + self.compressible + self.incompressible
     }
 
-    /// Percent that `used` bytes exceed C by; `None` where nothing is stored.
+    /// Returns the percentage by which `used` bytes exceed C; `None` where nothing is stored.
     pub fn overhead_percent(&self, used: u64) -> Option<f64> {
         let stored = self.stored_bytes as f64;
         (self.stored_bytes > 0).then(|| (used as f64 - stored) / stored * 100.0)

@@ -122,8 +122,8 @@ fn write_table(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result 
     closing_line(out, table, order)
 }
 
-/// How many there are, and where blocks are huge: for blocks of a page, then for those of the
-/// order.
+/// Returns how many there are, and where blocks are huge: for blocks of a page, then for those of
+/// the order.
 fn closing_line(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
     let above = above_page(table);
     let bounds = |order| {

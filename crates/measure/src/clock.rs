@@ -21,7 +21,7 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// A watch that stands at zero.
+    /// Returns a watch that stands at zero.
     pub fn new(clock: Clock) -> Stopwatch {
         Stopwatch { clock, total: Duration::ZERO }
     }

@@ -13,24 +13,24 @@ pub struct RawCodec {
 }
 
 impl RawCodec {
-    /// The codec `name` with its default parameters, for pages.
+    /// Returns the codec `name` with its default parameters, for pages.
     pub fn new(name: &str) -> Result<RawCodec, Error> {
         RawCodec::with(name, &Params::default(), PAGE_SIZE)
     }
 
-    /// The codec `name` for blocks of `block` bytes.
+    /// Returns the codec `name` for blocks of `block` bytes.
     pub fn with(name: &str, params: &Params, block: usize) -> Result<RawCodec, Error> {
         let stream = zcomp::by_name(name)?.prepare(params, block)?.stream_owned()?;
         // Twice a block is more than any codec makes of one.
         Ok(RawCodec { stream, out: vec![0; 2 * block].into() })
     }
 
-    /// C lz4 with its default speed: what C is computed with.
+    /// Returns C lz4 with its default speed: what C is computed with.
     pub fn lz4() -> Result<RawCodec, Error> {
         RawCodec::new("lz4")
     }
 
-    /// One block, compressed; it may come out longer than it was.
+    /// Returns one block, compressed; it may come out longer than it was.
     pub fn compress(&mut self, block: &[u8]) -> Result<&[u8], Error> {
         let len = self.stream.compress(block, &mut self.out)?;
         Ok(&self.out[..len.unwrap_or(self.out.len())])

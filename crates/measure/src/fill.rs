@@ -39,7 +39,7 @@ use zram::{Config, Device, Zram};
 
 pub use args::FillArgs;
 
-/// More threads than this only for who asks.
+/// More threads than this are used only on request.
 const THREADS_DEFAULT_MAX: usize = 16;
 
 /// So much memory there has to be for each thread's buffers, unless asked otherwise.
@@ -86,7 +86,7 @@ pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// What the arguments say of the device.
+/// Returns what the arguments say of the device.
 fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
     let (zram, geometry) = (Zram::new(), args.geometry()?);
     zram.configure("settings", |settings| {
@@ -110,7 +110,8 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
     processors.min(THREADS_DEFAULT_MAX).min(fitting).min(batches).max(1)
 }
 
-/// Bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and checksums.
+/// Returns the bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and
+/// checksums.
 fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
     let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + STACK_BYTES;
     (threads * per_thread) as u64 + beside_pages(plan)

@@ -59,7 +59,7 @@ fn pages(text: &str) -> Result<usize, String> {
 }
 
 impl GeometryLine {
-    /// The classes for objects of up to 4096 << `order` bytes.
+    /// Returns the classes for objects of up to 4096 << `order` bytes.
     ///
     /// # Errors
     /// There are none such, or the choices do not go together.
@@ -154,7 +154,7 @@ impl fmt::Display for GeometryNames {
     }
 }
 
-/// What a value is called on the command line.
+/// Returns what a value is called on the command line.
 pub(crate) fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -29,12 +29,12 @@ impl Interrupt {
         self.0.store(true, Relaxed);
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// An error if so.
+    /// Returns an error if so.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_set() { Err(Error::Interrupted) } else { Ok(()) }
     }

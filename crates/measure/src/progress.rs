@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A phase of this name over `bytes` bytes. Invisible where any output is piped.
+    /// Begins a phase of this name over `bytes` bytes. Invisible where any output is piped.
     pub fn new(phase: &'static str, bytes: u64) -> Self {
         if !std::io::stderr().is_terminal() || !std::io::stdout().is_terminal() {
             return Progress(ProgressBar::hidden());
@@ -27,7 +27,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// A phase of which nobody can say how far it is.
+    /// Begins a phase whose length is unknown.
     pub fn unknown(phase: &'static str) -> Self {
         let progress = Progress::new(phase, 0);
         progress.0.set_style(ProgressStyle::default_spinner());
@@ -37,23 +37,23 @@ impl Progress {
         progress
     }
 
-    /// Whether anyone sees it.
+    /// Returns whether it is drawn on a terminal.
     pub fn is_seen(&self) -> bool {
         !self.0.is_hidden()
     }
 
-    /// `done` bytes are done, of so many if that is known.
+    /// Notes that `done` bytes are done, of `of` if that is known.
     pub fn reach(&self, done: u64, of: Option<u64>) {
         of.inspect(|&of| self.0.set_length(of));
         self.0.set_position(done);
     }
 
-    /// `bytes` more are done.
+    /// Notes that `bytes` more bytes are done.
     pub fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 
-    /// The phase is over: the bar goes away.
+    /// Ends the phase, and removes the bar.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }

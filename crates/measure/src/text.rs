@@ -3,12 +3,12 @@
 use serde::Serialize;
 use std::path::Path;
 
-/// A number of things.
+/// Returns a number with the noun that it counts, in the singular or plural.
 pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Bytes in the largest binary unit they fill.
+/// Returns a number of bytes in the largest binary unit they fill.
 pub fn human(bytes: i64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;

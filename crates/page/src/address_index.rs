@@ -66,7 +66,7 @@ fn enter(buckets: &[AtomicU32], address: usize, section: u32) {
     let free = probe(buckets, address).find(|bucket| matches!(bucket.load(Relaxed), EMPTY | GONE));
     match free {
         Some(bucket) => bucket.store(section + 1, Relaxed),
-        None => unreachable!("no room for section {section}, though `make_room` made it"),
+        None => unreachable!("the index has no free bucket for section {section}"),
     }
 }
 

@@ -275,7 +275,7 @@ impl<const W: usize> Residency<W> {
         self.retained.clear();
     }
 
-    /// Makes no page retained, for an owner who finds anew on which pages objects live.
+    /// Makes no page retained, for an owner that finds out anew on which pages objects live.
     pub fn clear_retained(&self) {
         self.retained.clear();
     }

@@ -79,7 +79,8 @@ impl Budget {
         self.peak.store(self.used(), Relaxed);
     }
 
-    /// Sets or lifts the soft limit, which refuses nothing: it wakes those who wait for it.
+    /// Sets or lifts the soft limit, in pages. It refuses nothing: passing it wakes the threads
+    /// that wait for that.
     pub fn set_soft_limit(&self, soft: Option<usize>) {
         self.soft.store(soft.unwrap_or(usize::MAX), SeqCst);
         self.wake();

@@ -40,7 +40,7 @@ impl Links {
         ExtentId::from_raw(self.previous.load(Relaxed))
     }
 
-    /// Forgets both neighbours, for an owner who makes all lists anew.
+    /// Forgets both neighbours, for an owner that makes all lists anew.
     pub fn clear(&self) {
         self.set_next(None);
         self.set_previous(None);

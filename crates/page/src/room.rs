@@ -28,8 +28,8 @@ pub fn keep(bytes: usize, for_work: usize) {
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
 }
 
-/// Has [`is_left`] ask `is_short` too, which knows whether an allocation was refused. A second call
-/// changes nothing.
+/// Makes [`is_left`] ask `is_short` too, which tells whether an allocation was refused. A second
+/// call changes nothing.
 pub fn ask_too(is_short: fn() -> bool) {
     let _ = IS_SHORT.set(is_short);
 }

@@ -376,9 +376,9 @@ impl<D: Zeroed> Space<D> {
         self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }
 
-    /// Has the system provide memory for committed pages of extents, so that a later touch does not
-    /// wait for it. This is a hint, and harmless for any pages: it changes no byte of them, and a
-    /// stale range is at worst touched.
+    /// Asks the system to provide memory for committed pages of extents, so that a later touch does
+    /// not wait for it. This is a hint, and harmless for any pages: it changes no byte of them, and
+    /// a stale range is at worst touched.
     pub fn populate<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,

@@ -19,7 +19,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// A client that is evicted for another leaves within this time, or the other is refused.
 const EVICTED_WITHIN: Duration = Duration::from_secs(1);
-/// Bytes of the stack of who accepts.
+/// Bytes of the stack of the accepting thread.
 const STACK: usize = 256 << 10;
 
 /// Accepts connections on a thread.
@@ -27,13 +27,13 @@ pub(crate) struct Acceptor {
     socket: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
-    /// Goes last, so that who finds the file finds someone who listens.
+    /// Goes last, so that a client that finds the file finds a listening socket.
     file: Option<SocketFile>,
 }
 
 impl Acceptor {
-    /// Gives each connection to `client`, which must not wait for it. Whoever does is woken after
-    /// `tick`.
+    /// Gives each connection to `client`, which must not wait for the connection. A thread that
+    /// waits for one is woken after `tick`.
     pub(crate) fn start(
         listening: Listening,
         tick: Duration,
@@ -68,7 +68,7 @@ impl Acceptor {
     pub(crate) fn stop(self) {
         drop(self.file);
         self.stop.store(true, Relaxed);
-        // Wakes who waits for a connection.
+        // Wakes the thread that waits for a connection.
         let _ = net::shutdown(&*self.socket, Shutdown::Both);
         let _ = self.thread.join();
     }
@@ -177,7 +177,7 @@ impl ClientSet {
         self.clients.lock().all.len()
     }
 
-    /// Whether there was ever a client.
+    /// Returns whether there was ever a client.
     pub(crate) fn had_clients(&self) -> bool {
         self.clients.lock().next > 0
     }
@@ -192,7 +192,7 @@ impl ClientSet {
         Ok(Paused(self))
     }
 
-    /// Ends the connections of those who have not said what they want, and lets none in any more.
+    /// Ends the half-open connections, and lets none in any more.
     pub(crate) fn hang_up_on_new(&self) {
         let mut clients = self.clients.lock();
         clients.has_ended = true;
@@ -207,7 +207,7 @@ impl ClientSet {
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Whether all were gone in time.
+    /// Returns whether all were gone in time.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {
@@ -225,8 +225,9 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Whether its client stays from now on, whoever else comes: it has said what it wants. If not,
-    /// it was evicted before, or all were, and what it said may not be whole.
+    /// Establishes the client, which has said what it wants and stays from now on, however many
+    /// others come. Returns `false` if it was evicted before, or all were; then what it said may
+    /// not be whole.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

@@ -29,8 +29,8 @@ const TRIES: usize = 100;
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A port of one of this machine's addresses. NBD asks no one who he is: whoever reaches it has
-    /// the disk.
+    /// A port of one of this machine's addresses. NBD has no authentication: every program that
+    /// reaches the port has the disk.
     Tcp {
         /// Name or number of the address.
         host: String,
@@ -129,7 +129,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Whether only this machine can reach it.
+    /// Returns whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Unix(_) => true,
@@ -147,12 +147,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Where it is found.
+    /// Returns the address at which clients find it.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The socket, and its file.
+    /// Returns the socket, and its file.
     pub(crate) fn into_parts(self) -> (OwnedFd, Option<SocketFile>) {
         (self.socket, self.file)
     }
@@ -227,7 +227,8 @@ impl HiddenSocket {
         let dir = fs::open(parent, flags, Mode::empty())?;
         let short = || format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
         let address = SocketAddrUnix::new(&path).or_else(|_| SocketAddrUnix::new(short()))?;
-        // What the file has from the socket: so it is never another's who took the name.
+        // The file gets its mode from the socket, so it is never set on another's file of that
+        // name.
         fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         net::bind(socket, &address)?;
         let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
@@ -240,7 +241,7 @@ impl HiddenSocket {
         }
     }
 
-    /// Takes a place where there is nothing; whether it did.
+    /// Takes a place where there is nothing, and returns whether it did.
     fn publish(&self, path: &Path) -> rustix::io::Result<bool> {
         match fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
@@ -251,7 +252,8 @@ impl HiddenSocket {
         }
     }
 
-    /// Takes the place of the socket `stale`; whether it did, as another may have done so before.
+    /// Takes the place of the socket `stale`, and returns whether it did, as another may have done
+    /// so before.
     fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {

@@ -16,11 +16,11 @@ pub struct Extent {
 /// A disk. Any thread may call any function; what requests that overlap leave behind is either's,
 /// block by block.
 pub trait Disk: Send + Sync {
-    /// Bytes of the disk.
+    /// Returns the bytes of the disk.
     fn size(&self) -> u64;
-    /// Bytes of a block: requests of whole blocks cost least.
+    /// Returns the bytes of a block: requests of whole blocks cost least.
     fn block(&self) -> u32;
-    /// Whether a request for `len` bytes at `offset` may take long, as what it needs lies
+    /// Returns whether a request for `len` bytes at `offset` may take long, as what it needs lies
     /// elsewhere; a hint, that is cheap.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with what lies at `offset`.
@@ -106,7 +106,7 @@ impl<'e> ExtentMap<'e> {
         ExtentMap { range, each, last: first..first, is_stored: false }
     }
 
-    /// Goes on to slot `end`; whether more are wanted.
+    /// Goes on to slot `end`, and returns whether more are wanted.
     fn add(&mut self, end: u64, is_stored: bool) -> bool {
         if end == self.last.end {
             return true;
@@ -118,7 +118,8 @@ impl<'e> ExtentMap<'e> {
         true
     }
 
-    /// Tells the last one in bytes, as far as it lies in the range; whether more are wanted.
+    /// Tells the last one in bytes, as far as it lies in the range, and returns whether more are
+    /// wanted.
     fn report(&mut self) -> bool {
         let block = SLOT_BYTES as u64;
         let start = (self.last.start * block).max(self.range.start);
@@ -135,7 +136,7 @@ impl<'e> ExtentMap<'e> {
     }
 }
 
-/// What a block device would answer with, but that memory which ran out is space that did.
+/// Returns what a block device would answer with, but that memory which ran out is space that did.
 fn errno(error: zram::Error) -> Errno {
     match error {
         zram::Error::OutOfMemory { .. } => Errno::NOSPC,

@@ -1,6 +1,6 @@
-//! Lines for people, not more than they can read: a client can have as many written as it likes
-//! else. One that was said a moment ago is not said again, so who floods the log with one kind
-//! leaves room for others.
+//! Lines of the log, no more than people can read, since a client could cause as many as it likes.
+//! A line that was written a moment ago is not written again, so a flood of one kind leaves room
+//! for others.
 
 use rustix_futex_sync::Mutex;
 use std::fmt::{self, Display};
@@ -65,8 +65,8 @@ impl Log {
 }
 
 impl Inner {
-    /// How many lines were left out in the period that ended, and whether this one may be written
-    /// now.
+    /// Returns how many lines were left out in the period that ended, and whether this one may be
+    /// written now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);
         let mut period = self.period.lock();

@@ -22,12 +22,12 @@ pub(crate) struct MountEntry {
     pub(crate) options: Vec<u8>,
 }
 
-/// Opens what a path leads to, without asking who serves it.
+/// Opens what a path leads to, without asking its file system's server.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The mount that an open file is in.
+/// Returns the mount that an open file is in.
 pub(crate) fn of(file: &OwnedFd) -> io::Result<MountEntry> {
     let told = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
@@ -35,7 +35,7 @@ pub(crate) fn of(file: &OwnedFd) -> io::Result<MountEntry> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// All mounts that can be seen.
+/// Returns all mounts that can be seen.
 pub(crate) fn all() -> io::Result<Vec<MountEntry>> {
     let told = std::fs::read("/proc/self/mountinfo")?;
     Ok(told.split(|&byte| byte == b'\n').filter_map(entry).collect())
@@ -56,7 +56,7 @@ fn entry(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { id, parent, device, fs_type, source, options })
 }
 
-/// A path as it is: what would part words is written `\\OOO`, an octal number.
+/// Returns a path as it is: what would part words is written `\\OOO`, an octal number.
 pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((&byte, behind)) = rest.split_first() {

@@ -1,5 +1,5 @@
-//! Whether a file would lie on a disk that this process serves. Who saves the disk there waits for
-//! himself.
+//! Whether a file would lie on a disk that this process serves. A save of the disk to such a file
+//! would wait for itself.
 //!
 //! What lies below a file system is followed through partitions, mapped devices, loop devices and
 //! their files, and the upper layer of an overlay. Not seen are network file systems, several
@@ -47,8 +47,8 @@ pub enum Clients {
     Some,
 }
 
-/// Why a file at `path` would lie on a disk that this process serves, or may; `None` if it can't be
-/// seen to.
+/// Returns why a file at `path` would lie on a disk that this process serves, or may; `None` if it
+/// can't be seen to.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();
@@ -83,7 +83,8 @@ impl DiskSearch {
         if depth == DEPTH {
             return None;
         }
-        // It tells nothing of itself: its source is that of any who says none.
+        // nbdfuse does not say what it serves: its source is that of any FUSE mount that names
+        // none.
         let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());
@@ -120,7 +121,7 @@ impl DiskSearch {
     }
 }
 
-/// The number of a device of which the system tells in a directory.
+/// Returns the number of a device of which the system tells in a directory.
 fn number(told: &Path) -> Option<u64> {
     let text = read_to_string(told.join("dev")).ok()?;
     let (major, minor) = text.trim_end().split_once(':')?;

@@ -36,12 +36,12 @@ impl Socket {
         Ok(net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Who is at the other end of a socket of this machine.
+    /// Returns the user at the other end of a Unix socket.
     pub(crate) fn peer(&self) -> Option<Uid> {
         sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
     }
 
-    /// Wakes all who wait for it.
+    /// Wakes all threads that wait for it.
     pub(crate) fn hang_up(&self) {
         // Where the client has gone already there is no one to tell.
         let _ = net::shutdown(&self.0, Shutdown::Both);

@@ -18,7 +18,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// The level these mean to a codec with this default.
+    /// Returns the level these mean to a codec with this default.
     pub(crate) fn level_of(&self, default: i32) -> i32 {
         self.level.unwrap_or(default)
     }
@@ -26,14 +26,15 @@ impl Params {
 
 /// A way to compress blocks. There is one constant of each, see [`codecs`](crate::codecs).
 pub trait Codec: Send + Sync + Debug {
-    /// The kernel's name for it.
+    /// Returns the kernel's name for it.
     fn name(&self) -> &'static str;
 
-    /// The levels there are. For lz4 that is the acceleration (more is faster), for lz4hc and zstd
-    /// the compression level (more is denser; of zstd's, below zero is faster, 0 is the default).
+    /// Returns the levels there are. For lz4 that is the acceleration (more is faster), for lz4hc
+    /// and zstd the compression level (more is denser; of zstd's, below zero is faster, 0 is the
+    /// default).
     fn levels(&self) -> RangeInclusive<i32>;
 
-    /// The level taken when none is given.
+    /// Returns the level taken when none is given.
     fn default_level(&self) -> i32;
 
     /// Whether the level is one of [`levels`](Codec::levels). That the codec can use the
@@ -62,21 +63,21 @@ pub trait Codec: Send + Sync + Debug {
 /// A codec with its parameters, from which streams are made. They share its digest, which stays
 /// until the last of them is gone.
 pub trait Prepared: Send + Sync + Debug {
-    /// Bytes of memory a stream needs: all its contexts. Always whole words of 8 bytes.
+    /// Returns the bytes of memory a stream needs: all its contexts. Always whole words of 8 bytes.
     fn stream_bytes(&self) -> usize;
 
-    /// Bytes that all streams share: the dictionary and its digest.
+    /// Returns the bytes that all streams share: the dictionary and its digest.
     fn bytes(&self) -> usize;
 
-    /// A stream whose contexts lie in `memory`; nothing allocates after this call, but lz4hc from
-    /// level 10 on: the library then takes 64 KiB from the heap for each call, and where there is
-    /// none, what was to be compressed does not fit.
+    /// Returns a stream whose contexts lie in `memory`; nothing allocates after this call, but
+    /// lz4hc from level 10 on: the library then takes 64 KiB from the heap for each call, and where
+    /// there is none, what was to be compressed does not fit.
     ///
     /// # Errors
     /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes) says.
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error>;
 
-    /// A stream with memory of its own.
+    /// Returns a stream with memory of its own.
     ///
     /// # Errors
     /// [`Error::NoMemory`].

@@ -18,7 +18,7 @@ impl Dictionary {
     /// The largest: 16 MiB, many times what blocks of 64 KiB make use of.
     pub const BYTES_MAX: usize = DICTIONARY_BYTES_MAX;
 
-    /// A dictionary of these bytes.
+    /// Returns a dictionary of these bytes.
     ///
     /// # Errors
     /// [`Error::EmptyDictionary`]: there are none. [`Error::LargeDictionary`]: there are more than
@@ -33,7 +33,7 @@ impl Dictionary {
         Ok(Dictionary(bytes))
     }
 
-    /// All of it.
+    /// Returns the dictionary's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -99,7 +99,7 @@ pub(crate) enum Lz4 {
 }
 
 impl Lz4 {
-    /// Bytes of the tables that compression looks for matches in.
+    /// Returns the bytes of the tables that compression looks for matches in.
     fn state_bytes(self) -> usize {
         // SAFETY: both return constants.
         let bytes = unsafe {
@@ -111,7 +111,7 @@ impl Lz4 {
         bytes.unsigned_abs() as usize
     }
 
-    /// A state that knows of no block yet, in the next bytes of the region.
+    /// Returns a state that knows of no block yet, in the next bytes of the region.
     fn state(self, region: &mut Region<'_>) -> NonNull<c_void> {
         let bytes = self.state_bytes();
         let state = region.take(bytes).cast();

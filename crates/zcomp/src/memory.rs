@@ -38,8 +38,8 @@ pub enum Memory<'m> {
 }
 
 impl Memory<'static> {
-    /// At least `bytes` bytes from the heap, all zero. Pages that the stream does not come to stay
-    /// untouched.
+    /// Allocates at least `bytes` bytes from the heap, all zero. Pages that the stream does not
+    /// come to stay untouched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the heap has not as much.
@@ -60,7 +60,7 @@ impl Memory<'static> {
 }
 
 impl Memory<'_> {
-    /// Bytes of it.
+    /// Returns its length in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.words())
     }
@@ -73,8 +73,8 @@ impl Memory<'_> {
     }
 }
 
-/// Bytes of memory for contexts of these sizes: each takes whole lines, and the first line is to be
-/// reached.
+/// Returns the bytes of memory for contexts of these sizes: each takes whole lines, and the first
+/// line is to be reached.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
@@ -103,7 +103,7 @@ pub(crate) struct Region<'m> {
 unsafe impl Send for Region<'_> {}
 
 impl<'m> Region<'m> {
-    /// A region of its own for contexts of these sizes, all zero.
+    /// Returns a region of its own for contexts of these sizes, all zero.
     pub(crate) fn owned(codec: &'static str, contexts: &[usize]) -> Result<Self, Error> {
         let needed = bytes_for(contexts)?;
         Region::new(Memory::owned(needed)?, codec, needed)
@@ -133,19 +133,20 @@ impl<'m> Region<'m> {
         })
     }
 
-    /// Bytes of the memory.
+    /// Returns the bytes of the memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The next `bytes` bytes: on a line, nobody else's, and valid as long as the region is.
+    /// Returns the next `bytes` bytes: on a line, nobody else's, and valid as long as the region
+    /// is.
     ///
     /// # Panics
     /// If more is taken than `new` was told.
     pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
         let taken = self.next;
         let step = lines(bytes).unwrap_or(usize::MAX);
-        assert!(step <= self.left, "more contexts taken than counted");
+        assert!(step <= self.left, "contexts take more memory than `prepare` counted");
         // SAFETY: `step <= left`, the bytes from `next` to the memory's end.
         self.next = unsafe { taken.add(step) };
         self.left -= step;

@@ -8,7 +8,7 @@ use crate::{Codec, Error};
 /// As the names are: in the kernel's order; the first is the default of most.
 static CODECS: [&dyn Codec; ALL.len()] = [&Lz4::Fast, &Lz4::High, &Zstd];
 
-/// The codecs there are, in the kernel's order.
+/// Returns all codecs, in the kernel's order.
 pub fn codecs() -> &'static [&'static dyn Codec] {
     &CODECS
 }

@@ -8,14 +8,14 @@ pub const DICTIONARY_BYTES_MIN: usize = 256;
 /// With fewer the trainer has too little to learn from and to try on.
 const SAMPLES_MIN: usize = 8;
 
-/// How many blocks of `block` bytes a dictionary of `bytes` bytes takes: as many as it has content.
-/// It gets better with more, up to a hundred times as many.
+/// Returns how many blocks of `block` bytes a dictionary of `bytes` bytes takes: as many as it has
+/// content. It gets better with more, up to a hundred times as many.
 pub fn samples_needed(block: usize, bytes: usize) -> usize {
     bytes.div_ceil(block.max(1)).max(SAMPLES_MIN)
 }
 
-/// A dictionary of at most `bytes` bytes for blocks like these: `samples` one after the other, each
-/// of `block` bytes. The same samples give the same dictionary.
+/// Returns a dictionary of at most `bytes` bytes for blocks like these: `samples` one after the
+/// other, each of `block` bytes. The same samples give the same dictionary.
 ///
 /// It has what zstd's tables would be after such blocks, and behind them, in some hundred bytes,
 /// the pieces that recur most, the most common last. To lz4 and lz4hc all of it is content.

@@ -185,7 +185,7 @@ impl Prepared for PreparedZstd {
 }
 
 impl PreparedZstd {
-    /// A context to decompress with.
+    /// Returns a context to decompress with.
     fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
         let room = region.take(self.decoder_bytes);
         // SAFETY: `take` gives `decoder_bytes` bytes to this context alone.
@@ -209,7 +209,7 @@ impl PreparedZstd {
         Ok(decoder)
     }
 
-    /// A context to compress with.
+    /// Returns a context to compress with.
     fn encoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_CCtx>, Error> {
         let room = region.take(self.encoder_bytes);
         // SAFETY: `take` gives `encoder_bytes` bytes to this context alone.

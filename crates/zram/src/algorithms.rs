@@ -17,7 +17,7 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// A codec with its default parameters.
+    /// Returns a codec with its default parameters.
     pub fn new(codec: &'static dyn Codec) -> Self {
         Algorithm { codec, params: Params::default() }
     }
@@ -52,7 +52,7 @@ impl PreparedSet {
         Ok(Codecs { own: self.own.stream_owned()?, others })
     }
 
-    /// Bytes of so many streams of each, and of what they share.
+    /// Returns the bytes of so many streams of each, and of what they share.
     pub(crate) fn bytes(&self, streams: usize) -> usize {
         let all = std::iter::once(&self.own).chain(self.others.iter().flatten());
         all.map(|prepared| streams * prepared.stream_bytes() + prepared.bytes()).sum()
@@ -66,7 +66,7 @@ pub(crate) struct Codecs {
 }
 
 impl Codecs {
-    /// The device's own, which requests compress with.
+    /// Returns the device's own, which requests compress with.
     pub(crate) fn own(&mut self) -> &mut dyn Stream {
         &mut *self.own
     }

@@ -32,8 +32,8 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins one, which only this thread has: `.NAME.saving`, beside `given`. What another of this
-    /// user left there, who was killed, is taken over. A file that is in the place keeps its
+    /// Begins a file that only this thread has: `.NAME.saving`, beside `given`. It takes over one
+    /// that a killed process of this user left there. A file that is in the place keeps its
     /// permissions and the links that lead to it; a new one has `mode`.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl AtomicFile {
         Ok(AtomicFile { file, path, place, permissions, replaces, is_placed, written, flushed })
     }
 
-    /// Whether there can be one, as far as that is known before.
+    /// Checks whether there can be such a file, as far as that is known before.
     ///
     /// # Errors
     /// As [`new`](Self::new), but for what is there for the moment.
@@ -75,7 +75,7 @@ impl AtomicFile {
         }
     }
 
-    /// The file, for who writes it in another order.
+    /// Returns the file, for a caller that writes it in another order.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -150,8 +150,9 @@ impl Drop for AtomicFile {
 pub enum OpenLocked {
     /// To be written.
     Write,
-    /// Nothing but its lock. Who has a file open to write keeps the file system from being made
-    /// read-only; where no other can be locked (NFS), it is opened so all the same.
+    /// Opened for its lock alone, and so for reading: a file that is open for writing keeps the
+    /// file system from being made read-only; where no other can be locked (NFS), it is opened so
+    /// all the same.
     Lock,
 }
 
@@ -192,8 +193,8 @@ pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
     }
 }
 
-/// Where a file is to be, and the permissions of the one that is there. A link stays, and leads to
-/// the new file.
+/// Returns where a file is to be, and the permissions of the one that is there. A link stays, and
+/// leads to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
@@ -207,7 +208,7 @@ fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     }
 }
 
-/// Where it is written first.
+/// Returns where it is written first.
 fn beside(place: &Path) -> io::Result<PathBuf> {
     let mut name = OsString::from(".");
     name.push(place.file_name().ok_or(Errno::INVAL)?);

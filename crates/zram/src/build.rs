@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use zsmalloc::{Columns, EntryPool};
 
-/// The device's table of slots, with what it notes of each.
+/// Returns the device's table of slots, with what it notes of each.
 pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;

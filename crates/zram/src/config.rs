@@ -49,7 +49,7 @@ pub struct Config {
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
     /// What cold data may be written back to. It is this device's alone.
     pub backing: Option<Arc<dyn Backing>>,
-    /// How much may be written back; shared with whoever is to change it.
+    /// How much may be written back; shared with the owner, which may change it.
     pub writeback: Arc<WritebackLimit>,
     /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no
     /// limit.
@@ -78,7 +78,7 @@ pub struct Config {
     /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they
     /// tell little, and they may hold anything.
     pub dump: bool,
-    /// Who may refuse pages before the system does; `None` grants all.
+    /// May refuse pages before the system does; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
 }
 
@@ -108,12 +108,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A device of `disksize` bytes: lz4, no limit, a stream per processor.
+    /// Returns the configuration of a device of `disksize` bytes: lz4, no limit, a stream per
+    /// processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
         Ok(Config { disksize, ..Config::default() })
     }
 
-    /// Whether there can be a device of this size and these blocks.
+    /// Checks whether there can be a device of this size in bytes and these blocks.
     ///
     /// # Errors
     /// [`Error::Disksize`], [`Error::Block`].
@@ -121,12 +122,12 @@ impl Config {
         self.layout().map(drop)
     }
 
-    /// Whether it has jobs that need a stream.
+    /// Returns whether it has jobs that need a stream.
     pub(crate) fn needs_job_stream(&self) -> bool {
         self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
-    /// The device's entries.
+    /// Returns the device's entries.
     pub(crate) fn layout(&self) -> Result<Layout, Error> {
         let layout = Layout::new(self.block, self.disksize.div_ceil(SLOT_BYTES as u64))?;
         // Slots and blocks are numbered in 32 bits.
@@ -136,12 +137,12 @@ impl Config {
         Ok(layout)
     }
 
-    /// All algorithms, by priority.
+    /// Returns all algorithms, by priority.
     pub(crate) fn algorithms(&self) -> AlgorithmList {
         std::array::from_fn(|priority| self.algorithm_of(priority))
     }
 
-    /// The algorithm of a priority.
+    /// Returns the algorithm of a priority.
     pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
         match priority.checked_sub(1) {
             None => Some(Algorithm { codec: self.algorithm, params: self.params.clone() }),

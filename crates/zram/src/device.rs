@@ -45,7 +45,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// An empty device: it reads as zeros and holds no pages.
+    /// Returns an empty device, which reads as zeros and holds no pages.
     ///
     /// # Errors
     /// What `config` asks for can't be, or there is no memory for it.
@@ -79,12 +79,12 @@ impl Device {
         save::save_file(self.usable_table()?, &self.save_buffers, path, options, is_free)
     }
 
-    /// Bytes of the device.
+    /// Returns the bytes of the device.
     pub fn disksize(&self) -> u64 {
         self.table.disksize
     }
 
-    /// Bytes that are compressed as one where they are written as one.
+    /// Returns the bytes that are compressed as one where they are written as one.
     pub fn block(&self) -> usize {
         self.table.layout.block_bytes()
     }
@@ -115,7 +115,7 @@ impl Device {
         request::write_zeroes(&self.table, offset, len)
     }
 
-    /// Has all that was written be stored. It is, when a write returns.
+    /// Does nothing: whatever was written is stored when the write returns.
     ///
     /// # Errors
     /// [`Error::LeftBehind`]
@@ -179,7 +179,7 @@ impl Device {
         self.save_with(path, &SaveOptions::default())
     }
 
-    /// The same, as `options` say.
+    /// Saves as [`save`](Self::save) does, as `options` say.
     ///
     /// # Errors
     /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what
@@ -188,7 +188,7 @@ impl Device {
         self.save_where(path, options, &|| true)
     }
 
-    /// The same as [`save`](Self::save); but when all is durable, right before the file takes its
+    /// Saves as [`save`](Self::save) does; but when all is durable, right before the file takes its
     /// place, `is_free` says whether it may. If not, what is there stays.
     ///
     /// # Errors
@@ -197,8 +197,8 @@ impl Device {
         self.save_where(path, &SaveOptions::default(), is_free)
     }
 
-    /// The same as [`save`](Self::save) to wherever; what has come there after an error is no saved
-    /// device.
+    /// Saves as [`save`](Self::save) does, to any writer. After an error, what was written there is
+    /// no saved device.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -206,7 +206,7 @@ impl Device {
         self.save_to_with(out, &SaveOptions::default())
     }
 
-    /// The same, as `options` say.
+    /// Saves as [`save_to`](Self::save_to) does, as `options` say.
     ///
     /// # Errors
     /// As [`save_with`](Self::save_with).
@@ -226,7 +226,7 @@ impl Device {
         save::restore(self.usable_table()?, &mut file, path, damage)
     }
 
-    /// The same from wherever.
+    /// Restores from any reader.
     ///
     /// # Errors
     /// As [`restore`](Self::restore).
@@ -238,12 +238,12 @@ impl Device {
         save::restore(self.usable_table()?, from, Path::new("-"), damage)
     }
 
-    /// The job that is under way: that recompresses, writes back, saves or restores.
+    /// Returns the job that is under way, which recompresses, writes back, saves or restores.
     pub fn job(&self) -> Option<JobStat> {
         self.table.jobs.stat()
     }
 
-    /// Has the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
+    /// Makes the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
     /// recompressed or wrote back by then stays so; of a save nothing is left, and of a restore an
     /// empty device. Whether there is one.
     pub fn cancel_job(&self) -> bool {
@@ -266,19 +266,19 @@ impl Device {
         true
     }
 
-    /// Whether a request for `len` bytes at `offset` may have to wait for the backing store. It is
-    /// only a hint, of this moment.
+    /// Returns whether a request for `len` bytes at `offset` may have to wait for the backing
+    /// store. It is only a hint, of this moment.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
         request::may_wait(&self.table, offset, len)
     }
 
-    /// The slots that hold something, in their order, each as it is when it is come to. They print
-    /// as the kernel's `block_state`.
+    /// Returns the slots that hold something, in their order, each as it is when the iteration
+    /// comes to it. They print as the kernel's `block_state`.
     pub fn block_state(&self) -> BlockState<'_> {
         self.block_state_from(0)
     }
 
-    /// The same, from slot `slot` on.
+    /// Returns the same, from slot `slot` on.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
         BlockState::new(&self.table, slot)
     }
@@ -321,7 +321,7 @@ impl Device {
         self.table.pool.compact()
     }
 
-    /// As [`compact`](Self::compact), until `bytes` bytes were freed; pages freed.
+    /// Compacts until `bytes` bytes were freed, and returns the pages freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         if !self.is_compacted() {
             return 0;
@@ -334,17 +334,17 @@ impl Device {
         self.compaction != Compaction::Off && self.table.check_not_left_behind().is_ok()
     }
 
-    /// Bytes of pages that compaction could free.
+    /// Returns the bytes of pages that compaction could free.
     pub fn freeable(&self) -> usize {
         self.table.pool.freeable()
     }
 
-    /// What compaction has done so far, and what it took.
+    /// Returns what compaction has done so far, and the processor time it took.
     pub fn compaction_stat(&self) -> CompactionStat {
         self.table.pool.compaction_stat()
     }
 
-    /// The kernel's `mm_stat`.
+    /// Returns the kernel's `mm_stat`.
     pub fn mm_stat(&self) -> MmStat {
         let pages = self.table.pool.pages();
         let bytes = |pages: usize| (pages as u64).saturating_mul(page_size() as u64);
@@ -357,18 +357,19 @@ impl Device {
         }
     }
 
-    /// The kernel's `io_stat`.
+    /// Returns the kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
         let stat = self.table.counters.io_stat();
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
-    /// The kernel's `bd_stat`: what lies in the backing store, and what was read and written there.
+    /// Returns the kernel's `bd_stat`: what lies in the backing store, and what was read and
+    /// written there.
     pub fn bd_stat(&self) -> BdStat {
         self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
-    /// What was done with single slots, and, if blocks are more than that, with blocks.
+    /// Returns what was done with single slots, and, if blocks are more than that, with blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
         let Table { counters, layout, .. } = &*self.table;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
@@ -380,7 +381,7 @@ impl Device {
         stats
     }
 
-    /// The kernel's `debug_stat`.
+    /// Returns the kernel's `debug_stat`.
     pub fn debug_stat(&self) -> DebugStat {
         DebugStat
     }
@@ -390,12 +391,12 @@ impl Device {
         self.table.pool.read_waits()
     }
 
-    /// All memory of the device in bytes: pool, slot table, streams and counters.
+    /// Returns all memory of the device in bytes: pool, slot table, streams and counters.
     pub fn mem_total(&self) -> u64 {
         size_of::<Self>() as u64 + self.table.bytes()
     }
 
-    /// The limit of all memory in bytes, if there is one.
+    /// Returns the limit of all memory in bytes, if there is one.
     pub fn total_limit(&self) -> Option<u64> {
         self.table.total.limit()
     }

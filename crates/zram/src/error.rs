@@ -252,7 +252,7 @@ pub enum Error {
         /// Why not.
         errno: i32,
     },
-    /// Whoever was to be shown an attribute took no more.
+    /// The output that an attribute was written to failed.
     #[error("an attribute's text could not be written out")]
     Output,
     /// A slot's data do not decompress to a slot: memory was damaged.
@@ -291,7 +291,7 @@ pub enum Error {
     Pool(#[from] zsmalloc::Error),
 }
 
-/// The largest device: blocks of several slots are numbered, too.
+/// Returns the largest device: blocks of several slots are numbered, too.
 fn largest(block: usize) -> &'static str {
     match block >> 12 {
         2 => "10.6 TiB",
@@ -350,7 +350,7 @@ fn quoted(text: &str) -> String {
     format!("'{}{more}'", shown.escape_debug())
 }
 
-/// What helps against what the system says of a path.
+/// Returns what helps against what the system says of a path.
 fn path_remedy(errno: i32) -> &'static str {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
@@ -368,7 +368,7 @@ fn path_remedy(errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// A fault of the backing store.
+    /// Returns a fault of the backing store.
     pub(crate) fn backing(verb: &'static str, slot: u32, error: &std::io::Error) -> Self {
         let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
         Error::Backing { slot: slot.into(), verb, errno }
@@ -384,12 +384,13 @@ impl Error {
         Error::Path { verb, path, errno: errno.raw_os_error() }
     }
 
-    /// Whether data were found damaged where they lie, which nothing but writing them anew helps.
+    /// Returns whether data were found damaged where they lie, which nothing but writing them anew
+    /// helps.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }
 
-    /// The errno a block device would answer with.
+    /// Returns the errno that a block device would answer with.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,

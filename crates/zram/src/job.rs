@@ -90,7 +90,7 @@ impl DamagedLeft {
         DamagedLeft { count: self.count + other.count, first: self.first.or(other.first) }
     }
 
-    /// The error that it is, for who wants all of it done.
+    /// Returns this outcome as an error, for a caller that needs all of it done.
     ///
     /// # Errors
     /// [`Error::Left`]
@@ -118,19 +118,21 @@ impl Jobs {
         self.now.lock().job
     }
 
-    /// Has the job that is under way give up; whether there is one.
+    /// Has the job that is under way give up, and returns whether there is one.
     pub(crate) fn cancel(&self) -> bool {
         let mut now = self.now.lock();
         now.is_cancelled = now.job.is_some();
         now.is_cancelled
     }
 
-    /// Has another job begin though the one that was cancelled has not ended; whether it had.
+    /// Has another job begin though the one that was cancelled has not ended, and returns whether
+    /// it had.
     pub(crate) fn give_up(&self) -> bool {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // Who was at it has what left memory noted now, and none does any more.
+        // A job that was committing has noted by now what left memory, and no given-up job commits
+        // any more.
         drop(self.leaving.lock());
         given_up.is_none()
     }
@@ -172,8 +174,8 @@ impl<'j> Job<'j> {
         self.with(|_, is_cancelled| is_cancelled)
     }
 
-    /// Shows what is told of this job, and whether it is cancelled, to who says whether it is to
-    /// end.
+    /// Calls `ends` with this job's progress and whether it is cancelled; `ends` returns whether
+    /// the job has to end.
     fn with(&self, ends: impl FnOnce(&mut JobStat, bool) -> bool) -> Result<(), Error> {
         let mut now = self.jobs.now.lock();
         let is_cancelled = now.is_cancelled;
@@ -182,7 +184,7 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether another may have begun.
+    /// Returns whether another may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }

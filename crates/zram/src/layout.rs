@@ -1,7 +1,7 @@
 //! Which entry of the pool belongs to which slot or block, and which of these a request touches.
 //!
 //! ```text
-//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   no blocks' entries where a block is one slot
+//!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks: if of several slots
 //! ```
 //! Entries are made as they are used, near others that are: so what is stored by blocks has no
 //! entries of slots, and what is stored by slots none of blocks.
@@ -66,7 +66,7 @@ impl Layout {
         self.order
     }
 
-    /// Whether blocks are more than slots, and so have entries of their own.
+    /// Returns whether blocks are more than slots, and so have entries of their own.
     pub(crate) fn has_blocks(self) -> bool {
         self.order > 0
     }
@@ -92,28 +92,28 @@ impl Layout {
         slots + blocks
     }
 
-    /// The first slot of a block.
+    /// Returns the first slot of a block.
     pub(crate) fn first_slot(self, block: u32) -> u32 {
         block << self.order
     }
 
-    /// The block of a slot.
+    /// Returns the block of a slot.
     pub(crate) fn block_of(self, slot: u32) -> u32 {
         slot >> self.order
     }
 
-    /// The slots of a block that the device has.
+    /// Returns the slots of a block that the device has.
     pub(crate) fn slots_of(self, block: u32) -> Range<u32> {
         let first = self.first_slot(block);
         first..(u64::from(first) + u64::from(self.slots())).min(self.all_slots) as u32
     }
 
-    /// The entry of a block. A slot's entry has the slot's number.
+    /// Returns the entry of a block. A slot's entry has the slot's number.
     pub(crate) fn block_entry(self, block: u32) -> u32 {
         self.all_slots as u32 + block
     }
 
-    /// The entry in which what is written to a block begins: its own, or its only slot's.
+    /// Returns the entry in which what is written to a block begins: its own, or its only slot's.
     pub(crate) fn first_entry(self, block: u32) -> u32 {
         if self.has_blocks() { self.block_entry(block) } else { block }
     }
@@ -125,7 +125,7 @@ impl Layout {
         }
     }
 
-    /// The slot of an entry, the first one of a block's.
+    /// Returns the slot of an entry, the first one of a block's.
     pub(crate) fn slot_of(self, entry: u32) -> u32 {
         match self.item_of(entry) {
             Item::Slot(slot) => slot,
@@ -154,7 +154,7 @@ fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Par
     })
 }
 
-/// The slots that `len` bytes at `offset` touch.
+/// Returns the slots that `len` bytes at `offset` touch.
 #[inline]
 pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = Part> {
     split_range(offset, len, SLOT_BYTES)
@@ -166,13 +166,14 @@ pub(crate) fn slots_touched(offset: u64, len: usize) -> Range<u32> {
     (offset / SLOT_BYTES as u64) as u32..end as u32
 }
 
-/// The slots that `len` bytes at `offset` cover whole: none, where they begin and end in one.
+/// Returns the slots that `len` bytes at `offset` cover whole: none, where they begin and end in
+/// one.
 pub(crate) fn slots_covered(offset: u64, len: u64) -> Range<u64> {
     let first = offset.div_ceil(SLOT_BYTES as u64);
     first..((offset + len) / SLOT_BYTES as u64).max(first)
 }
 
-/// The bytes of some slots.
+/// Returns the bytes of some slots.
 pub(crate) fn byte_range(slots: &Range<u32>) -> Range<u64> {
     u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

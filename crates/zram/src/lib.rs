@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   write(offset, bytes): request splits it into blocks and slots -> slot::encode: same-filled?
-//!     -> zcomp compresses -> worth it? -> Table::lock -> Table::store -> what it held before is freed
+//!     -> zcomp compresses -> worth it? -> Table::lock -> Table::store -> its old data are freed
 //!   read(offset, buf): entry locked for reading -> Table::resolve -> slot::decode
 //! ```
 //!

@@ -7,7 +7,7 @@
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";
 
-/// The number of bytes that `text` names, or what was expected instead.
+/// Returns the number of bytes that `text` names, or what was expected instead.
 ///
 /// # Errors
 /// Anything else, and what does not fit 64 bits.

@@ -22,8 +22,8 @@ const SAME_PLACE_WITHIN: usize = 16;
 /// many bytes.
 const RECOMPRESS_MUST_SAVE: usize = 16;
 
-/// Runs of slots that a discard frees before it gives its stream back, for those who wait: some
-/// milliseconds.
+/// Runs of slots that a discard frees before it gives its stream back, for requests that wait for
+/// one: some milliseconds.
 pub(crate) const DISCARD_RUNS_PER_STREAM: usize = 128;
 /// Slots that it tries before it asks again where the next is that there is.
 pub(crate) const DISCARD_RUN_SLOTS: u64 = 512;
@@ -65,8 +65,8 @@ pub(crate) const TABLES_PER_PAGES: u64 = 4;
 /// Bytes below the limit of all memory that are kept for what comes without asking.
 pub(crate) const UNASKED_MARGIN: u64 = 64 << 10;
 
-/// Whether a block is stored anew without its dead slots, `dead` of `members`; on the device are
-/// `all_dead` of `all`.
+/// Returns whether a block is stored anew without its dead slots, `dead` of `members`; on the
+/// device are `all_dead` of `all`.
 pub(crate) fn should_rewrite(dead: u32, members: u32, all_dead: u64, all: u64) -> bool {
     dead * REWRITE_AT_DEAD_OF_BLOCK >= members || all_dead * REWRITE_AT_DEAD_OF_DEVICE > all
 }
@@ -76,12 +76,12 @@ pub(crate) fn raw_from(len: usize) -> usize {
     len - len / RAW_ABOVE
 }
 
-/// Whether an object of `new` bytes will mostly have gone to the place of one of `old`.
+/// Returns whether an object of `new` bytes will mostly have gone to the place of one of `old`.
 pub(crate) fn is_same_place(old: usize, new: usize) -> bool {
     old.abs_diff(new) <= SAME_PLACE_WITHIN
 }
 
-/// Whether a recompression from `old` to `new` bytes is kept.
+/// Returns whether a recompression from `old` to `new` bytes is kept.
 pub(crate) fn is_worth_recompressing(classes: &ClassTable, old: usize, new: usize) -> bool {
     match classes.geometry() {
         Geometry::Native { .. } => new + old / RECOMPRESS_MUST_SAVE <= old,

@@ -68,7 +68,8 @@ impl fmt::Display for IoStat {
 pub struct DebugStat;
 
 impl fmt::Display for DebugStat {
-    /// The version of the format; then a column that is always 0, and `miss_free`, which is.
+    /// Returns the version of the format; then a column that is always 0, and `miss_free`, which
+    /// is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version: 1\n{:8} {:8}", 0, 0)
     }
@@ -96,7 +97,7 @@ pub struct OrderStat {
 }
 
 impl fmt::Display for OrderStat {
-    /// A column each.
+    /// Returns a column each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let OrderStat { block, written, read, .. } = self;
         let OrderStat { partial_reads, partial_writes, splits, rewrites, dead_slots, .. } = self;
@@ -138,8 +139,8 @@ impl Counter {
     }
 }
 
-/// The counters of one stream: who has the stream adds to them. Only the sums over all shards mean
-/// anything.
+/// The counters of one stream, to which the request that has the stream adds. Only the sums over
+/// all shards mean anything.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard {
@@ -222,7 +223,7 @@ impl Counters {
         (all, all.saturating_sub(self.sum(|shard| &shard.in_blocks)))
     }
 
-    /// What was done with blocks of `block` bytes.
+    /// Returns what was done with blocks of `block` bytes.
     pub(crate) fn order_stat(&self, block: usize, of: fn(&Shard) -> &OrderCounters) -> OrderStat {
         let sum = |counter: fn(&OrderCounters) -> &Counter| {
             self.0.iter().map(|shard| counter(of(shard)).get()).sum::<i64>().max(0) as u64
@@ -239,12 +240,12 @@ impl Counters {
         }
     }
 
-    /// A sum that is taken while shares change can be off, but never below 0.
+    /// Returns a sum over all shards. It can be off while they change, but is never below 0.
     fn sum(&self, of: fn(&Shard) -> &Counter) -> u64 {
         self.0.iter().map(|shard| of(shard).get()).sum::<i64>().max(0) as u64
     }
 
-    /// The columns of `mm_stat` that are the device's own.
+    /// Returns the columns of `mm_stat` that are the device's own.
     pub(crate) fn mm_stat(&self) -> MmStat {
         MmStat {
             orig_data_size: self.sum(|shard| &shard.slots) * crate::SLOT_BYTES as u64,

@@ -43,7 +43,7 @@ impl Workspace {
     pub(crate) fn blocks(&mut self) -> &mut BlockStream {
         match &mut self.blocks {
             Some(blocks) => blocks,
-            None => unreachable!("a block is one slot here"),
+            None => unreachable!("a device with blocks of one slot has no block stream"),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Streams {
             .unwrap_or_else(|| self.workspaces[first].0.lock())
     }
 
-    /// The stream that is for jobs, or a request's where there is none.
+    /// Returns the stream that is for jobs, or a request's where there is none.
     pub(crate) fn for_job(&self) -> MutexGuard<'_, Workspace> {
         match self.workspaces.get(self.requests) {
             Some(workspace) => workspace.0.lock(),

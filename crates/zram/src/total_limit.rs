@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Whose memory is limited.
 pub(crate) trait Counted: Send + Sync {
-    /// Bytes of all its memory.
+    /// Returns the bytes of all its memory.
     fn bytes(&self) -> u64;
 
-    /// The limit of its pool, in pages.
+    /// Returns the limit of its pool, in pages.
     fn page_limit(&self) -> Option<usize>;
 }
 
@@ -50,8 +50,8 @@ impl TotalLimit {
         let _ = self.empty.set(bytes);
     }
 
-    /// The limit that was asked for, or that comes with the pool's pages. It is kept nowhere:
-    /// whoever sets one of the two has it follow at once.
+    /// Returns the limit that was asked for, or that comes with the pool's pages. It is calculated
+    /// at each call, so it follows at once when either of the two is set.
     pub(crate) fn limit(&self) -> Option<u64> {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {
@@ -93,7 +93,7 @@ impl fmt::Debug for TotalLimit {
     }
 }
 
-/// Pages for `bytes`, rounded up.
+/// Returns the pages for `bytes`, rounded up.
 pub(crate) fn pages_for(bytes: u64) -> usize {
     bytes.div_ceil(page_size() as u64) as usize
 }

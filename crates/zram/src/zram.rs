@@ -61,7 +61,7 @@ impl Default for Zram {
 }
 
 impl Zram {
-    /// Nothing yet, with the default settings.
+    /// Returns a `Zram` without a device, with the default settings.
     pub fn new() -> Self {
         let locked = Arc::<ForkHook>::default();
         let weak: Weak<ForkHook> = Arc::downgrade(&locked);
@@ -69,7 +69,7 @@ impl Zram {
         Zram { locked }
     }
 
-    /// The settings, of the device if there is one.
+    /// Returns the settings: those of the device, if there is one.
     pub fn settings(&self) -> Config {
         self.locked.lifecycle.lock().settings.clone()
     }

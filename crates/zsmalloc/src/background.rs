@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> ask: thread started or woken
-//!   thread: class by class, a few objects under the lock at a time, now and then asleep as long as it worked
+//!   thread: class by class, a few objects under the lock at a time, asleep as long as it worked
 //!           until every class is below the lower bound
-//!           not asked for a moment: once more, to where nothing can be gained, and what manages the pool too
+//!           not asked for a moment: once more, as far as there is a gain, and the metadata too
 //!           not asked for a second: it ends
 //! ```
 

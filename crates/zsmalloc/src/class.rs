@@ -64,12 +64,12 @@ impl Class {
         }
     }
 
-    /// Bytes from one slot to the next.
+    /// Returns the bytes from one slot to the next.
     pub(crate) fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// The largest object, in bytes.
+    /// Returns the largest object, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity as usize
     }
@@ -79,7 +79,7 @@ impl Class {
         self.min_len.store(least as u32, Relaxed);
     }
 
-    /// Whether a new object of `len` bytes goes here.
+    /// Returns whether a new object of `len` bytes goes here.
     pub(crate) fn takes(&self, len: usize) -> bool {
         (self.min_len.load(Relaxed) as usize..=self.capacity()).contains(&len)
     }
@@ -89,20 +89,21 @@ impl Class {
         self.objects.into()
     }
 
-    /// Pages of a zspage.
+    /// Returns the pages of a zspage.
     pub(crate) fn pages(&self) -> u32 {
         self.pages.into()
     }
 
-    /// Pages that `inuse` objects need, packed: full zspages, and what is left in one more.
+    /// Returns the pages that `inuse` objects need, packed: full zspages, and what is left in one
+    /// more.
     pub(crate) fn packed_pages(&self, inuse: u32) -> u32 {
         let objects = self.objects();
         let pages = |objects: u32| (objects as usize * self.size()).div_ceil(page_size()) as u32;
         inuse / objects * pages(objects) + pages(inuse % objects)
     }
 
-    /// Pages that moving objects together could free, as it would in the kernel where zspages are
-    /// whole: as many as all free slots make zspages.
+    /// Returns the pages that moving objects together could free, as it would in the kernel where
+    /// zspages are whole: as many as all free slots make zspages.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());
@@ -120,24 +121,24 @@ impl Class {
         self.population.fetch_sub(1, Relaxed);
     }
 
-    /// The slots of a zspage, and the pages they lie on.
+    /// Returns the slots of a zspage, and the pages they lie on.
     #[inline]
     pub(crate) fn grid(&self) -> SlotGrid {
         SlotGrid { stride: self.size, slots: self.objects.into() }
     }
 
-    /// The pages that must be committed while slot `slot` is taken.
+    /// Returns the pages that must be committed while slot `slot` is taken.
     pub(crate) fn pages_for(&self, slot: u32) -> Range<u32> {
         if self.commits_whole { 0..self.pages() } else { self.grid().pages_of(slot) }
     }
 
-    /// The last page of the slot after `slot`, in a zspage that is committed page by page.
+    /// Returns the last page of the slot after `slot`, in a zspage that is committed page by page.
     pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
         let is_there = slot + 1 < self.objects() && !self.commits_whole;
         is_there.then(|| self.grid().pages_of(slot + 1).end - 1)
     }
 
-    /// The slots before and after `slot`, where they lie on `page` too, as `slot` does.
+    /// Returns the slots before and after `slot`, where they lie on `page` too, as `slot` does.
     pub(crate) fn neighbours(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
         let Range { start, end } = self.grid().bytes_of(slot);
         let before = start > page << page_shift();
@@ -145,7 +146,7 @@ impl Class {
         (before.then(|| slot - 1), after.then_some(slot + 1))
     }
 
-    /// The fullness group of a zspage with `inuse` objects.
+    /// Returns the fullness group of a zspage with `inuse` objects.
     pub(crate) fn group(&self, inuse: u32) -> usize {
         match inuse {
             0 => 0,

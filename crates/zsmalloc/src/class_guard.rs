@@ -47,7 +47,7 @@ pub(crate) struct NewSlot {
 }
 
 impl NewSlot {
-    /// Pages on which nothing lived before.
+    /// Returns the pages on which nothing lived before.
     pub(crate) fn entered(&self) -> u32 {
         self.committed + self.reused
     }
@@ -77,12 +77,12 @@ impl<'p> ClassGuard<'p> {
         self.memory
     }
 
-    /// Pages that moving objects of the class together could free.
+    /// Returns the pages that moving objects of the class together could free.
     pub(crate) fn gain(&self) -> u32 {
         self.class.gain(&self.state)
     }
 
-    /// A zspage of the class, and its header.
+    /// Returns a zspage of the class, and its header.
     fn header_of(&self, id: ExtentId) -> (&'p Extent<HeaderPtr>, NonNull<u8>) {
         let extent = self.memory.extent(id);
         match extent.data.header(self.class.position) {
@@ -91,7 +91,7 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// The fixed part of a zspage's header.
+    /// Returns the fixed part of a zspage's header.
     pub(crate) fn fixed_header(&self, id: ExtentId) -> &FixedHeader {
         // SAFETY: `Memory::create` made the header of zeros, which are a valid FixedHeader; it is
         // freed only after `remove` or `relocate_header` took it from the zspage, which borrow
@@ -99,7 +99,7 @@ impl<'p> ClassGuard<'p> {
         unsafe { self.header_of(id).1.cast().as_ref() }
     }
 
-    /// A zspage's header.
+    /// Returns a zspage's header.
     pub(crate) fn header(&self, id: ExtentId) -> Header<'_> {
         let (extent, header) = self.header_of(id);
         let objects = self.class.objects() as usize;
@@ -119,12 +119,12 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// The zspages of a fullness group; full ones are in no list.
+    /// Returns the zspages of a fullness group; full ones are in no list.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
         self.state.by_fullness[group].iter(|id| &self.fixed_header(id).by_fullness)
     }
 
-    /// The zspages that offer retained pages.
+    /// Returns the zspages that offer retained pages.
     pub(crate) fn offering(&self) -> impl Iterator<Item = ExtentId> {
         self.state.offering.iter(|id| &self.fixed_header(id).offering)
     }
@@ -192,7 +192,7 @@ impl<'p> ClassGuard<'p> {
         emptied
     }
 
-    /// The slot of a zspage at `offset` in the pool's space.
+    /// Returns the slot of a zspage at `offset` in the pool's space.
     pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
         let at = (offset - self.memory.extent(id).start()) as u32;
         debug_assert!(at.is_multiple_of(self.class.grid().stride), "{at} bytes into {id:?}");
@@ -233,7 +233,7 @@ impl<'p> ClassGuard<'p> {
         Some(unsafe { Loose::new(id, header, self.class) })
     }
 
-    /// Whether a zspage has neither objects nor pages, and no one is about it.
+    /// Returns whether a zspage has neither objects nor pages, and no one is about it.
     pub(crate) fn is_unused(&self, id: ExtentId) -> bool {
         let fixed = self.fixed_header(id);
         fixed.inuse() == 0 && !fixed.is_busy() && fixed.residency.committed().is_empty()
@@ -330,13 +330,14 @@ impl<'p> ClassGuard<'p> {
         self.destroy_if_unused(id);
     }
 
-    /// All zspages of the class, full ones too. It looks at all there are, of whichever class.
+    /// Returns all zspages of the class, full ones too. It looks at all there are, of whichever
+    /// class.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
         self.memory.live().filter(|&id| self.contains(id))
     }
 
-    /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may
-    /// be gone, and another's by now. One without a header is being made or destroyed.
+    /// Returns whether `id` is a zspage of the class: where it was noted before the lock was taken,
+    /// it may be gone, and another's by now. One without a header is being made or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
         self.memory.extent(id).data.header(self.class.position).is_some()
     }
@@ -354,7 +355,7 @@ impl<'p> ClassGuard<'p> {
         // SAFETY: it is a header for as many objects, made just now.
         unsafe { extent.data.attach(self.class.position, new) };
         // SAFETY: `create` or this made it for so many objects, the zspage has another now, and
-        // who looks at it borrows this lock, which is borrowed mutably.
+        // every borrow of a header borrows this lock, which is borrowed mutably here.
         unsafe { self.memory.free_header(objects, old) };
     }
 }

@@ -31,7 +31,7 @@ pub struct CompactionStat {
     pub freed_pages: u64,
     /// Processor time it took.
     pub cpu: Duration,
-    /// How often the set of open classes was chosen anew, whoever did.
+    /// How often the set of open classes was chosen anew, by any thread.
     pub plans: u64,
     /// Background threads that ended by a panic, those that prefault pages too. Another is started
     /// when there is something to do, a second later, and each time twice as late, up to a minute.
@@ -78,7 +78,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Pages gained.
+    /// Returns the pages gained.
     pub(crate) fn gained(&self) -> usize {
         self.freed.saturating_sub(self.spent)
     }
@@ -106,7 +106,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     let alone = ensure_here(inner).ok().and_then(|()| CompactionScope::begin(inner));
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // Who wants so many pages gets them by packing alone: to refine takes pages at first.
+    // A caller that wants a number of pages gets them by packing alone, since refining takes pages
+    // first.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {
@@ -137,9 +138,9 @@ pub(crate) fn compact_class(
     if is_open { done.and(pack(inner, class, aim)) } else { done }
 }
 
-/// Moves objects of one class together as long as that is worth it, and can free pages. The
-/// lock is dropped after each step, for those who wait. A zspage of which nothing can be moved
-/// is passed over.
+/// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
+/// dropped after each step, for threads that wait. A zspage of which nothing can be moved is passed
+/// over.
 fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
@@ -245,7 +246,7 @@ pub(crate) fn compact_meta(
     memory.shrink();
 }
 
-/// What compaction has done so far, and what it took.
+/// Returns what compaction has done so far, and what it took.
 pub(crate) fn stat(inner: &PoolInner) -> CompactionStat {
     let PoolInner { compaction, compactor, prefaulter, .. } = inner;
     let spent = compaction.spent_pages.load(Relaxed);

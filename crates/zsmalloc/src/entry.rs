@@ -2,24 +2,24 @@
 //!
 //! ```text
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
-//!   | 1     | offset / 8     | length - 1 | flags   | exclusive | readers |   an object of the pool
+//!   | 1     | offset / 8     | length - 1 | flags  | exclusive | readers |   an object
 //!   | 0     | payload: 59 bits of the user's       | exclusive | readers |   none; all 0 is empty
-//!                                                    1           111         frozen: not used here any more
+//!                                                     1           111         frozen: out of use
 //! ```
 //!
-//! Lock rules. 1: a reader holds off writers and other readers not at all (up to 6 share the
-//! entry). 2: a writer sets `exclusive` first, which holds off new readers, then waits until those
-//! inside have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4:
-//! a mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no one
-//! and no one for it. 5: an entry is frozen from its unlocked state, and no one waits for a frozen
-//! entry: its leaf is left or thawed (see [`crate::table`]). 6: flags alone may change without
-//! the exclusive lock: a reader clears bits of it in one step while he is inside, and who gives an
-//! unlocked entry other flags retargets the entry as a mover does. So what a writer finds once the
-//! readers have left is the flags in force, and a mover who copied beside such a change finds the
-//! entry not as it was.
+//! Lock rules. 1: a reader holds off writers, and no other readers (up to 6 share the entry). 2: a
+//! writer sets `exclusive` first, which holds off new readers, then waits until the readers inside
+//! have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a
+//! mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
+//! thread, and no thread waits for it. 5: an entry is frozen from its unlocked state, and no thread
+//! waits for a frozen entry: it thaws it, or finds it elsewhere (see [`crate::table`]). 6: flags
+//! alone may change without the exclusive lock: a reader clears bits of them in one step while it
+//! is inside, and a thread that gives an unlocked entry other flags retargets the entry as a mover
+//! does. So a writer finds the flags in force once the readers have left, and a mover that copied
+//! beside such a change finds the entry changed.
 //!
-//! Nothing here waits but [`Entry::wait_for_readers`]: who could not lock an entry at once is told
-//! why.
+//! Nothing here waits but [`Entry::wait_for_readers`]: a function that can't lock an entry at once
+//! returns why.
 
 use crate::geometry::{GRAIN, OBJECT_MAX};
 use crate::sync::{AtomicU64, Backoff, Ordering};
@@ -66,7 +66,7 @@ impl Location {
 impl Value {
     pub(crate) const EMPTY: Value = Value(0);
 
-    /// An entry without an object.
+    /// Returns an entry without an object.
     pub(crate) fn inline(payload: u64) -> Value {
         debug_assert!(payload >> PAYLOAD_BITS == 0);
         Value(payload << FLAGS_SHIFT)
@@ -116,12 +116,12 @@ impl Entry {
         Entry(AtomicU64::new(value.0))
     }
 
-    /// What the entry says, whoever holds it.
+    /// Returns what the entry says, whether or not it is locked.
     pub(crate) fn peek(&self) -> Value {
         Value(self.0.load(Ordering::Acquire) & !LOCK)
     }
 
-    /// What the entry says, if no one has it locked.
+    /// Returns what the entry says, if no one has it locked.
     pub(crate) fn unlocked(&self) -> Option<Value> {
         Some(self.0.load(Ordering::Acquire)).filter(|word| word & LOCK == 0).map(Value)
     }
@@ -131,7 +131,7 @@ impl Entry {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether it is empty, and no one has it locked for a change.
+    /// Returns whether it is empty, and no one has it locked for a change.
     pub(crate) fn is_vacant(&self) -> bool {
         self.0.load(Ordering::Acquire) & !READERS == 0
     }
@@ -143,7 +143,7 @@ impl Entry {
         }
     }
 
-    /// Whether someone has it locked, or it is frozen.
+    /// Returns whether someone has it locked, or it is frozen.
     pub(crate) fn is_locked(&self) -> bool {
         self.unlocked().is_none()
     }
@@ -155,7 +155,8 @@ impl Entry {
     /// Adds `lock` to the entry, if no one has it locked exclusively and no more than `readers_max`
     /// read.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // Who finds it frozen is to see, after this load, that its leaf was being converted.
+        // A thread that finds it frozen has to see, after this load, that its leaf was being
+        // converted.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
             match word & LOCK {
@@ -198,7 +199,8 @@ impl Entry {
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // Who finds it frozen is to see, after this load, that its leaf was being converted.
+            // A thread that finds it frozen has to see, after this load, that its leaf was being
+            // converted.
             let word = self.0.load(Ordering::Acquire);
             match word & LOCK {
                 0 => {}
@@ -216,7 +218,7 @@ impl Entry {
         }
     }
 
-    /// Holds off all others; those who read are then to be waited for.
+    /// Holds off all others; the caller then has to wait for the readers inside.
     pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
     }

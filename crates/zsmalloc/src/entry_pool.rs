@@ -39,9 +39,9 @@ impl AtFork for EntryPool {
 }
 
 impl EntryPool {
-    /// A pool without pages, with entries 0 to `len - 1`, at most 2^32 - 1 of them, and such
-    /// columns beside each. Who has it sees to it that it is held over forks ([`page::fork`]), or
-    /// that no child uses it; but one whose pages are not in children is refused there anyway.
+    /// Returns a pool without pages, with entries 0 to `len - 1`, at most 2^32 - 1 of them, and
+    /// such columns beside each. The caller has to register it for forks ([`page::fork`]), or to
+    /// use it in no child; a pool whose pages are not in children refuses requests there anyway.
     pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
         // u32::MAX marks slots of zspages that are held, so no entry has that number.
         if len > u32::MAX as u64 {
@@ -51,7 +51,7 @@ impl EntryPool {
         Ok(EntryPool(Arc::new(inner)))
     }
 
-    /// A pool whose entries are handle slots, which begin with generation `first`.
+    /// Returns a pool whose entries are handle slots, which begin with generation `first`.
     pub(crate) fn with_handles(
         config: Config,
         handles: Arc<HandleSlots>,
@@ -77,8 +77,8 @@ impl EntryPool {
     }
 
     /// Locks entry `index` for reading. What it holds stays and does not change until the pin is
-    /// dropped. An entry has six pins at most at a time: whoever wants another waits. One that
-    /// holds nothing may not exist, and so not be locked: it may be given something meanwhile.
+    /// dropped. An entry has six pins at most at a time: a call for another waits. An entry that
+    /// holds nothing may not exist; then it is not locked, and may be given something meanwhile.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -99,8 +99,8 @@ impl EntryPool {
     }
 
     /// Locks entries for reading one after the other, each two entries before it is given out, and
-    /// has the processor fetch what they hold meanwhile. Who drops each pin before he asks for the
-    /// next holds three at most. `entries` ascend.
+    /// has the processor fetch what they hold meanwhile. A caller that drops each pin before it
+    /// asks for the next holds three at most. `entries` has to ascend.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -109,7 +109,7 @@ impl EntryPool {
         EntryIter::new(&self.0, entries)
     }
 
-    /// Has the processor fetch what entry `index` holds, which is to be overwritten soon, while
+    /// Makes the processor fetch what entry `index` holds, which is to be overwritten soon, while
     /// something else is done.
     pub fn prefetch(&self, index: u32) {
         if ensure_here(&self.0).is_err() {
@@ -131,7 +131,8 @@ impl EntryPool {
         Ok(self.write_guard(index, self.0.entries.lock(index)?))
     }
 
-    /// As [`lock`](Self::lock), but `None` for an entry that is not there and so holds nothing.
+    /// Locks entry `index` as [`lock`](Self::lock) does; returns `None` for an entry that does not
+    /// exist and so holds nothing.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -160,23 +161,24 @@ impl EntryPool {
         EntryWriteGuard::new(&self.0, index, entry)
     }
 
-    /// The first entry from `index` on that may hold something: those passed over hold nothing.
+    /// Returns the first entry from `index` on that may hold something; those before it hold
+    /// nothing.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         self.0.entries.first_made(index)
     }
 
-    /// What `look` says of what entry `index` holds at this moment, and what lies beside it;
-    /// nothing where it was never made. Waits for nothing: what it holds may be changed or freed
-    /// meanwhile.
+    /// Returns what `look` returns for what entry `index` holds at this moment, and what lies
+    /// beside it; nothing where it was never made. Waits for nothing: what it holds may be changed
+    /// or freed meanwhile.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
         fork::try_repair(&self.0);
         self.0.entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
-    /// Whether entry `index` holds nothing, and no one has it locked who may be about to change
-    /// that. It is ordered as a load with acquire: of two threads that each lock an entry, pass a
-    /// sequentially consistent fence, and then look with this at the other's, or lock it if it is
-    /// there, one sees that the other has locked.
+    /// Returns whether entry `index` holds nothing and is not locked by a thread that may be about
+    /// to change that. It is ordered as a load with acquire: of two threads that each lock an
+    /// entry, pass a sequentially consistent fence, and then look with this at the other's, or lock
+    /// it if it is there, one sees that the other has locked.
     pub fn is_vacant(&self, index: u32) -> bool {
         fork::try_repair(&self.0);
         self.0.entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
@@ -198,9 +200,9 @@ impl EntryPool {
     }
 
     /// Gives the object of entry `index` the flags that `choose` says, of its length, its flags and
-    /// what lies beside the entry; whether it has. Waits for nothing: an entry that is locked is
-    /// left. `choose` is asked until it says the flags that are there, so a time it looks at is not
-    /// older than the flags.
+    /// what lies beside the entry, and returns whether it has. Waits for nothing: an entry that is
+    /// locked is left. `choose` is asked until it says the flags that are there, so a time it looks
+    /// at is not older than the flags.
     pub fn set_flags_if_unlocked(
         &self,
         index: u32,
@@ -234,29 +236,29 @@ impl EntryPool {
         StagedObject::new(&self.0, index, bytes)
     }
 
-    /// The count of the pool's pages (`mem_used`) and its limit.
+    /// Returns the count of the pool's pages (`mem_used`) and its limit, both in pages.
     pub fn pages(&self) -> &Budget {
         fork::try_repair(&self.0);
         self.0.memory.budget()
     }
 
-    /// All memory of the pool in bytes: pages, their maps and descriptors, headers, classes and
-    /// entries.
+    /// Returns all memory of the pool in bytes: pages, their maps and descriptors, headers, classes
+    /// and entries.
     pub fn bytes(&self) -> usize {
         self.pages().used() * page_size() + self.0.metadata_bytes()
     }
 
-    /// The size classes, calculated once more.
+    /// Returns the size classes, calculated at each call.
     pub fn table(&self) -> ClassTable {
         self.0.table()
     }
 
-    /// The largest object there is.
+    /// Returns the bytes of the largest object that the pool can store.
     pub fn largest(&self) -> usize {
         self.0.largest()
     }
 
-    /// Gives back the pages that are retained for the next objects; how many.
+    /// Gives back the pages that are retained for the next objects, and returns how many.
     pub fn trim(&self) -> usize {
         if ensure_here(&self.0).is_err() {
             return 0;
@@ -296,7 +298,7 @@ impl EntryPool {
         })
     }
 
-    /// As [`compact`](Self::compact), until `bytes` bytes were freed.
+    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.pages_less_after(|| {
             let before = self.pages().used();
@@ -313,23 +315,23 @@ impl EntryPool {
         before.saturating_sub(self.pages().used())
     }
 
-    /// Bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
+    /// Returns the bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
     pub fn freeable(&self) -> usize {
         let pages: u64 = self.classes().iter().map(|stat| stat.gain).sum();
         pages as usize * page_size()
     }
 
-    /// Pages that compaction freed so far.
+    /// Returns the pages that compaction has freed so far.
     pub fn pages_compacted(&self) -> u64 {
         self.compaction_stat().freed_pages
     }
 
-    /// What compaction has done so far, and what it took.
+    /// Returns what compaction has done so far, and the processor time it took.
     pub fn compaction_stat(&self) -> CompactionStat {
         compact::stat(&self.0)
     }
 
-    /// Has the pool work in the background from now on, whenever it is worth it: two threads, one
+    /// Makes the pool work in the background from now on, whenever it is worth it: two threads, one
     /// of which compacts, while the other prefaults pages and gives back what too much is retained.
     pub fn compact_in_background(&self) {
         background::enable(&self.0, |inner| &inner.compactor, run_compactor);
@@ -342,13 +344,13 @@ impl EntryPool {
         self.0.prefaulter.stop();
     }
 
-    /// Whether a child has the pool's pages too.
+    /// Returns whether a child has the pool's pages too.
     pub fn is_in_children(&self) -> bool {
         self.0.memory.is_in_children()
     }
 
-    /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses
-    /// everything.
+    /// Returns whether this is a child, and the pool's pages stayed with the parent: then it
+    /// refuses everything.
     pub fn is_left_behind(&self) -> bool {
         self.0.is_in_child() && !self.is_in_children()
     }

@@ -1,12 +1,12 @@
-//! Who is looking: counts of readers, for one who takes memory away that they may still look at.
+//! Counts of readers, for a thread that frees memory at which they may still look.
 //!
 //! ```text
 //!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a line of memory for the threads
 //!   stripe 1: | ...                                       |     whose number is that of the stripe
 //! ```
 //! A reader counts itself in before it loads a pointer and out when it is done with what is behind
-//! it. Who retires memory first makes the pointer name something else and then waits until each
-//! count has been zero.
+//! it. A thread that retires memory first makes the pointer name something else, and then waits
+//! until each count has been zero.
 //!
 //! Invariants. zs-R1: a reader that the waiting did not see entered after a count was looked at,
 //! both by read-modify-write of that count; so it sees what was done before the waiting. zs-R2: new
@@ -59,7 +59,7 @@ impl Epoch {
         EpochGuard(inside)
     }
 
-    /// Waits until all who were inside are out. The caller is not.
+    /// Waits until all readers that were inside are out. The caller must not be inside.
     pub(crate) fn wait(&self) {
         let first = self.phase.fetch_xor(1, Ordering::AcqRel) & 1;
         self.wait_for(first);
@@ -82,7 +82,7 @@ impl Epoch {
         self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sum of all tallies.
+    /// Returns the sum of all tallies.
     pub(crate) fn emptied(&self) -> u64 {
         self.stripes.iter().map(|stripe| stripe.emptied.load(Ordering::Relaxed)).sum()
     }

@@ -55,12 +55,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is the pool's limit that refused.
+    /// Returns whether it is the pool's limit that refused.
     pub fn is_limit(&self) -> bool {
         matches!(self, Error::Pages(page::Error::Limit { .. }))
     }
 
-    /// Whether it is the pool's [`Supply`](page::Supply) that refused.
+    /// Returns whether it is the pool's [`Supply`](page::Supply) that refused.
     pub fn is_refused(&self) -> bool {
         matches!(
             self,

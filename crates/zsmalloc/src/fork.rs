@@ -7,12 +7,13 @@
 //! taken and not yet given to a zspage stays lost.)
 //!
 //! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it
-//! has pinned, locked or staged holds nothing in the child (`ForkStamp`), where it can only be dropped.
+//! has pinned, locked or staged holds nothing in the child (`ForkStamp`), where it can only be
+//! dropped.
 //!
 //! A pool whose pages are not `in_children` has no object in a child. Nothing is repaired then:
-//! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
-//! had begun. It knows that by itself, from the generation of the process that made it, whoever
-//! holds it over forks.
+//! counts stay as they were, every request is refused, and no thread waits for what a lost thread
+//! had begun. The pool knows that by itself, from the generation of the process that made it,
+//! whether or not anything holds it over forks.
 
 use crate::class::ClassState;
 use crate::inner::PoolInner;

@@ -14,7 +14,7 @@ impl ForkStamp {
         ForkStamp(generation())
     }
 
-    /// Whether this is a child of the process that it was locked in.
+    /// Returns whether this is a child of the process that it was locked in.
     #[inline]
     pub(crate) fn is_stale(self) -> bool {
         self.0 != generation()
@@ -32,7 +32,5 @@ impl ForkStamp {
 
 #[cold]
 fn stale() -> ! {
-    panic!(
-        "a guard, lock or staged object from before a fork is used in the child: there it can only be dropped"
-    )
+    panic!("a guard, lock or staged object from before a fork can only be dropped in the child")
 }

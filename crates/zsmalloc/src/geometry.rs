@@ -112,12 +112,12 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// The table of all classes.
+    /// Returns the table of all classes.
     pub fn table(&self) -> Result<ClassTable, GeometryError> {
         self.table_for(page_size())
     }
 
-    /// The table on a system with pages of `page` bytes.
+    /// Returns the table on a system with pages of `page` bytes.
     fn table_for(&self, page: usize) -> Result<ClassTable, GeometryError> {
         if page > OBJECT_MAX {
             return Err(GeometryError::Page { page, max: OBJECT_MAX });
@@ -141,7 +141,7 @@ impl Geometry {
         Ok(table)
     }
 
-    /// The same for objects of up to 4096 << order bytes.
+    /// Returns the same geometry for objects of up to 4096 << order bytes.
     pub fn with_order(self, order: u32) -> Self {
         match self {
             Geometry::Native { .. } => Geometry::Native { order },
@@ -175,12 +175,12 @@ pub struct ClassShape {
 }
 
 impl ClassShape {
-    /// Bytes of a zspage that no slot covers.
+    /// Returns the bytes of a zspage that no slot covers.
     pub fn waste(&self) -> usize {
         self.waste_for(page_size())
     }
 
-    /// Percent of a zspage that slots cover, in whole numbers.
+    /// Returns the percentage of a zspage that slots cover, rounded down.
     pub fn used_percent(&self) -> usize {
         self.used_percent_for(page_size())
     }
@@ -194,7 +194,7 @@ impl ClassShape {
         (bytes - self.waste_for(page)) * 100 / bytes
     }
 
-    /// Whether a zspage is one block (of pages) with one object.
+    /// Returns whether a zspage is one block (of pages) with one object.
     fn is_huge(&self) -> bool {
         self.objects == 1
     }
@@ -208,28 +208,28 @@ pub struct ClassTable {
 }
 
 impl ClassTable {
-    /// The classes, smallest first.
+    /// Returns the classes, smallest first.
     pub fn classes(&self) -> &[ClassShape] {
         &self.classes
     }
 
-    /// The geometry the table is of.
+    /// Returns the geometry that the table was made of.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The largest object.
+    /// Returns the bytes of the largest object.
     pub fn largest(&self) -> usize {
         self.classes.last().map_or(0, |class| class.capacity)
     }
 
-    /// Position of the class for objects of `len` bytes.
+    /// Returns the position of the class for objects of `len` bytes.
     pub fn position(&self, len: usize) -> Option<usize> {
         let position = self.classes.partition_point(|class| class.capacity < len);
         (len > 0 && position < self.classes.len()).then_some(position)
     }
 
-    /// The largest size whose zspages hold more than one object, up to blocks of `order`.
+    /// Returns the largest size whose zspages hold more than one object, up to blocks of `order`.
     pub fn watermark(&self, order: u32) -> usize {
         let within = |class: &&ClassShape| class.size <= BLOCK << order && !class.is_huge();
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
@@ -267,8 +267,8 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     merged(shapes.collect())
 }
 
-/// Pages of a native zspage: of the upper third of the lengths there may be, the shortest with the
-/// smallest wasted share of its bytes.
+/// Returns the pages of a native zspage: of the upper third of the lengths there may be, the
+/// shortest with the smallest wasted share of its bytes.
 fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let least = size.div_ceil(page);
@@ -298,8 +298,8 @@ impl KernelGeometry {
         classes
     }
 
-    /// The classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of `unit`
-    /// bytes.
+    /// Returns the classes of `sizes`, a 256th of `unit` apart, whose zspages are made of blocks of
+    /// `unit` bytes.
     fn run(
         &self,
         page: usize,
@@ -325,7 +325,7 @@ impl KernelGeometry {
         if self.merge { merged(shapes) } else { shapes }
     }
 
-    /// What the rule wants little of.
+    /// Returns what the rule wants little of.
     fn score(&self, page: usize, shape: &ClassShape) -> usize {
         match self.rule {
             ChainRule::UsedPercent => 100 - shape.used_percent_for(page),
@@ -333,7 +333,7 @@ impl KernelGeometry {
         }
     }
 
-    /// What the zspages of each possible length would be for a size of up to a page.
+    /// Returns what the zspages of each possible length would be for a size of up to a page.
     pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
         let capacity = size.saturating_sub(HEADER);
         (1..=self.chain).map(move |pages| shape(page_size(), 0, size, capacity, pages))

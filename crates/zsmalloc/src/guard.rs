@@ -53,7 +53,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // Who refuses what manages it may count retained pages too.
+                    // A supply that refuses memory for metadata may count retained pages too.
                     Err(refused) => refused,
                 }
             }
@@ -69,8 +69,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
-        // After the look for pages: whoever had some of them is at it still, or they came since the
-        // slot was refused.
+        // This comes after the look for pages: a thread that had some of them is still at it, or
+        // they came since the slot was refused.
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);
@@ -140,7 +140,7 @@ struct Object<'p> {
 }
 
 impl Object<'_> {
-    /// Whether `bytes` may lie in its slot.
+    /// Returns whether `bytes` may lie in its slot.
     fn has_room_for(&self, bytes: &[u8]) -> bool {
         !bytes.is_empty() && bytes.len() <= self.class.capacity()
     }
@@ -188,7 +188,7 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// The object the entry holds, if it does.
+    /// Returns the object the entry holds, if it does.
     fn object(&self) -> Option<Object<'p>> {
         let location = self.lock.value().decode().ok()?;
         let (class, zspage) = self.inner.locate(location.offset);
@@ -232,13 +232,13 @@ impl<'p> EntryWriteGuard<'p> {
     pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
         let location = self.lock.value().decode().ok();
         let is_ours = room.held.map(|object| object.location) == location;
-        assert!(is_ours, "{room:?} was not found with this lock of entry {}", self.index);
+        assert!(is_ours, "{room:?} was not reserved with this lock of entry {}", self.index);
         match (room.staged, room.held) {
             (Some(staged), held) => self.name_staged(staged, flags, held),
             (None, Some(object)) if object.has_room_for(bytes) => {
                 self.store_in_place(object, bytes, flags)
             }
-            (None, held) => panic!("{} bytes are stored in the place of {held:?}", bytes.len()),
+            (None, held) => panic!("no room was reserved for {} bytes; {held:?}", bytes.len()),
         }
     }
 

@@ -2,9 +2,9 @@
 //! [`Pool`](crate::Pool).
 //!
 //! ```text
-//!   leaf:  | floor | used |              12 bytes per slot in its nodes: the entry, and the generation
-//!   shard: leaf, a bit per slot of it that was free when the shard took it, and the slots that came free
-//!          last: 8 of them, for the threads
+//!   leaf:  | floor | used |   12 bytes per slot in its nodes: the entry, and the generation
+//!   shard: leaf, a bit per slot of it that was free when the shard took it, and the 24 slots
+//!          that came free last; there are 8 shards, for the threads
 //! ```
 //! A slot is free if its entry is empty and unlocked, and it is taken by locking that entry: shards
 //! and counts only say where to look. A slot's generation grows when its entry becomes empty,
@@ -171,7 +171,7 @@ impl HandleSlots {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }
-        // Whoever has the shard does without.
+        // The thread that has the shard does without this slot.
         if let Some(mut free) = self.shard().free.try_lock() {
             free.push_recent(index);
         }
@@ -230,7 +230,7 @@ fn room(table: &Table, leaf: u32) -> u32 {
     (LEAF as u32).saturating_sub(used)
 }
 
-/// A bit for each slot of a leaf that can be taken.
+/// Returns a bit for each slot of a leaf that can be taken.
 fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
     let mut free = [u64::MAX; LEAF.div_ceil(64)];
     free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);

@@ -39,8 +39,8 @@ impl HeaderPtr {
         self.0.store(null_mut(), Relaxed);
     }
 
-    /// The header, if it is a zspage of `class`. Who has that class's lock finds it so as long as
-    /// he has it.
+    /// Returns the header, if it is a zspage of `class`. While a caller holds that class's lock the
+    /// answer does not change.
     #[inline]
     pub(crate) fn header(&self, class: u32) -> Option<NonNull<u8>> {
         let raw = self.0.load(Ordering::Acquire);
@@ -48,7 +48,7 @@ impl HeaderPtr {
         header.filter(|_| (raw.addr() >> ADDRESS_BITS) as u32 == class)
     }
 
-    /// Whether it is a zspage, of whichever class.
+    /// Returns whether it is a zspage, of whichever class.
     pub(crate) fn is_attached(&self) -> bool {
         !self.0.load(Ordering::Acquire).is_null()
     }

@@ -72,7 +72,7 @@ pub(crate) struct PoolInner {
 }
 
 impl PoolInner {
-    /// A pool without pages, with up to `len` entries in the table that `entries` makes.
+    /// Returns a pool without pages, with up to `len` entries in the table that `entries` makes.
     pub(crate) fn new(
         config: Config,
         len: u64,
@@ -120,11 +120,11 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// The size classes: calculated, since they are rarely asked for.
+    /// Returns the size classes: calculated, since they are rarely asked for.
     pub(crate) fn table(&self) -> ClassTable {
         match self.geometry.table() {
             Ok(table) => table,
-            Err(error) => unreachable!("the pool was made of it: {error}"),
+            Err(error) => unreachable!("a geometry that made a pool is refused: {error}"),
         }
     }
 
@@ -135,19 +135,19 @@ impl PoolInner {
         if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
     }
 
-    /// Whether this is a child of the process that made or repaired the pool.
+    /// Returns whether this is a child of the process that made or repaired the pool.
     #[inline]
     pub(crate) fn is_in_child(&self) -> bool {
         self.generation.load(Acquire) != page::fork::generation()
     }
 
-    /// The largest object.
+    /// Returns the largest object.
     pub(crate) fn largest(&self) -> usize {
         self.classes.last().map_or(0, Class::capacity)
     }
 
-    /// The smallest class for objects of `len` bytes, and the one that they are stored in: the
-    /// smallest of the open ones.
+    /// Returns the smallest class for objects of `len` bytes, and the one that they are stored in:
+    /// the smallest of the open ones.
     pub(crate) fn classes_of(&self, len: usize) -> Result<(&Class, &Class), Error> {
         let Some(&own) = self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) else {
             return Err(Error::Size { size: len, max: self.largest() });
@@ -156,20 +156,20 @@ impl PoolInner {
         Ok((&self.classes[own as usize], &self.classes[open as usize]))
     }
 
-    /// The class and the zspage of the object at `offset`.
+    /// Returns the class and the zspage of the object at `offset`.
     pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
         match self.memory.find(offset) {
             Some(id) => (self.class_of_zspage(id), id),
-            None => unreachable!("an entry named offset {offset:#x}, where no zspage is"),
+            None => unreachable!("I1: an entry names offset {offset:#x}, where no zspage is"),
         }
     }
 
-    /// The class of a zspage that stays.
+    /// Returns the class of a zspage that stays.
     pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
         &self.classes[self.memory.extent(id).tag() as usize]
     }
 
-    /// Has the processor fetch an object that is to be overwritten, and all on the way to its
+    /// Makes the processor fetch an object that is to be overwritten, and all on the way to its
     /// class; it may be gone.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object first: the rest is looked up while the page table is walked for it.
@@ -189,24 +189,24 @@ impl PoolInner {
         ClassGuard::try_lock(class, &self.memory, &self.retained)
     }
 
-    /// Pages in use.
+    /// Returns the pages in use.
     pub(crate) fn used(&self) -> usize {
         self.memory.budget().used()
     }
 
-    /// Whether the limit is near, with `others` pages more in use.
+    /// Returns whether the limit is near, with `others` pages more in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
         policy::is_near(self.memory.budget().limit(), self.used() + others)
     }
 
-    /// Whether one more page may be prefaulted, beside `others` that are not counted yet.
+    /// Returns whether one more page may be prefaulted, beside `others` that are not counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let (others, prefaulted) = (others as usize, self.retained.prefaulted());
         policy::may_prefault(self.used(), prefaulted + others, self.plan.open())
             && !self.is_near_limit(others)
     }
 
-    /// Whether objects are stored in a class.
+    /// Returns whether objects are stored in a class.
     pub(crate) fn is_open(&self, class: &Class) -> bool {
         self.plan.is_open(class.position as usize)
     }
@@ -239,8 +239,9 @@ impl PoolInner {
         }
     }
 
-    /// Whether the pool has grown so far, since it was refined, that objects lie in coarser classes
-    /// than the plan has for them now. For [`refined`](Self::refined), when they do no longer.
+    /// Returns whether the pool has grown so far, since it was refined, that objects lie in coarser
+    /// classes than the plan has for them now. For [`refined`](Self::refined), when they do no
+    /// longer.
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.used();
         let refined = self.compaction.refined.fetch_min(used, Relaxed).min(used);
@@ -262,8 +263,8 @@ impl PoolInner {
         }
     }
 
-    /// Bytes of memory that manage the pool: maps and descriptors of pages, headers, classes and
-    /// entries.
+    /// Returns the bytes of memory that manage the pool: maps and descriptors of pages, headers,
+    /// classes and entries.
     pub(crate) fn metadata_bytes(&self) -> usize {
         let handles = self.handles.as_ref().map_or(0, |handles| handles.bytes());
         let entries = self.entries.bytes() + handles;

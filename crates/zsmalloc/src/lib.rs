@@ -6,8 +6,8 @@
 //! number.
 //!
 //! ```text
-//!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed -> bytes copied
-//!          -> entry swapped under its lock -> what it held before is freed
+//!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed
+//!          -> bytes copied -> entry swapped under its lock -> what it held before is freed
 //!   read:  entry locked for reading (the pin) -> slice
 //!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects given back
 //! ```
@@ -67,6 +67,6 @@ pub use table::{Columns, Row};
 pub struct Config {
     /// Size classes and zspages.
     pub geometry: Geometry,
-    /// The pool's pages: their limit, and who may refuse them.
+    /// The pool's pages: their limit, and the supply that may refuse them.
     pub pages: page::Config,
 }

@@ -39,7 +39,7 @@ pub(crate) struct Loose {
 }
 
 impl Loose {
-    /// A zspage of `class` that was detached from its header.
+    /// Returns a zspage of `class` that was detached from its header.
     ///
     /// # Safety
     /// It is that, in no list and without objects and pages.
@@ -48,14 +48,14 @@ impl Loose {
     }
 }
 
-/// Has the processor fetch something that is soon looked at.
+/// Makes the processor fetch something that is soon looked at.
 #[inline]
 pub(crate) fn prefetch_whole<T>(it: &T) {
     let bytes = NonNull::from(it).cast();
     prefetch(NonNull::slice_from_raw_parts(bytes, size_of::<T>()), usize::MAX);
 }
 
-/// Has the processor fetch `bytes`, the first `lines` lines of them at most.
+/// Makes the processor fetch `bytes`, the first `lines` lines of them at most.
 #[inline]
 pub(crate) fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -92,22 +92,22 @@ impl Memory {
         Ok(Memory { space: Space::new(pages)?, arena, header_caches })
     }
 
-    /// The extent of a zspage.
+    /// Returns the extent of a zspage.
     pub(crate) fn extent(&self, id: ExtentId) -> &Extent<HeaderPtr> {
         self.space.extent(id)
     }
 
-    /// The zspage at `offset`, if there is one.
+    /// Returns the zspage at `offset`, if there is one.
     pub(crate) fn find(&self, offset: u64) -> Option<ExtentId> {
         self.space.find(offset)
     }
 
-    /// All zspages, those too that are being made or destroyed.
+    /// Returns all zspages, those too that are being made or destroyed.
     pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.space.live()
     }
 
-    /// The count of the pages and its limit.
+    /// Returns the count of the pages and its limit.
     pub(crate) fn budget(&self) -> &Budget {
         self.space.budget()
     }
@@ -122,12 +122,12 @@ impl Memory {
         self.space.populate(batch);
     }
 
-    /// Whether a child has the pages too.
+    /// Returns whether a child has the pages too.
     pub(crate) fn is_in_children(&self) -> bool {
         self.space.is_in_children()
     }
 
-    /// Bytes of what manages the pages, and of the arena.
+    /// Returns the bytes of what manages the pages, and of the arena.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.space.metadata_bytes() + self.arena.bytes()
     }
@@ -153,15 +153,16 @@ impl Memory {
         self.arena.check();
     }
 
-    /// The cache for headers of `objects` slots: the smallest that is large enough.
+    /// Returns the cache for headers of `objects` slots: the smallest that is large enough.
     fn header_cache(&self, objects: u32) -> &Cache {
         match HEADER_SLOTS.iter().position(|&slots| slots >= objects as usize) {
             Some(nth) => &self.header_caches[nth],
-            None => unreachable!("a zspage of {objects} objects; {OBJECTS_MAX} is the most"),
+            None => unreachable!("a zspage has {objects} objects, and {OBJECTS_MAX} is the most"),
         }
     }
 
-    /// A zspage of `class` without objects or committed pages, that no one else can find yet.
+    /// Returns a zspage of `class` without objects or committed pages, that no one else can find
+    /// yet.
     pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
         let (position, objects) = (class.position, class.objects());
         let header = self.header_cache(objects).alloc()?;
@@ -178,7 +179,7 @@ impl Memory {
         }
     }
 
-    /// Has a zspage found by whoever has the lock of `class`, which it was made for.
+    /// Publishes a zspage for holders of the lock of `class`, which it was made for.
     pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
         assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
         // SAFETY: it was made for a zspage of this class, and is no other's.
@@ -193,7 +194,8 @@ impl Memory {
         self.space.free(zspage.id);
     }
 
-    /// A copy of a header at a lower place, if there is one on pages that headers have anyway.
+    /// Returns a copy of a header at a lower place, if there is one on pages that headers have
+    /// anyway.
     ///
     /// # Safety
     /// `header` is that of a zspage for `objects` objects, and does not change meanwhile.
@@ -249,8 +251,8 @@ impl Memory {
     /// Writes an object, or the first bytes of one.
     ///
     /// # Safety
-    /// The slot at `offset` has room for them. The caller has taken it and no entry names it yet;
-    /// or he holds exclusively the entry that does, and its class's lock (zs-M2).
+    /// The slot at `offset` has room for them. Either the caller has taken it and no entry names it
+    /// yet, or the caller holds the entry that names it exclusively, and its class's lock (zs-M2).
     pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
         // SAFETY: by zs-M1 the slot is committed and the caller's alone, by zs-M2 and zs-M3 no one
         // reads it.
@@ -268,7 +270,7 @@ impl Memory {
         unsafe { self.space.write(to, self.space.bytes(from, len)) }
     }
 
-    /// An object.
+    /// Returns an object.
     ///
     /// # Safety
     /// The caller has locked the entry that names so many bytes at `offset`, and has it locked and
@@ -285,7 +287,7 @@ impl Memory {
         self.space.address(offset)
     }
 
-    /// Has the processor fetch the first `lines` lines of an object; it may be gone.
+    /// Makes the processor fetch the first `lines` lines of an object; it may be gone.
     #[inline]
     pub(crate) fn prefetch(&self, offset: u64, len: usize, lines: usize) {
         let start = self.space.try_address(offset);

@@ -1,15 +1,16 @@
 //! The plan: which size classes are open, given how many objects of each size there are.
 //!
 //! ```text
-//!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     population n(a) .. n(h): live objects of each size
-//!   open classes                  |     |        |     an object goes to the smallest open class that holds it
+//!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     n(a) .. n(h): live objects of each size
+//!   open classes                  |     |        |     an object: to the smallest that holds it
 //! ```
 //! A class costs about half a page, that of its last objects; without it, its objects are rounded
 //! up to the next open class. So a small pool wants few classes and a large one many. The cheapest
 //! set of open ones:
 //!
 //! ```text
-//!   cost(j) = min over i < j of cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
+//!   cost(j) = min over i < j of
+//!             cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
 //! ```
 //! With N and B the sums of n(b) and of n(b) * size(b) up to b, what depends on i is a line in
 //! size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best i is
@@ -62,8 +63,8 @@ pub(crate) enum Purpose {
 }
 
 impl Plan {
-    /// A plan for `len` classes of `bytes` bytes, smallest first, of whose objects nothing is
-    /// known.
+    /// Returns a plan for `len` classes of `bytes` bytes, smallest first, of whose objects nothing
+    /// is known.
     pub(crate) fn new(
         len: usize,
         bytes: impl Fn(usize) -> usize,
@@ -79,7 +80,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan that opens all of `len` classes, for ever.
+    /// Returns a plan that opens all of `len` classes, for ever.
     pub(crate) fn of_all(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
         let all = (0..len).map(|position| AtomicU16::new(position as u16));
         Ok(Plan {
@@ -92,7 +93,7 @@ impl Plan {
         })
     }
 
-    /// Whether the plan follows what is stored.
+    /// Returns whether the plan follows what is stored.
     pub(crate) fn is_remade(&self) -> bool {
         self.is_remade
     }
@@ -102,22 +103,22 @@ impl Plan {
         self.class_for[position].load(Relaxed) as usize
     }
 
-    /// Whether objects are stored in the class at `position`.
+    /// Returns whether objects are stored in the class at `position`.
     pub(crate) fn is_open(&self, position: usize) -> bool {
         self.class_for(position) == position
     }
 
-    /// How many classes are open.
+    /// Returns how many classes are open.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Relaxed)
     }
 
-    /// Whether the plan was made for fewer pages than `used`.
+    /// Returns whether the plan was made for fewer pages than `used`.
     pub(crate) fn is_outgrown(&self, used: usize) -> bool {
         used > self.above.load(Relaxed)
     }
 
-    /// Whether the plan was made for more pages than `used`.
+    /// Returns whether the plan was made for more pages than `used`.
     pub(crate) fn is_too_large(&self, used: usize) -> bool {
         used < self.below.load(Relaxed)
     }
@@ -155,7 +156,7 @@ impl Plan {
         self.open.store(open, Relaxed);
     }
 
-    /// Bytes of memory of the plan's tables.
+    /// Returns the bytes of memory of the plan's tables.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.class_for)
     }
@@ -194,7 +195,8 @@ impl Line {
         self.intercept - self.count as i64 * bytes
     }
 
-    /// Whether the line `between` is nowhere below both `self` and `after`, which falls most.
+    /// Returns whether the line `between` is nowhere below both `self` and `after`, which falls
+    /// most.
     fn makes_needless(&self, between: &Line, after: &Line) -> bool {
         let rise = |to: &Line| (to.intercept - self.intercept) as i128;
         let run = |to: &Line| (to.count - self.count) as i128;
@@ -216,7 +218,7 @@ impl Hull {
         Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
 
-    /// The lowest line at `bytes`, which is no less than before.
+    /// Returns the lowest line at `bytes`, which is no less than before.
     fn lowest(&mut self, bytes: i64) -> Line {
         let is_better = |lines: &[Line]| lines[1].at(bytes) <= lines[0].at(bytes);
         while self.first + 1 < self.end && is_better(&self.lines[self.first..]) {
@@ -297,8 +299,8 @@ impl Draft {
     }
 }
 
-/// Bytes that opening a class costs: what one has cost already is not saved by closing it, unless
-/// it is emptied.
+/// Returns the bytes that opening a class costs: what one has cost already is not saved by closing
+/// it, unless it is emptied.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     match purpose {
         Purpose::Growth if size.is_used => 0,

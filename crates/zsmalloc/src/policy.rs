@@ -33,24 +33,25 @@ fn left_max(used: usize) -> usize {
     (used / RETAINED_SHARE).max(RETAINED_MIN)
 }
 
-/// Pages that may be retained: those, and the ones that were prefaulted and are not taken yet.
+/// Returns the pages that may be retained: those, and the ones that were prefaulted and are not
+/// taken yet.
 pub(crate) fn retained_max(used: usize, prefaulted: usize) -> usize {
     left_max(used) + prefaulted
 }
 
-/// Pages that are to go, if more are retained than may be: with them half of those that may stay,
-/// since many at once are cheaper than one by one.
+/// Returns the pages that are to go, if more are retained than may be: with them half of those that
+/// may stay, since many at once are cheaper than one by one.
 pub(crate) fn purge_target(used: usize, prefaulted: usize, retained: usize) -> Option<usize> {
     let most = retained_max(used, prefaulted);
     (retained > most).then(|| retained - most + left_max(used) / 2)
 }
 
-/// Whether a pool is large enough for a thread that prefaults.
+/// Returns whether a pool is large enough for a thread that prefaults.
 pub(crate) fn prefaults(used: usize) -> bool {
     used >= PREFAULT_POOL_MIN
 }
 
-/// Whether one more page may be prefaulted, where so many are that no object has taken.
+/// Returns whether one more page may be prefaulted, where so many are that no object has taken.
 pub(crate) fn may_prefault(used: usize, prefaulted: usize, open_classes: usize) -> bool {
     prefaulted < (used / PREFAULT_SHARE).min(PREFAULT_PER_CLASS * open_classes)
 }
@@ -69,7 +70,7 @@ pub(crate) const SCAN_FEW: usize = 32;
 /// ... and where that helps no more, so that the class's lock is not held for a look at all.
 pub(crate) const SCAN_MAX: usize = 256;
 
-/// Whether so many pages in use are near the limit.
+/// Returns whether so many pages in use are near the limit.
 pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
     limit.is_some_and(|limit| used + NEAR_LIMIT >= limit)
 }
@@ -86,7 +87,8 @@ const BEGIN_PAGES: u32 = 2;
 const END_SHARE: u32 = 128;
 /// Objects moved at most before the class's lock is dropped ...
 const STEP: usize = 32;
-/// ... and bytes about: who waits for the lock waits no longer where objects are large.
+/// ... and about so many bytes, so that a thread that waits for the lock waits no longer where
+/// objects are large.
 const STEP_BYTES: usize = STEP * 4096;
 /// Zspages left alone at most, since all that is left in them is pinned, before a class is.
 pub(crate) const SKIPPED_MAX: usize = 32;
@@ -108,12 +110,13 @@ const GROWN_SHARE: usize = 4;
 /// ... and by this many pages: where there are fewer, little is gained.
 const GROWN_MIN: usize = 64;
 
-/// Whether compaction should begin in a class that has so many pages, and could free `gain`.
+/// Returns whether compaction should begin in a class that has so many pages, and could free
+/// `gain`.
 pub(crate) fn should_begin(gain: u32, committed: u32) -> bool {
     gain > BEGIN_PAGES && gain > committed / BEGIN_SHARE
 }
 
-/// Whether it should go on there.
+/// Returns whether it should go on there.
 pub(crate) fn should_go_on(gain: u32, committed: u32) -> bool {
     gain > 1 && gain > committed / END_SHARE
 }
@@ -123,13 +126,13 @@ pub(crate) fn step(size: usize) -> usize {
     (STEP_BYTES / size).clamp(1, STEP)
 }
 
-/// The rest after a pass that could move nothing, after one of `last` before it.
+/// Returns the rest after a pass that could move nothing, after one of `last` before it.
 pub(crate) fn rest_after(last: Duration) -> Duration {
     (last * 2).clamp(FRUITLESS.0, FRUITLESS.1)
 }
 
-/// Whether a pool of `used` pages has grown so far, since it had `refined`, that its objects are to
-/// be looked at.
+/// Returns whether a pool of `used` pages has grown so far, since it had `refined`, that its
+/// objects are to be looked at.
 pub(crate) fn has_grown(used: usize, refined: usize) -> bool {
     used - refined > (refined / GROWN_SHARE).max(GROWN_MIN)
 }
@@ -148,22 +151,22 @@ const CLASS_BYTES: usize = 256;
 /// for next to nothing.
 const UNUSED_SHARE: i64 = 4;
 
-/// Pages by which a pool that has `used` may change before a plan for it is outdated.
+/// Returns the pages by which a pool that has `used` may change before a plan for it is outdated.
 pub(crate) fn plan_change(used: usize) -> usize {
     (used / CHANGE_SHARE).max(CHANGE_MIN)
 }
 
-/// The smallest class that is opened above one of `bytes`, where nothing is known.
+/// Returns the smallest class that is opened above one of `bytes`, where nothing is known.
 pub(crate) fn spread(bytes: usize) -> usize {
     bytes + bytes / SPREAD_SHARE
 }
 
-/// Bytes that a class costs which has objects: half of its last page, and of a header.
+/// Returns the bytes that a class costs which has objects: half of its last page, and of a header.
 pub(crate) fn class_cost(page_bytes: usize) -> i64 {
     (page_bytes / 2 + CLASS_BYTES) as i64
 }
 
-/// Bytes that one is taken to cost which has none.
+/// Returns the bytes that one is taken to cost which has none.
 pub(crate) fn unused_class_cost(page_bytes: usize) -> i64 {
     class_cost(page_bytes) + class_cost(page_bytes) / UNUSED_SHARE
 }
@@ -175,8 +178,8 @@ const TICK: Duration = Duration::from_micros(500);
 pub(crate) const QUIET_TICKS: u32 = 7;
 /// How long no one has asked, and nothing is left to do, when a thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// Steps by which a thread is nicer than who started it: where all processors are taken, threads
-/// that store and read are not interrupted for it, and it has still a tenth of one.
+/// Steps by which a thread is nicer than the one that started it: where all processors are busy, it
+/// interrupts no thread that stores or reads, and still gets a tenth of one.
 pub(crate) const NICENESS: i32 = 10;
 /// After a panic no thread is started for this time, each time twice as long up to the second: what
 /// went wrong goes wrong again, mostly, and is not to take a processor.

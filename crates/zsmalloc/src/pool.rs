@@ -21,13 +21,13 @@ use std::sync::Arc;
 pub struct Handle(NonZeroU64);
 
 impl Handle {
-    /// The handle as a number, for C or for a table of one's own. Bring it back with
+    /// Returns the handle as a number, for C or for a table of the caller's. Bring it back with
     /// [`from_raw`](Self::from_raw), or the object stays until the pool is dropped.
     pub fn into_raw(self) -> u64 {
         self.0.get()
     }
 
-    /// A handle from its number. A number that is stale or made up is refused by the pool's
+    /// Returns a handle from its number. A number that is stale or made up is refused by the pool's
     /// functions.
     pub fn from_raw(raw: u64) -> Result<Self, Error> {
         NonZeroU64::new(raw).map(Handle).ok_or(Error::Handle { raw })
@@ -38,7 +38,7 @@ impl Handle {
         let raw = (pool as u64) << 52 | (generation as u64) << 32 | index as u64;
         match NonZeroU64::new(raw) {
             Some(raw) => Handle(raw),
-            None => unreachable!("generations begin at 1"),
+            None => unreachable!("a handle slot has generation 0, though generations begin at 1"),
         }
     }
 
@@ -76,7 +76,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool without pages.
+    /// Returns a pool without pages.
     #[doc(alias = "zs_create_pool")]
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
@@ -91,9 +91,9 @@ impl Pool {
         Ok(Pool { core, handles, id })
     }
 
-    /// Has the pool compacted in the background from now on, whenever it is worth it, and pages
-    /// prefaulted. The two threads are there only while they have work, and none after the pool is
-    /// dropped.
+    /// Makes the pool compact itself in the background from now on, whenever it is worth it, and
+    /// pages prefaulted. The two threads are there only while they have work, and none after the
+    /// pool is dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }
@@ -111,7 +111,7 @@ impl Pool {
         Ok(handle)
     }
 
-    /// An object of `len` zero bytes, to be written with [`write`](Self::write).
+    /// Allocates an object of `len` zero bytes, to be written with [`write`](Self::write).
     pub fn malloc(&self, len: usize) -> Result<Handle, Error> {
         static ZEROS: [u8; 4096 << crate::ORDER_MAX] = [0; 4096 << crate::ORDER_MAX];
         match ZEROS.get(..len) {
@@ -126,11 +126,11 @@ impl Pool {
         self.lock(handle)?.patch(bytes)
     }
 
-    /// The bytes behind `handle`, pinned: they neither move nor go while the guard lives.
+    /// Returns the bytes behind `handle`, pinned: they neither move nor go while the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
     ///
     /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for
-    /// ever). Six guards at most are there of an object at a time: whoever wants another waits.
+    /// ever). An object has six guards at most at a time: a call for another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
@@ -157,7 +157,7 @@ impl Pool {
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
 
-    /// Whether `handle` is of this pool and its slot's generation.
+    /// Returns whether `handle` is of this pool and its slot's generation.
     fn names(&self, handle: &Handle, row: Row<'_>) -> bool {
         handle.pool() == self.id && handle.generation() == row.generation()
     }
@@ -168,28 +168,28 @@ impl Pool {
         self.handles.live(self.core.entries())
     }
 
-    /// Whether nothing is stored.
+    /// Returns whether the pool holds no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The count of the pool's pages and its limit.
+    /// Returns the count of the pool's pages and its limit, both in pages.
     #[doc(alias = "zs_get_total_pages")]
     pub fn pages(&self) -> &page::Budget {
         self.core.pages()
     }
 
-    /// All memory of the pool in bytes.
+    /// Returns all memory of the pool in bytes.
     pub fn bytes(&self) -> usize {
         self.core.bytes()
     }
 
-    /// The largest object that can be stored.
+    /// Returns the bytes of the largest object that can be stored.
     pub fn largest(&self) -> usize {
         self.core.largest()
     }
 
-    /// The size classes, and with them the class of a size and the size of huge objects.
+    /// Returns the size classes, and with them the class of a size and the size of huge objects.
     #[doc(alias = "zs_lookup_class_index")]
     #[doc(alias = "zs_huge_class_size")]
     pub fn table(&self) -> crate::ClassTable {
@@ -203,23 +203,23 @@ impl Pool {
         self.core.compact()
     }
 
-    /// As [`compact`](Self::compact), until `bytes` bytes were freed.
+    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.core.shrink(bytes)
     }
 
-    /// Bytes of pages that compaction could free, were nothing pinned.
+    /// Returns the bytes of pages that compaction could free, were nothing pinned.
     pub fn freeable(&self) -> usize {
         self.core.freeable()
     }
 
-    /// Pages that compaction freed so far.
+    /// Returns the pages that compaction has freed so far.
     #[doc(alias = "zs_pool_stats")]
     pub fn pages_compacted(&self) -> u64 {
         self.core.pages_compacted()
     }
 
-    /// What compaction has done so far, and what it took.
+    /// Returns what compaction has done so far, and the processor time it took.
     pub fn compaction_stat(&self) -> CompactionStat {
         self.core.compaction_stat()
     }
@@ -234,7 +234,7 @@ impl Pool {
         self.core.read_waits()
     }
 
-    /// Gives back the pages that are retained for the next objects; how many.
+    /// Gives back the pages that are retained for the next objects, and returns how many.
     pub fn trim(&self) -> usize {
         self.core.trim()
     }

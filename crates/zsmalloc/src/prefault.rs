@@ -1,5 +1,4 @@
-//! Pages prefaulted, by a thread: whoever stores finds them there, and spares himself the page
-//! fault.
+//! Pages prefaulted by a thread, so that a store finds them there and takes no page fault.
 //!
 //! ```text
 //!   store --next slot of the zspage lies on a page that is not committed--> class wants one more
@@ -41,7 +40,7 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         worker.set_awake(false);
         let Some(inner) = weak.upgrade() else { return };
         purge_all(&inner, &inner.retained.wait_to_tend());
-        // Who wanted something just before it was to be woken again woke no one.
+        // A thread that wanted a page just before `set_awake(false)` has woken nobody.
         if purge_and_prefault(&inner) {
             worker.set_awake(true);
         }
@@ -56,8 +55,8 @@ pub(crate) fn request_page(inner: &PoolInner, class: &Class) {
     }
 }
 
-/// Gives back what too much is retained, prefaults what is wanted; whether there was anything to
-/// do.
+/// Gives back what too much is retained, prefaults what is wanted, and returns whether there was
+/// anything to do.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
     let has_purged = purge_excess(inner, usize::MAX);
     let Some(_alone) = inner.retained.tend() else { return true };
@@ -111,8 +110,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
-    /// Looks, with each page that is committed, whether a prefault is seen by those who find no
-    /// page on offer.
+    /// Checks, with each page that is committed, that a thread which finds no page on offer sees
+    /// the prefault.
     #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,

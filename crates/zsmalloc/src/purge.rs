@@ -29,7 +29,8 @@ pub(crate) fn relax(inner: &PoolInner) {
 /// Called with no lock held.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
-    // Whoever finds another at it leaves it to him, who looks once more when he is done.
+    // A thread that finds another at it leaves the job to that one, which looks once more when it
+    // is done.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.tend()
@@ -44,14 +45,14 @@ pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     total > 0
 }
 
-/// Pages that are to go, if more are retained than may be.
+/// Returns the pages that are to go, if more are retained than may be.
 fn excess(inner: &PoolInner) -> Option<usize> {
     let retained = inner.retained.pages();
     policy::purge_target(inner.used(), inner.retained.prefaulted(), retained)
 }
 
-/// Gives all retained pages back, and zspages that were made for objects and got none; how many
-/// pages.
+/// Gives all retained pages back, and zspages that were made for objects and got none, and returns
+/// how many pages.
 pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     inner.retained.forget_wanted();
     let pages = purge(inner, usize::MAX);
@@ -61,14 +62,14 @@ pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     pages
 }
 
-/// Gives back a zspage that was made for an object and has got none, if there is one; whether there
-/// was.
+/// Gives back a zspage that was made for an object and has got none, if there is one, and returns
+/// whether there was.
 pub(crate) fn destroy_one_unused(locked: ClassGuard<'_>) -> bool {
     let unused = locked.group(0).take(UNUSED_LOOKED_AT).find(|&id| locked.is_unused(id));
     unused.inspect(|&id| locked.destroy_if_unused(id)).is_some()
 }
 
-/// Gives retained pages back, `wanted` or a few more; how many.
+/// Gives retained pages back, `wanted` or a few more, and returns how many.
 pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     if inner.retained.pages() == 0 {
         return 0;
@@ -115,7 +116,8 @@ fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
     Some(locked.begin_release(emptiest))
 }
 
-/// Gives withheld pages back to the system, and zspages that this leaves empty; how many pages.
+/// Gives withheld pages back to the system, and zspages that this leaves empty, and returns how
+/// many pages.
 ///
 /// # Safety
 /// All of the batch is of `ClassGuard::begin_release`, of this pool, and not yet given back.
@@ -166,7 +168,8 @@ pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentI
     unsafe { give_back(inner, &[Some(begun)], &releasing) };
 }
 
-/// Gives all zspages without objects of the class back, in a child: whoever was about them is lost.
+/// Gives all zspages without objects of the class back, in a child: the threads that worked on them
+/// are lost.
 pub(crate) fn release_unused(inner: &PoolInner, locked: ClassGuard<'_>) {
     let class = locked.class();
     let unused: Vec<_> = locked.group(0).collect();

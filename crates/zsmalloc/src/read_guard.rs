@@ -9,8 +9,8 @@
 //! where it will go on, as it does in one stream of bytes. To fetch a single line two entries ahead
 //! has the page table walked by then, for which the lines behind it would wait.
 //!
-//! Entries are pinned in ascending order, so those who hold some and wait for the next never wait
-//! in a circle.
+//! Entries are pinned in ascending order, so threads that hold some and wait for the next never
+//! wait in a circle.
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};
@@ -98,7 +98,7 @@ impl<'p> EntryReadGuard<'p> {
         Ok((NonNull::slice_from_raw_parts(self.object.0, len), flags))
     }
 
-    /// What the entry holds.
+    /// Returns what the entry holds.
     ///
     /// # Panics
     /// In a child of the process that pinned it, as [`row`](Self::row). There a pin can only
@@ -131,8 +131,8 @@ impl<'p> EntryReadGuard<'p> {
         }
     }
 
-    /// Has the processor fetch the first `lines` lines of what the entry holds, which is to be read
-    /// soon.
+    /// Makes the processor fetch the first `lines` lines of what the entry holds, which is to be
+    /// read soon.
     #[inline]
     fn prefetch(&self, lines: usize) {
         if let Ok((object, _)) = self.object() {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
-//!     -> entry retargeted by compare-and-swap -> old slot freed (or the new one, if someone came in between)
+//!     -> entry retargeted by compare-and-swap -> old slot freed (or the new, if it changed)
 //! ```
 //! All of it under the lock of the class the object leaves: an object is written again only under
 //! that, and a free waits for it. The lock of another class that it goes to is tried for, never
@@ -47,7 +47,7 @@ struct Movable {
     location: Location,
 }
 
-/// The object in a slot of a zspage, if its entry names it and no one has that locked.
+/// Returns the object in a slot of a zspage, if its entry names it and no one has that locked.
 fn movable(table: &Table, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
@@ -56,7 +56,7 @@ fn movable(table: &Table, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> O
 }
 
 /// Copies an object to a slot taken for it, and has its entry name that, if it still names the
-/// other and no one has it locked; whether it did.
+/// other and no one has it locked, and returns whether it did.
 fn move_object(table: &Table, source: &ClassGuard<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
     // SAFETY: the entry named the object in a slot of this class, whose lock is held since before;
@@ -160,7 +160,7 @@ pub(crate) fn reclassify(
     moved
 }
 
-/// A slot, at the limit one on committed pages; `None` where there is no zspage with room.
+/// Returns a slot, at the limit one on committed pages; `None` where there is no zspage with room.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
     alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
         let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;

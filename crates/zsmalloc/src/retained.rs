@@ -2,8 +2,8 @@
 //! given back.
 //!
 //! ```text
-//!   live --last object on it freed--> retained --more than may be kept--> withheld --madvise--> untouched
-//!     ^-----------a slot on it taken----'   ^---prefaulted, since a class wants a page---------'
+//!   live --last object on it freed--> retained --too many--> withheld --madvise--> untouched
+//!     ^-----------a slot on it taken----'   ^---prefaulted, as a class wants a page---'
 //! ```
 //! Which zspages have some is known: each class has a list of them, and the pool a bit for each
 //! class that has one.
@@ -30,7 +30,8 @@ pub(crate) struct Retained {
     wanted: Box<[AtomicU8]>,
     /// Threads that give pages back, or prefault some, at the moment.
     releases: AtomicUsize,
-    /// Pages given back or prefaulted so far, for whoever looks whether there were any meanwhile.
+    /// Pages given back or prefaulted so far: a thread that waits for some compares two looks at
+    /// it.
     released: AtomicUsize,
     /// Whether a thread sees to what is retained.
     tending: AtomicBool,
@@ -50,7 +51,7 @@ impl Retained {
         })
     }
 
-    /// Bytes of memory of the tables here.
+    /// Returns the bytes of memory of the tables here.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.offers) + size_of_val(&*self.wanted)
     }
@@ -80,7 +81,8 @@ impl Retained {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();
         if prefaulted > 0 {
-            // Of two at the same time one may be forgotten: whoever gives pages back corrects it.
+            // Of two at the same time one may be lost: the next release of pages corrects the
+            // count.
             self.prefaulted.store(prefaulted.saturating_sub(pages), Relaxed);
         }
     }
@@ -95,7 +97,7 @@ impl Retained {
         self.prefaulted.fetch_min(self.pages.load(Relaxed), Relaxed);
     }
 
-    /// Forgets all pages and who is about them, in a child.
+    /// Forgets all pages, and the threads that were working on them, in a child.
     pub(crate) fn reset(&self) {
         self.pages.store(0, Relaxed);
         self.offers.iter().for_each(|word| word.store(0, Relaxed));
@@ -108,8 +110,8 @@ impl Retained {
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
-        // Who sees it, or no longer, sees what was noted before: that pages are retained, or that
-        // someone has them.
+        // A thread that sees the bit set, or clear, sees what was noted before: that pages are
+        // retained, or that another thread has them.
         if has {
             word.fetch_or(bit, Release)
         } else {
@@ -121,7 +123,7 @@ impl Retained {
         bits::any(&self.offers, class.position..class.position + 1)
     }
 
-    /// The first class from `from` on that has such zspages.
+    /// Returns the first class from `from` on that has such zspages.
     pub(crate) fn first_offer(&self, from: usize) -> Option<usize> {
         let mut ignored = (1u64 << (from % 64)) - 1;
         let mut words = self.offers.iter().enumerate().skip(from / 64);
@@ -137,7 +139,7 @@ impl Retained {
         wanted.store((wanted.load(Relaxed) + 1).min(WANTED_MAX), Relaxed);
     }
 
-    /// How many pages a class wanted since this was last asked.
+    /// Returns how many pages a class wanted since this was last asked.
     pub(crate) fn take_wanted(&self, class: &Class) -> u32 {
         let wanted = &self.wanted[class.position as usize];
         if wanted.load(Relaxed) == 0 { 0 } else { wanted.swap(0, Relaxed).into() }
@@ -158,19 +160,20 @@ impl Retained {
         JobGuard::wait(&self.tending)
     }
 
-    /// Pages given back or prefaulted so far.
+    /// Returns the pages given back or prefaulted so far.
     pub(crate) fn released(&self) -> usize {
         self.released.load(SeqCst)
     }
 
-    /// Whether some are being given back or prefaulted, or were since there had been `released`.
+    /// Returns whether some are being given back or prefaulted, or were since there had been
+    /// `released`.
     pub(crate) fn is_release_under_way(&self, released: usize) -> bool {
         self.releases.load(SeqCst) > 0 || self.released() != released
     }
 }
 
-/// That a thread gives pages back at the moment, or prefaults some: from before it has any, so
-/// whoever finds none on offer sees that.
+/// Marks that a thread gives pages back or prefaults some. It begins before the thread takes any,
+/// so a thread that finds none on offer sees it.
 pub(crate) struct ReleaseScope<'p>(&'p Retained);
 
 impl<'p> ReleaseScope<'p> {
@@ -179,7 +182,7 @@ impl<'p> ReleaseScope<'p> {
         ReleaseScope(retained)
     }
 
-    /// Takes note of pages that went, or are on offer now; how many.
+    /// Takes note of pages that went, or are on offer now, and returns how many.
     pub(crate) fn note(&self, batch: &[Option<InFlight>]) -> usize {
         let pages = pages_of(batch).map(|(_, pages)| pages.len() as usize).sum();
         self.0.released.fetch_add(pages, SeqCst);
@@ -204,7 +207,7 @@ pub(crate) fn no_batch() -> Batch {
     [const { None }; 32]
 }
 
-/// The pages of a batch, as they are given to the system.
+/// Returns the pages of a batch, as they are given to the system.
 pub(crate) fn pages_of(
     batch: &[Option<InFlight>],
 ) -> impl Iterator<Item = (ExtentId, &PageSet)> + Clone {

@@ -31,7 +31,7 @@ pub(crate) fn alloc_slot(
     Ok(Some(locked.count(new)))
 }
 
-/// A free slot: fullest group first, head of its list first, lowest slot first.
+/// Returns a free slot: fullest group first, head of its list first, lowest slot first.
 fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     let mut partial = fullest_first(locked).flat_map(|group| locked.group(group));
     match search {
@@ -46,7 +46,7 @@ fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     }
 }
 
-/// The groups that have zspages with room, the fullest first.
+/// Returns the groups that have zspages with room, the fullest first.
 fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<> {
     let mut groups = locked.state.groups;
     std::iter::from_fn(move || {
@@ -56,8 +56,8 @@ fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<>
     })
 }
 
-/// The lowest free slot of the first zspage that should have room: it may be that its free slots
-/// are withheld.
+/// Returns the lowest free slot of the first zspage that should have room: it may be that its free
+/// slots are withheld.
 pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
     let fullest = locked.state.groups.checked_ilog2()?;
     lowest(locked, locked.state.by_fullness[fullest as usize].first()?)
@@ -68,17 +68,17 @@ fn lowest<'g>(locked: &'g ClassGuard<'_>, id: ExtentId) -> Option<Found<'g>> {
     header.lowest_free().map(|slot| (id, slot, header))
 }
 
-/// Whether the committed pages could hold another object, were the objects packed.
+/// Returns whether the committed pages could hold another object, were the objects packed.
 fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
     let bytes = locked.state.committed as u64 * page_size() as u64;
     bytes >= (locked.state.inuse as u64 + 1) * locked.class().size() as u64
 }
 
-/// The zspages to move objects from and to, if that can free pages, or a zspage: the emptiest and
-/// the fullest that are neither empty nor full. Of those about as full, objects leave the last and
-/// go to the first, so that what manages zspages stays together too. Where zspages are committed
-/// page by page, and only one is left, its objects can move down within it. None of `skipped` is to
-/// give objects.
+/// Returns the zspages to move objects from and to, if that can free pages, or a zspage: the
+/// emptiest and the fullest that are neither empty nor full. Of those about as full, objects leave
+/// the last and go to the first, so that what manages zspages stays together too. Where zspages are
+/// committed page by page, and only one is left, its objects can move down within it. None of
+/// `skipped` is to give objects.
 pub(crate) fn pick_source_and_target(
     locked: &ClassGuard<'_>,
     skipped: &[ExtentId],

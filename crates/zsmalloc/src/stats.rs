@@ -47,20 +47,20 @@ impl ClassStat {
         }
     }
 
-    /// Pages of address space of the class's zspages.
+    /// Returns the pages of address space of the class's zspages.
     pub fn pages_used(&self) -> u64 {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Pages that moving objects together would free: whole zspages' worth of free slots, as far as
-    /// their pages are committed at all.
+    /// Returns the pages that moving objects together would free: whole zspages' worth of free
+    /// slots, as far as their pages are committed at all.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
         zspages.min(self.slack())
     }
 
-    /// Pages that objects touch, beyond those that they need at least.
+    /// Returns the pages that objects touch, beyond those that they need at least.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)
@@ -76,12 +76,12 @@ impl Classes {
         Classes(stats.collect())
     }
 
-    /// One entry per class, smallest size first.
+    /// Iterates over one entry per class, smallest size first.
     pub fn iter(&self) -> impl Iterator<Item = &ClassStat> {
         self.0.iter()
     }
 
-    /// The sum of one column.
+    /// Returns the sum of one column.
     fn total(&self, column: impl Fn(&ClassStat) -> u64) -> u64 {
         self.0.iter().map(column).sum()
     }
@@ -91,7 +91,8 @@ const LABELS: [&str; 11] =
     ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "99%", "100%"];
 
 impl fmt::Display for Classes {
-    /// The kernel's columns, and where zspages are committed page by page, `committed` behind them.
+    /// Returns the kernel's columns, and where zspages are committed page by page, `committed`
+    /// behind them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, " {:>5} {:>5}", "class", "size")?;
         for label in LABELS {

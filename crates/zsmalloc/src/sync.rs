@@ -24,7 +24,8 @@ pub(crate) type AtomicLink = std::sync::atomic::AtomicPtr<u8>;
 #[cfg(loom)]
 pub(crate) type AtomicLink = loom::sync::atomic::AtomicPtr<u8>;
 
-/// A number of this thread's own, to spread over lines of memory what many threads count or take.
+/// Returns a number of this thread's own, to spread over lines of memory what many threads count or
+/// take.
 #[cfg(not(loom))]
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -56,8 +57,8 @@ pub(crate) fn set_thread_number(of_its_own: usize) {
     NUMBER.with(|number| number.set(of_its_own));
 }
 
-/// Whether a job is taken: one word, changed by read-modify-write alone. So who lets go sees what
-/// those did before that found it taken meanwhile.
+/// Whether a job is taken: one word, changed by read-modify-write alone. So the thread that lets go
+/// sees what other threads did before they found it taken.
 pub(crate) trait Flag {
     /// Sets it; what it was.
     fn swap(&self, taken: bool) -> bool;
@@ -76,8 +77,8 @@ impl Flag for loom::sync::atomic::AtomicBool {
     }
 }
 
-/// That one thread does a job, which is this one. Whoever finds it taken does not wait, but leaves
-/// the job to the other.
+/// The right to do a job that one thread does at a time. A thread that finds it taken does not
+/// wait, but leaves the job to the other.
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {

@@ -59,14 +59,14 @@ impl Worker {
         }
     }
 
-    /// Has `wake` called, which is to call [`start_or_wake`](Self::start_or_wake), by those who ask
-    /// from now on.
+    /// Sets `wake`, which has to call [`start_or_wake`](Self::start_or_wake), for all requests from
+    /// now on.
     pub(crate) fn enable(&self, wake: impl Fn() + Send + Sync + 'static) {
         // For a second time, there is nothing to change.
         let _ = self.wake.set(Box::new(wake));
     }
 
-    /// Whether there is anyone to ask.
+    /// Returns whether there is anyone to ask.
     pub(crate) fn is_enabled(&self) -> bool {
         self.wake.get().is_some()
     }
@@ -90,14 +90,14 @@ impl Worker {
                 // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice
                 // as the others.
                 let _ = rustix::process::nice(NICENESS);
-                // What it unwinds through lets go of its locks; whoever panicked has said why.
+                // Unwinding has released its locks, and the panic's message said why.
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
                     worker.ended_by_panic();
                 }
             };
             let is_early = inner.not_before.is_some_and(|moment| Instant::now() < moment);
             let thread = thread::Builder::new().name(self.name.into()).stack_size(STACK);
-            // Without a thread all stays as it is, until the next who asks.
+            // Without a thread all stays as it is until the next request.
             inner.thread = if is_early { None } else { thread.spawn(run).ok() };
             if inner.thread.is_none() {
                 self.notified.store(false, SeqCst);
@@ -140,12 +140,12 @@ impl Worker {
         if inner.stopping { Wake::Stop } else { Wake::Notified }
     }
 
-    /// For the thread: has those who ask not wake it, since it looks of itself; or has them again.
+    /// For the thread: says whether it looks by itself, so that requests need not wake it.
     pub(crate) fn set_awake(&self, awake: bool) {
         self.notified.store(awake, SeqCst);
     }
 
-    /// For the thread: waits for `time`, or until it is to end; whether it is.
+    /// For the thread: waits for `time`, or until it is to end, and returns whether it is.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut inner = self.inner.lock();
@@ -197,7 +197,7 @@ mod tests {
     use crate::policy::IDLE;
     use std::sync::atomic::AtomicUsize;
 
-    /// Each thread panics but the fourth; whoever asks finds one again, in a while.
+    /// Each thread but the fourth panics; a request is served by a new one after a while.
     #[test]
     fn another_thread_comes_after_a_panic() {
         let worker = Arc::new(Worker::new("uzram-test"));

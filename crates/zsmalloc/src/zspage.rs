@@ -50,8 +50,8 @@ impl FixedHeader {
         self.inuse.store(inuse, Relaxed);
     }
 
-    /// Whether a thread gives pages of this zspage back, or prefaults some, at the moment, outside
-    /// the lock.
+    /// Returns whether a thread gives pages of this zspage back, or prefaults some, at the moment,
+    /// outside the lock.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed) != 0
     }
@@ -60,8 +60,8 @@ impl FixedHeader {
         self.busy.store(u32::from(busy), Relaxed);
     }
 
-    /// Whether retained pages may be given back: there are some, and no one is about it. Such a
-    /// zspage is in the list for it.
+    /// Returns whether retained pages may be given back: there are some, and no one is about it.
+    /// Such a zspage is in the list for it.
     pub(crate) fn has_offer(&self) -> bool {
         !self.is_busy() && !self.residency.retained().is_empty()
     }
@@ -93,7 +93,7 @@ impl Header<'_> {
         objects.div_ceil(64)
     }
 
-    /// Bytes of a header for `objects` slots.
+    /// Returns the bytes of a header for `objects` slots.
     pub(crate) fn bytes(objects: usize) -> usize {
         size_of::<FixedHeader>() + Self::words(objects) * 8 + objects * 4
     }
@@ -103,19 +103,19 @@ impl Header<'_> {
         self.start + u64::from(self.class.grid().bytes_of(slot).start)
     }
 
-    /// The lowest free slot.
+    /// Returns the lowest free slot.
     pub(crate) fn lowest_free(&self) -> Option<u32> {
         self.free_from(0)
     }
 
-    /// The lowest free slot from `start` on.
+    /// Returns the lowest free slot from `start` on.
     fn free_from(&self, start: u32) -> Option<u32> {
         bits::first(self.taken, start, false).filter(|&slot| (slot as usize) < self.entries.len())
     }
 
-    /// The lowest free slot whose pages are all committed. Free slots without pages, and committed
-    /// pages without free slots, are passed over many at a time: at the limit hundreds of zspages
-    /// are looked at.
+    /// Returns the lowest free slot whose pages are all committed. Free slots without pages, and
+    /// committed pages without free slots, are passed over many at a time: at the limit hundreds of
+    /// zspages are looked at.
     pub(crate) fn lowest_committed(&self) -> Option<u32> {
         let (class, committed) = (self.class, self.fixed.residency.committed());
         let room = committed.len() as usize * page_size();
@@ -134,7 +134,7 @@ impl Header<'_> {
         self.taken[slot as usize / 64].load(Relaxed) >> (slot % 64) & 1 == 1
     }
 
-    /// The entry's number of a live slot.
+    /// Returns the entry's number of a live slot.
     pub(crate) fn entry(&self, slot: u32) -> Option<u32> {
         let entry = self.entries[slot as usize].load(Relaxed);
         (self.is_taken(slot) && entry != WITHHELD).then_some(entry)
@@ -165,14 +165,14 @@ impl Header<'_> {
         emptied.filter(|&page| self.fixed.residency.leave(page)).count() as u32
     }
 
-    /// Whether a slot beside `slot` lies on `page` too, and is live for sure.
+    /// Returns whether a slot beside `slot` lies on `page` too, and is live for sure.
     fn has_live_neighbour(&self, slot: u32, page: u32) -> bool {
         let (before, after) = self.class.neighbours(slot, page);
         let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| self.is_taken(slot));
         !self.fixed.is_busy() && (is_taken(before) || is_taken(after))
     }
 
-    /// Whether a live object needs `page`.
+    /// Returns whether a live object needs `page`.
     pub(crate) fn is_live(&self, page: u32) -> bool {
         let mut slots = self.class.grid().slots_of(page..page + 1);
         match (self.fixed.inuse(), self.class.commits_whole) {

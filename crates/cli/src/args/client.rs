@@ -1,4 +1,4 @@
-//! The command lines of those who steer a server.
+//! The command lines that steer a running server.
 
 use super::Form;
 use crate::error::Error;
@@ -10,7 +10,8 @@ use zram::JobKind;
 /// Attributes that are paths of files. The server runs elsewhere.
 const PATHS: [&str; 2] = ["save", "restore"];
 
-/// A path from where this command runs; one that there can't be is for the server to refuse.
+/// Returns a path from where this command runs; one that there can't be is for the server to
+/// refuse.
 fn absolute(path: String) -> String {
     let absolute =
         std::path::absolute(&path).ok().and_then(|path| path.to_str().map(str::to_owned));
@@ -138,7 +139,7 @@ impl TryFrom<Ask<SaveArgs>> for ClientArgs {
 }
 
 impl ClientArgs {
-    /// A job on a file, which the server finds from wherever it runs.
+    /// Returns a job on a file, which the server finds from wherever it runs.
     pub(super) fn on_file(
         server: ControlArgs,
         kind: JobKind,

@@ -71,7 +71,7 @@ fn phase(kind: JobKind) -> &'static str {
     }
 }
 
-/// The answer's lines, each a word and a number: counts, and the ranges that are lost.
+/// Returns the answer's lines, each a word and a number: counts, and the ranges that are lost.
 fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     let (mut counts, mut lost) = (Map::new(), Vec::new());
     let mut from = 0;
@@ -98,7 +98,7 @@ fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Er
     }
 }
 
-/// What came of it, in words.
+/// Returns what came of it, in words.
 fn summary(kind: JobKind, counts: &Map<String, Value>) -> String {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     let size = |what: &str| human(i64::try_from(of(what)).unwrap_or(i64::MAX));

@@ -2,7 +2,7 @@
 //! large.
 //!
 //! ```text
-//!   reserve  | bit per unit of 64 bytes | unit | unit | ... |      one mapping, made when the process begins to serve
+//!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
 //! Safe Rust ends the process where memory is refused that it does not ask for by `try_reserve`. So
@@ -61,7 +61,7 @@ struct Reserve {
 }
 
 impl<A> Reserved<A> {
-    /// What `system` gives, and no reserve yet.
+    /// Returns an allocator that takes memory from `system`, and has no reserve yet.
     pub const fn new(system: A) -> Self {
         let reserve = Reserve {
             start: AtomicPtr::new(null_mut()),
@@ -81,8 +81,9 @@ impl<A> Reserved<A> {
         self.reserve.make(bytes)
     }
 
-    /// Whether memory was refused, and of what was given instead more than a share is in use. Some
-    /// of it may stay in use for long though memory is back: so less is no reason to refuse work.
+    /// Returns whether memory was refused, and of what was given instead more than a share is in
+    /// use. Some of it may stay in use for long though memory is back: so less is no reason to
+    /// refuse work.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -229,7 +230,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         if let Some(unit) = unit
             && given.is_null()
             // SAFETY: it lies in the reserve, so `take` gave it, for `layout` as the caller
-            // promises, who uses `new_size` bytes of it from now on.
+            // promises, which uses `new_size` bytes of it from now on.
             && unsafe { self.reserve.shrink(unit, layout.size(), new_size) }
         {
             return at;

@@ -72,7 +72,7 @@ impl<'m> Units<'m> {
         masks(range).for_each(|(word, mask)| self.words[word] |= mask);
     }
 
-    /// The last unit of a range that is taken.
+    /// Returns the last unit of a range that is taken.
     fn last_taken(&self, range: Range<usize>) -> Option<usize> {
         let taken = masks(range).filter_map(|(word, mask)| {
             let bits = self.words[word] & mask;
@@ -91,7 +91,7 @@ impl<'m> Units<'m> {
     }
 }
 
-/// The words of a range of bits, and which bits of each.
+/// Returns the words of a range of bits, and which bits of each.
 fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let mut at = range.start;
     std::iter::from_fn(move || {

@@ -46,7 +46,8 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the directory is. One below the mount of a server that is stuck is found by nobody.
+/// Returns where the directory is. One below the mount of a server that is stuck is found by
+/// nobody.
 fn mount(dir: &Path) -> Option<PathBuf> {
     let (tell, told) = mpsc::channel();
     let dir = dir.to_owned();
@@ -56,7 +57,7 @@ fn mount(dir: &Path) -> Option<PathBuf> {
     told.recv_timeout(FOUND_WITHIN).ok()?.ok()
 }
 
-/// Where a path leads, if its directory is there; by whatever path it is given.
+/// Returns where a path leads, if its directory is there; by whatever path it is given.
 fn place(path: &Path) -> Option<PathBuf> {
     let path = resolved(path).ok()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -2,7 +2,7 @@
 //! when there is no memory, or no address space (`ulimit -v`), for anything else.
 //!
 //! ```text
-//!   address space  | the program, the reserve, what a save needs | pool, connections | kept for work | kept for the end |
+//!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
 //! The pool's mappings leave both that are kept, connections only the last. What is small, and
 //! can't fail without ending the process, comes from the reserve if it must.
@@ -14,7 +14,7 @@ use crate::reserve::SHARE;
 use serve::{control, nbd};
 use zram::room;
 
-/// Bytes of the stacks of those who end it.
+/// Bytes of the stack of each thread that ends the server.
 pub(super) const STACK: usize = 512 << 10;
 
 /// Threads that may begin at any time: the pool's two, and at the end the one that saves, the one
@@ -24,7 +24,7 @@ const THREADS: usize = 5;
 /// Bytes that the allocator takes at a time, and what guards stacks.
 const SLACK: usize = 2 << 20;
 
-/// Bytes of address space kept for the end, and for who asks how it is.
+/// Bytes of address space kept for the end, and for clients of the control socket.
 const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
 
 /// Connections for which the pool leaves room.
@@ -42,7 +42,7 @@ pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes of the reserve.
+/// Returns the bytes of the reserve.
 fn reserve(args: &ServeArgs) -> usize {
     let workers = args.options().connections.saturating_mul(args.options().workers);
     let worst = OF_SERVER

@@ -30,7 +30,7 @@ enum Kind {
     State,
 }
 
-/// All there are, for a disk that is still where it can be found.
+/// Returns all there are, for a disk that is still where it can be found.
 pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     let file = save_file.path();
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -47,7 +47,7 @@ pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     locations
 }
 
-/// Where a user's state is kept.
+/// Returns where a user's state is kept.
 fn state() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
@@ -55,8 +55,8 @@ fn state() -> Option<PathBuf> {
 }
 
 impl SaveLocation {
-    /// The file to save to, and the lock by which it is no other server's until it is there. The
-    /// save file has its own.
+    /// Returns the file to save to, and the lock by which it is no other server's until it is
+    /// there. The save file has its own.
     ///
     /// # Errors
     /// There can be none, in words.
@@ -96,8 +96,8 @@ impl SaveLocation {
         })
     }
 
-    /// Whether a file that [`file`](Self::file) named may still be put there: to be asked right
-    /// before.
+    /// Returns whether a file that [`file`](Self::file) named may still be put there: to be asked
+    /// right before.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
         // A save that hangs does not hold the save file's lock.
@@ -112,7 +112,7 @@ impl SaveLocation {
     }
 }
 
-/// Whether nothing is there.
+/// Returns whether nothing is there.
 fn is_free(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

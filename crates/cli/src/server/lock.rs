@@ -1,5 +1,5 @@
-//! Files that a process alone saves to when it ends: a lock lies beside each, where all find it,
-//! whatever their environment and whoever they are.
+//! Files that a process alone saves to when it ends: a lock lies beside each, where processes of
+//! all users and environments find it.
 
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// The one of a file, beside it.
+    /// Returns the one of a file, beside it.
     pub(super) fn beside(file: &Path) -> io::Result<Self> {
         let mut name = OsString::from(".");
         name.push(file.file_name().ok_or(Errno::INVAL)?);
@@ -28,14 +28,14 @@ impl Lock {
         Lock::at(file.with_file_name(name))
     }
 
-    /// What someone else put there is no lock, and not waited for.
+    /// Returns what someone else put there is no lock, and not waited for.
     pub(super) fn at(path: PathBuf) -> io::Result<Self> {
         let locked = open_locked(&path, OpenLocked::Lock)?;
         Ok(Lock { path, _locked: locked })
     }
 }
 
-/// Whether there is no lock since another has it.
+/// Returns whether there is no lock since another has it.
 pub(super) fn is_taken(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ResourceBusy
 }

@@ -71,12 +71,12 @@ impl SaveFile {
         Ok(SaveFile { path, found, is_left: AtomicBool::new(false), _lock: lock })
     }
 
-    /// Where links led at the start.
+    /// Returns where links led at the start.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is left as it is: what is there is not what was found, and would be lost.
+    /// Returns whether it is left as it is: what is there is not what was found, and would be lost.
     pub(super) fn is_left(&self) -> bool {
         self.is_left.load(SeqCst)
             || there(&self.path).is_some_and(|there| *self.found() != Some(there))
@@ -104,7 +104,8 @@ fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
-/// Where a path leads, its last link and those behind it followed, though nothing may be there yet.
+/// Returns where a path leads, its last link and those behind it followed, though nothing may be
+/// there yet.
 pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
@@ -117,13 +118,14 @@ pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// Where no lock can lie beside the file: one that those with the same directory of sockets find.
+/// Returns where no lock can lie beside the file: one that those with the same directory of sockets
+/// find.
 fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))
 }
 
-/// What it is called, whatever leads to the file.
+/// Returns what it is called, whatever leads to the file.
 fn lock_name(file: &Path) -> io::Result<String> {
     let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());

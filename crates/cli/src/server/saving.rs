@@ -142,7 +142,7 @@ enum Wait {
     GivenUp,
 }
 
-/// Waits for so long, and, while the disk is saved for who asks for that, until it is.
+/// Waits for `pause`, and for a save by a client until it has ended.
 fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait {
     let (begun, mut told, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
     turn.leave();
@@ -175,7 +175,7 @@ impl Watch {
         Watch { reached: device.job(), since: Instant::now() }
     }
 
-    /// Whether it came no further for long.
+    /// Returns whether it came no further for long.
     fn is_stuck(&mut self, device: &Open) -> bool {
         let now = device.job();
         if now != self.reached {
@@ -203,7 +203,7 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
     Err(Error::SavedElsewhere { path: file.to_owned(), to, why: failures.join("; ") })
 }
 
-/// Whether two paths lead to one file.
+/// Returns whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let number = |path| fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
     number(one).is_some() && number(one) == number(other)

@@ -19,7 +19,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Who sends one of these, and then one more, means it.
+/// A second one of these is meant to end the server at once.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
 /// What else ends it. Some come more than once of themselves: to those of a session SIGHUP comes
@@ -32,10 +32,10 @@ const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
 /// What comes within so many looks after the first signal is of the same end, whichever it is: a
-/// terminal and who forwards its signals send it each, and so does `timeout` to a process and to
-/// its group; who is interrupted by the terminal's SIGINT sends SIGTERM to what it started; and of
-/// SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while this process did not
-/// run is found by the next look, however late that is.
+/// terminal and a program that forwards its signals send it each, and so does `timeout` to a
+/// process and to its group; a program that the terminal's SIGINT interrupts sends SIGTERM to its
+/// children; and of SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while this
+/// process did not run is found by the next look, however late that is.
 const LOOKS: u32 = 15;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -85,7 +85,7 @@ impl Signals {
         self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
     }
 
-    /// Whether one came that ends the server.
+    /// Returns whether one came that ends the server.
     pub(super) fn is_end(&self) -> bool {
         if self.first.get().is_none()
             && let Ok(came) = self.came.try_recv()
@@ -114,13 +114,13 @@ impl Signals {
         let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
     }
 
-    /// Whether one came that gives a save up.
+    /// Returns whether one came that gives a save up.
     pub(super) fn is_given_up(&self) -> bool {
         self.came.try_iter().any(|came| self.gives_up(came))
     }
 
-    /// The first never does, also where the server ends without one: who sent it may not have
-    /// known.
+    /// Returns whether this signal gives up the save. The first never does, also where the server
+    /// ends without a signal: its sender may not have known.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }

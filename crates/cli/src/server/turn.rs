@@ -1,5 +1,6 @@
-//! Who saves the disk when its server ends: the server itself, or, while that waits to try again,
-//! whoever asks for it. Who began before that is waited for, so that it is known what became of it.
+//! Whose turn it is to save the disk when its server ends: the server's, or, while it waits to try
+//! again, that of a client that asks for it. The server waits for a client's job that began before,
+//! to know its result.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -27,21 +28,21 @@ struct Other<'t>(&'t Turn);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The server does not end: whoever asks saves.
+    /// The server does not end: any client may save.
     #[default]
     Served,
     /// The server saves, and gives up any other job before.
     Own,
     /// It waits to try again.
     Waits,
-    /// It waits, and the disk is being saved for who asked as so many did.
+    /// It waits, and the disk is being saved for the client with this number.
     Asked(u64),
     /// So it was saved, whole.
     Saved(PathBuf, Saved),
 }
 
 impl Turn {
-    /// Saves to `path` for who asks.
+    /// Saves to `path` for a client.
     ///
     /// # Errors
     /// Those of `save`, and that the server saves the disk itself.
@@ -71,7 +72,7 @@ impl Turn {
         saved
     }
 
-    /// Restores for who asks; there is one such at a time.
+    /// Restores for a client; there is one such job at a time.
     ///
     /// # Errors
     /// Those of `restore`, and that the server ends.
@@ -94,12 +95,12 @@ impl Turn {
         restored
     }
 
-    /// Whether someone who began while the disk was served is at it still.
+    /// Returns whether a client's job that began while the disk was served is still under way.
     pub(super) fn has_others(&self) -> bool {
         self.now().others > 0
     }
 
-    /// Whether the end cut a restore off: the disk has less than its file.
+    /// Returns whether the end cut a restore off: the disk has less than its file.
     pub(super) fn cuts_a_restore_off(&self) -> bool {
         self.now().restores
     }
@@ -123,8 +124,8 @@ impl Turn {
         })
     }
 
-    /// Makes it the server's, who ends, or has waited, unless someone saves, or has saved; also
-    /// then, if that `hangs`. Whether it is.
+    /// Makes it the turn of the server, which ends, or has waited, unless a client saves or has
+    /// saved; also then, if that save `hangs`. Returns whether it is the server's turn.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {
@@ -143,7 +144,7 @@ impl Turn {
         self.now().state = State::Waits;
     }
 
-    /// Where all of it was saved for who asked.
+    /// Returns where a client has saved all of it.
     pub(super) fn saved(&self) -> Option<(PathBuf, Saved)> {
         match &self.now().state {
             State::Saved(path, saved) => Some((path.clone(), saved.clone())),

@@ -144,7 +144,7 @@ impl From<zram::Compaction> for CompactionMode {
 }
 
 impl FillArgs {
-    /// Where the device is to be saved when all is done.
+    /// Returns where the device is to be saved when all is done.
     pub fn saves_to(&self) -> Option<&Path> {
         self.cold.saves_to()
     }
@@ -157,7 +157,7 @@ impl FillArgs {
         MemLimit::new(self.mem_limit)
     }
 
-    /// Pages of input at most.
+    /// Returns the pages of input at most.
     pub(super) fn input_pages(&self) -> Option<u64> {
         self.input_limit.map(|bytes| bytes / PAGE_SIZE as u64)
     }

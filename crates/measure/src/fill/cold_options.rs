@@ -80,7 +80,7 @@ impl ColdArgs {
         Ok(())
     }
 
-    /// Where the device is to be saved.
+    /// Returns where the device is to be saved.
     pub(crate) fn saves_to(&self) -> Option<&Path> {
         self.save.as_deref()
     }

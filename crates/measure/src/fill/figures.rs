@@ -26,7 +26,7 @@ pub(super) struct Filled {
     pub(super) totals: Vec<Totals>,
 }
 
-/// What the figures mean, and why not all is well.
+/// Returns what the figures mean, and why not all is well.
 pub(super) fn report(
     settings: &Config,
     plan: &FilePlan,

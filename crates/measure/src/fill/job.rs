@@ -68,7 +68,7 @@ impl<'a> FillJob<'a> {
         self.stored.len()
     }
 
-    /// The next batch of this phase.
+    /// Returns the next batch of this phase.
     pub(crate) fn take_batch(&self) -> Option<Batch> {
         if self.stop.load(Relaxed) || self.interrupt.is_set() {
             return None;
@@ -88,7 +88,7 @@ impl<'a> FillJob<'a> {
         self.stored[batch.index].store(pages as u16, Relaxed);
     }
 
-    /// What was said to [`set_stored`](Self::set_stored), or 0.
+    /// Returns what was said to [`set_stored`](Self::set_stored), or 0.
     pub(crate) fn stored(&self, batch: &Batch) -> usize {
         self.stored[batch.index].load(Relaxed).into()
     }

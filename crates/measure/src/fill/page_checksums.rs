@@ -2,7 +2,8 @@
 //! the device.
 //!
 //! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and
-//! /sys, change while their time and size stay; then the checksum tells who is right.
+//! /sys, change while their time and size stay; then the checksum tells whether the file or the
+//! device changed.
 
 use super::try_slice::many;
 use crate::error::Error;
@@ -30,14 +31,14 @@ impl PageChecksums {
         }
     }
 
-    /// Whether this is what was stored as this page.
+    /// Returns whether this is what was stored as this page.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
         let (pages, _) = data.as_chunks();
         pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))
     }
 }
 
-/// A checksum in four lanes, which do not wait for each other.
+/// Returns a checksum in four lanes, which do not wait for each other.
 fn checksum(page: &[u8; PAGE_SIZE]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, _) = page.as_chunks::<8>();

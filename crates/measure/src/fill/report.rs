@@ -91,7 +91,7 @@ fn by_name<S: Serializer>(shown: &[AttributeText], serializer: S) -> Result<S::O
 
 #[cfg(test)]
 impl Report {
-    /// A report to test with.
+    /// Returns a report to test with.
     pub(crate) fn example() -> Self {
         Report {
             algorithm: "lz4",

@@ -29,7 +29,7 @@ impl Codecs {
         Ok(Codecs { page: prepare(PAGE_SIZE)?, block, pages: settings.block / PAGE_SIZE })
     }
 
-    /// Bytes of the contexts of a thread.
+    /// Returns the bytes of the contexts of a thread.
     pub(crate) fn stream_bytes(&self) -> usize {
         let all = [Some(&self.page), self.block.as_ref()].into_iter().flatten();
         all.map(|prepared| prepared.stream_bytes()).sum()
@@ -59,15 +59,15 @@ pub(crate) struct RawFigures {
 }
 
 impl RequestCodec {
-    /// All memory it needs is made here, and touched.
+    /// Returns all memory it needs is made here, and touched.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         let block = codecs.block.as_ref().map(|block| block.stream_owned()).transpose()?;
         let packed = PackedBlocks::new(REQUEST_PAGES * ROOM, REQUEST_PAGES);
         Ok(RequestCodec { page: codecs.page.stream_owned()?, block, pages: codecs.pages, packed })
     }
 
-    /// The pages of each block, and of each page beside them, of a request that begins `first`
-    /// pages behind the start of a block; same-filled ones left out.
+    /// Returns the pages of each block, and of each page beside them, of a request that begins
+    /// `first` pages behind the start of a block; same-filled ones left out.
     fn pieces(&self, first: usize, data: &[u8]) -> Vec<Range<usize>> {
         let count = data.len() / PAGE_SIZE;
         let mut pieces = Vec::with_capacity(count);
@@ -83,7 +83,7 @@ impl RequestCodec {
         pieces
     }
 
-    /// The stream for so many pages.
+    /// Returns the stream for so many pages.
     fn stream(&mut self, pages: usize) -> (&mut dyn Stream, &mut PackedBlocks) {
         let stream = match &mut self.block {
             Some(block) if pages > 1 => block,

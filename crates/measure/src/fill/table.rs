@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Write};
 /// Where nothing can be told.
 const UNKNOWN: &str = "-";
 
-/// The whole text, in lines.
+/// Returns the whole text, in lines.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string can't fail.
@@ -102,7 +102,7 @@ fn cold(out: &mut String, report: &Report) -> fmt::Result {
     saved_bytes.map_or(Ok(()), |bytes| row(out, "saved", &bytes, "bytes of the file"))
 }
 
-/// A line: what it is, how much, and what that means.
+/// Returns a line: what it is, how much, and what that means.
 fn row(out: &mut String, label: &str, value: &dyn Display, note: &str) -> fmt::Result {
     writeln!(out, "{label:<14} {:>16}  {note}", value.to_string())
 }

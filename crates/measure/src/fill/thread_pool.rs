@@ -48,7 +48,7 @@ impl<'scope> ThreadPool<'scope> {
 
     /// Has all threads do one phase, and waits for them.
     pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
-        // Who does not answer has panicked.
+        // A thread that does not answer has panicked.
         let sent: Vec<bool> =
             self.0.iter().map(|pooled| pooled.phases.send(phase.clone()).is_ok()).collect();
         let answered: Vec<bool> = self.0.iter().map(|pooled| pooled.done.recv().is_ok()).collect();

@@ -75,7 +75,7 @@ impl Totals {
     }
 }
 
-/// What all workers together did per second: the sum of what each did in its own time.
+/// Returns what all workers together did per second: the sum of what each did in its own time.
 pub(crate) fn mb_s(totals: &[Totals], meter: impl Fn(&Totals) -> Meter) -> f64 {
     totals.iter().map(|thread| meter(thread).mb_s()).sum()
 }

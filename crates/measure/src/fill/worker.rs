@@ -28,13 +28,13 @@ pub(crate) struct Worker {
     data: Box<[u8]>,
     /// A request, as it came back.
     back: Box<[u8]>,
-    /// Who goes first next time.
+    /// The side that goes first next time.
     codec_first: bool,
     totals: Totals,
 }
 
 impl Worker {
-    /// All memory it needs is made here, and touched.
+    /// Returns all memory it needs is made here, and touched.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         Ok(Worker {
             raw: RequestCodec::new(codecs)?,
@@ -168,13 +168,13 @@ impl Worker {
     }
 }
 
-/// Where a page of a batch lies on the device.
+/// Returns where a page of a batch lies on the device.
 fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE_SIZE as u64
 }
 
-/// The runs, cut where requests of full length begin, and so blocks of any size: batches begin
-/// there, too.
+/// Returns the runs, cut where requests of full length begin, and so blocks of any size: batches
+/// begin there, too.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;
@@ -186,13 +186,13 @@ fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// The pages in which two pieces of data differ.
+/// Returns the pages in which two pieces of data differ.
 fn differences(one: &[u8], other: &[u8]) -> impl Iterator<Item = usize> {
     let pairs = one.chunks_exact(PAGE_SIZE).zip(other.chunks_exact(PAGE_SIZE)).enumerate();
     pairs.filter(|(_, (one, other))| one != other).map(|(nth, _)| nth)
 }
 
-/// What a call returns, and the time it took.
+/// Returns what a call returns, and the time it took.
 fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = call();

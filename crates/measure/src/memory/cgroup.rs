@@ -18,7 +18,7 @@ struct CgroupDir {
     file: &'static str,
 }
 
-/// The least memory limit that binds this process, in bytes; `None` if there is none.
+/// Returns the least memory limit that binds this process, in bytes; `None` if there is none.
 pub(crate) fn memory_limit() -> Option<u64> {
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
     // Others' mount points may be in any encoding.
@@ -26,12 +26,12 @@ pub(crate) fn memory_limit() -> Option<u64> {
     cgroup_dirs(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
 }
 
-/// Where to look for limits.
+/// Returns where to look for limits.
 fn cgroup_dirs(membership: &str, mounts: &str) -> Vec<CgroupDir> {
     membership.lines().filter_map(|line| cgroup_dir(line, mounts)).collect()
 }
 
-/// The directory that one line of `/proc/self/cgroup` speaks of, if it is about memory:
+/// Returns the directory that one line of `/proc/self/cgroup` speaks of, if it is about memory:
 /// `4:memory:/group` in version 1, `0::/group` in version 2.
 fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     let mut fields = line.splitn(3, ':');
@@ -61,7 +61,7 @@ fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     found.then(|| (PathBuf::from(root), PathBuf::from(mount)))
 }
 
-/// The least limit from the group up to the mount.
+/// Returns the least limit from the group up to the mount.
 fn least_limit(cgroup: &CgroupDir) -> Option<u64> {
     let group = if cgroup.group.is_dir() { &cgroup.group } else { &cgroup.mount };
     group

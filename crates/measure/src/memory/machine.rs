@@ -8,14 +8,14 @@ use super::fields::{Fields, Untold};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
     /// Pages in no use at all: MemFree, and those that processors keep in lists of their own for
-    /// the next who asks. MemFree leaves these out though they are free: some hundred MiB after
+    /// the next allocation. MemFree leaves these out though they are free: some hundred MiB after
     /// much was given back at once. The two are read one after the other, so what moves between
     /// them is off, by a batch of 63 pages or a few.
     pub free: u64,
 }
 
 impl MachineMemory {
-    /// As of now.
+    /// Returns the figures as of now.
     ///
     /// # Errors
     /// The kernel does not tell.

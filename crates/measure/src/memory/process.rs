@@ -15,7 +15,7 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// As of now.
+    /// Returns the figures as of now.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -38,8 +38,8 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// As of now. `status` counts resident pages roughly, so it serves only where `smaps_rollup` is
-    /// missing.
+    /// Returns the figures as of now. `status` counts resident pages roughly, so it serves only
+    /// where `smaps_rollup` is missing.
     pub fn now() -> Self {
         let (rollup, status) = (Fields::read(ROLLUP), Fields::read(STATUS));
         ProcessMemory {
@@ -55,7 +55,7 @@ impl ProcessMemory {
         i64::try_from(bytes).ok()
     }
 
-    /// By how much it holds more than `before`.
+    /// Returns by how many bytes it holds more than `before`.
     pub fn growth_since(&self, before: &ProcessMemory) -> Option<i64> {
         Some(self.held()? - before.held()?)
     }

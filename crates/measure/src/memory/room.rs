@@ -10,13 +10,14 @@ const LIMIT_PERCENT: u64 = 85;
 /// What the program itself takes, and some for page tables and the files' cache.
 const PROGRAM_BYTES: u64 = 6 << 20;
 
-/// The memory there is for this process: the machine's, or less if its cgroup says so.
+/// Returns the bytes of memory that this process may use: the machine's, or less if its cgroup says
+/// so.
 pub fn room() -> Option<u64> {
     let total = Fields::read("/proc/meminfo").bytes("MemTotal");
     [total, cgroup::memory_limit()].into_iter().flatten().min()
 }
 
-/// The limit of pool pages that suits `room`, where so many bytes are needed beside them.
+/// Returns the limit of pool pages that suits `room`, where so many bytes are needed beside them.
 pub fn limit_of(room: u64, beside: u64) -> u64 {
     let left = room.saturating_sub(beside).saturating_sub(PROGRAM_BYTES);
     left.min((room / 100).saturating_mul(LIMIT_PERCENT)).max(1)
@@ -34,7 +35,7 @@ pub enum MemLimit {
 }
 
 impl MemLimit {
-    /// What an argument means: 0 is none.
+    /// Returns what an argument means: 0 is none.
     pub fn new(asked: Option<u64>) -> Self {
         match asked {
             None => MemLimit::Default,

@@ -90,17 +90,18 @@ pub struct FilePlan {
 }
 
 impl FilePlan {
-    /// Pages of all files.
+    /// Returns the pages of all files.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Files, empty ones too.
+    /// Returns the number of files, empty ones included.
     pub fn files(&self) -> u64 {
         self.entries.len() as u64 + self.empty_files
     }
 
-    /// A directory, under another or as given on the command line. `None`: the plan is full.
+    /// Returns a directory, under another or as given on the command line. `None`: the plan is
+    /// full.
     pub(crate) fn add_dir(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<DirIndex> {
         let dir = DirIndex(u32::try_from(self.dirs.len()).ok().filter(|&dir| dir != NO_DIR)?);
         let name = self.add_name(parent, name)?;
@@ -108,7 +109,7 @@ impl FilePlan {
         Some(dir)
     }
 
-    /// The first `pages` pages of a file. `None`: the plan is full.
+    /// Returns the first `pages` pages of a file. `None`: the plan is full.
     pub(crate) fn add_file(
         &mut self,
         dir: Option<DirIndex>,
@@ -147,7 +148,7 @@ impl FilePlan {
         &self.entries[file.0 as usize]
     }
 
-    /// The path of a file, beginning with what was given on the command line.
+    /// Returns the path of a file, beginning with what was given on the command line.
     pub fn path(&self, file: FileIndex) -> PathBuf {
         let entry = self.entry(file);
         let mut name =
@@ -162,22 +163,23 @@ impl FilePlan {
         names.iter().rev().map(|name| OsStr::from_bytes(bytes(name))).collect()
     }
 
-    /// What the file was like when it was planned.
+    /// Returns what the file was like when it was planned.
     pub(crate) fn stamp(&self, file: FileIndex) -> FileStamp {
         self.entry(file).stamp
     }
 
-    /// Leaves the file out of the comparison; true for the first who says so.
+    /// Leaves the file out of the comparison, and returns whether this call was the first to.
     pub(crate) fn leave_out(&self, file: FileIndex) -> bool {
         !self.entry(file).is_left_out.swap(true, Relaxed)
     }
 
-    /// Whether the file is left out of the comparison.
+    /// Returns whether the file is left out of the comparison.
     pub(crate) fn is_left_out(&self, file: FileIndex) -> bool {
         self.entry(file).is_left_out.load(Relaxed)
     }
 
-    /// The parts of files that lie in these pages, in order. Every page lies in exactly one.
+    /// Returns the parts of files that lie in these pages, in order. Every page lies in exactly
+    /// one.
     pub fn parts(&self, range: Range<u32>) -> impl Iterator<Item = FilePages> + '_ {
         let mut page = range.start;
         let mut index = self.entries.partition_point(|entry| entry.first_page <= page);

@@ -56,7 +56,7 @@ impl PageReader<'_> {
         }
     }
 
-    /// How many pages of the part are to be stored: up to an error.
+    /// Returns how many pages of the part are to be stored: up to an error.
     fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read =
@@ -70,7 +70,7 @@ impl PageReader<'_> {
         }
     }
 
-    /// How many pages of the part are to be compared: all or none.
+    /// Returns how many pages of the part are to be compared: all or none.
     fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|(file, _)| {
@@ -107,7 +107,7 @@ fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
     Ok((file, stamp))
 }
 
-/// What an open file is like now.
+/// Returns what an open file is like now.
 fn stamp(file: &File) -> io::Result<FileStamp> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {

@@ -33,7 +33,7 @@ impl SkippedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more; the caller says each file once.
+    /// Adds a file; the caller adds each file once.
     pub fn add(&self, why: SkipReason, path: &Path, reason: &dyn Display) {
         let kind = &mut self.kinds()[why as usize];
         kind.count += 1;
@@ -46,12 +46,12 @@ impl SkippedFiles {
         }
     }
 
-    /// How many there are of a kind.
+    /// Returns the number of files of a kind.
     pub fn count(&self, why: SkipReason) -> u64 {
         self.kinds()[why as usize].count
     }
 
-    /// A line for each, in order; one for all that are not named.
+    /// Returns a line for each, in order; one for all that are not named.
     pub fn lines(&self) -> Vec<String> {
         let mut all = Vec::new();
         for kind in &mut *self.kinds() {

@@ -118,7 +118,7 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// The entries of a directory; what can't be read of it is skipped.
+    /// Returns the entries of a directory; what can't be read of it is skipped.
     fn level(&self, dir: DirIndex, path: &Path) -> Level {
         let mut entries = Vec::new();
         let read = fs::read_dir(path).and_then(|found| {

@@ -49,7 +49,7 @@ pub struct TrainArgs {
 }
 
 impl TrainArgs {
-    /// Where the dictionary goes.
+    /// Returns where the dictionary goes.
     pub fn output(&self) -> &Path {
         &self.output
     }

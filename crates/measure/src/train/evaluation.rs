@@ -89,7 +89,7 @@ struct CodecRun<'a> {
 }
 
 impl<'a> CodecRun<'a> {
-    /// All memory it needs is made here, and touched.
+    /// Returns all memory it needs is made here, and touched.
     fn new(
         codec: &dyn Codec,
         prepared: &dyn Prepared,

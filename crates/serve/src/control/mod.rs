@@ -89,7 +89,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Answers all who ask, on threads of its own.
+    /// Answers all clients, on threads of its own.
     ///
     /// # Errors
     /// No thread can be had.
@@ -108,7 +108,7 @@ impl Control {
             let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
             let named = named.stack_size(STACK);
             let started = named.spawn(move || {
-                // Who sends no request wants no answer.
+                // A client that sends no request gets no answer.
                 let _ = answer(&socket, &permit, (&steered, &ends), &log);
                 drop(permit);
             });
@@ -121,13 +121,13 @@ impl Control {
         Ok(Control { acceptor, clients, is_ending })
     }
 
-    /// Has nothing be done any more but what tells how the disk is, and saves it.
+    /// Refuses all requests from now on but those that report on the disk and save it.
     pub fn only_save(&self) {
         self.is_ending.store(true, SeqCst);
     }
 
-    /// Ends all connections, those that asked for something when they have their answer; whether
-    /// they ended in time.
+    /// Ends all connections, those that asked for something when they have their answer, and
+    /// returns whether they ended in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
         self.clients.hang_up_on_new();
@@ -168,7 +168,7 @@ fn answer(
     told
 }
 
-/// The text of a request, when it is here whole.
+/// Returns the text of a request, when it is here whole.
 fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     let (mut text, mut some) = (Vec::new(), [0; RECEIVED]);
     let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
@@ -208,7 +208,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// What is asked for, if it is done now.
+/// Returns what is asked for, if it is done now.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
@@ -224,7 +224,7 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// Who asked did not wait for it.
+/// Logs the end of a job whose client did not wait for it.
 fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
         Ok(()) => {

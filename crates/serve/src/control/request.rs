@@ -66,7 +66,7 @@ pub enum AskError {
     Stranger {
         /// Where that is.
         path: String,
-        /// Who it is.
+        /// The user that owns it.
         uid: u32,
     },
     /// The connection broke, or the answer is none.
@@ -98,7 +98,7 @@ impl Request {
         }
     }
 
-    /// Whether a server that is ending still does it: nothing of the disk is changed by it.
+    /// Returns whether a server that is ending still does it: nothing of the disk is changed by it.
     pub(super) fn is_for_the_end(&self) -> bool {
         match self {
             Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,
@@ -150,13 +150,13 @@ impl Request {
     }
 }
 
-/// Whether a user at the other end is this one, or the system.
+/// Returns whether a user at the other end is this one, or the system.
 pub(super) fn is_trusted(uid: Uid) -> bool {
     uid.is_root() || uid == geteuid()
 }
 
 impl Refusal {
-    /// One with an errno of Linux's, and its reason on one line.
+    /// Returns a refusal with an errno of Linux's, and its reason on one line.
     pub fn new(errno: Errno, message: impl Into<String>) -> Self {
         Refusal { errno: errno.raw_os_error(), message: message.into() }
     }

@@ -50,7 +50,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Who opens a file to write it anew cuts it down to nothing first. As with a block device,
+    /// A program that opens a file to write it anew truncates it first. As with a block device,
     /// that changes nothing.
     fn setattr(
         &self,

@@ -44,8 +44,8 @@ impl Files {
         Files { zram, disk, mode, made: SystemTime::now(), texts, next, has_ended }
     }
 
-    /// What was done, unless the mount has ended: after that nothing is acknowledged, as it may be
-    /// missing from what is saved.
+    /// Returns what was done, unless the mount has ended: after that nothing is acknowledged, as it
+    /// may be missing from what is saved.
     pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
         match self.has_ended.load(SeqCst) {
             true => Err(Errno::EIO),
@@ -53,7 +53,7 @@ impl Files {
         }
     }
 
-    /// A handle for a text that is read from now on.
+    /// Returns a handle for a text that is read from now on.
     pub(super) fn open(&self, text: Arc<String>) -> Result<u64, Errno> {
         let handle = self.next.fetch_add(1, Relaxed);
         let mut texts = self.texts.lock();
@@ -66,7 +66,7 @@ impl Files {
         self.texts.lock().remove(&handle);
     }
 
-    /// The text as it was opened.
+    /// Returns the text as it was opened.
     pub(super) fn opened(&self, handle: u64) -> Arc<String> {
         self.texts.lock().get(&handle).cloned().unwrap_or_default()
     }
@@ -141,7 +141,8 @@ impl Files {
         }
     }
 
-    /// Where the next byte is that is stored, or is not; the end of the disk counts as a hole.
+    /// Returns where the next byte is that is stored, or is not; the end of the disk counts as a
+    /// hole.
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
         while at < size {
@@ -172,7 +173,7 @@ impl AttributeWrite {
         if offset != 0 {
             return Err(Errno::EINVAL);
         }
-        // Whoever has the disk open would see it change.
+        // Programs that have the disk open would see it change.
         if attribute.name == "restore" {
             return Err(Errno::EBUSY);
         }
@@ -182,7 +183,7 @@ impl AttributeWrite {
     pub(super) fn store(self, zram: &Zram) -> Result<(), Errno> {
         if self.name == "save" {
             let path = Path::new(self.text.trim_end_matches('\n'));
-            // Where this process is, nobody knows who writes here.
+            // The writer does not know this process's directory.
             if !path.is_absolute() {
                 return Err(Errno::EINVAL);
             }

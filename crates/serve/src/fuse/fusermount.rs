@@ -1,4 +1,4 @@
-//! `fusermount3`, which mounts and unmounts for those who have no right to.
+//! `fusermount3`, which mounts and unmounts for users without the privilege.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::{FdFlags, IoSliceMut, fcntl_setfd};
@@ -50,7 +50,7 @@ pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// The descriptor that is sent, if there is one.
+/// Returns the descriptor that is sent, if there is one.
 fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -62,7 +62,7 @@ fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }))
 }
 
-/// Has it unmounted, whoever uses it.
+/// Has it unmounted, though programs may use it.
 pub(super) fn unmount(dir: &Path) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
     let output = command.args(["-u", "-z", "--"]).arg(dir).stdin(Stdio::null()).output()?;

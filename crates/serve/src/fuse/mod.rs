@@ -76,9 +76,9 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Unmounts; whether all who used it were gone in time. No write is acknowledged from now on;
-    /// what those get who stay, are errors. What else was mounted at its directory since, stays,
-    /// and with it this mount, which is dead then.
+    /// Unmounts, and returns whether all users were gone in time. No write is acknowledged from now
+    /// on; users that stay get errors. What else was mounted at its directory since stays, and with
+    /// it this mount, which is dead then.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let (ended, ends) = mpsc::channel();

@@ -67,7 +67,7 @@ impl Mount {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())
     }
 
-    /// Takes it off, whoever uses it, unless someone did.
+    /// Takes the mount off, though programs may use it, unless that was done already.
     ///
     /// # Errors
     /// Something else is mounted over it or in it: that would go, too.
@@ -120,7 +120,7 @@ fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     Ok((connection, device))
 }
 
-/// The number of the file system that was mounted a moment ago.
+/// Returns the number of the file system that was mounted a moment ago.
 fn mounted_at(dir: &Path) -> io::Result<u64> {
     let root = mountinfo::open(dir)?;
     if is_uzram(&mountinfo::of(&root)?) {
@@ -130,25 +130,25 @@ fn mounted_at(dir: &Path) -> io::Result<u64> {
     }
 }
 
-/// What is known of a file without asking who serves it.
+/// Returns what the kernel knows of a file without asking its file system's server.
 fn stat_of(file: &OwnedFd) -> rustix::io::Result<Statx> {
     fs::statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
 }
 
-/// The number of a file's file system.
+/// Returns the number of a file's file system.
 fn device_of(file: &OwnedFd) -> rustix::io::Result<u64> {
     let stat = stat_of(file)?;
     Ok(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Whether a connection is not broken off yet.
+/// Returns whether a connection is not broken off yet.
 fn is_alive(connection: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::empty())];
     let told = poll(&mut polled, Some(&Timespec::default()));
     told.is_err() || !polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Whether a server such as this one mounted it.
+/// Returns whether a server such as this one mounted it.
 fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
@@ -163,7 +163,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
             break;
         }
         if !is_dead(&root) {
-            // Over it, who uses that one would not know which disk he has.
+            // With a mount over it, users of that one would not know which disk they have.
             let why = "it is the mount of another server, or lies in one: stop that server, or \
                 give another directory";
             return if is_uzram(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
@@ -181,7 +181,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether there is no one any more who serves what a file is in.
+/// Returns whether the server of the file system that a file lies in has ended.
 fn is_dead(file: &OwnedFd) -> bool {
     let Ok(file) = file.try_clone() else { return false };
     let (tell, told) = mpsc::channel();
@@ -191,7 +191,7 @@ fn is_dead(file: &OwnedFd) -> bool {
         drop(file);
         let _ = tell.send(asked.err());
     };
-    // Who is stuck never answers.
+    // A stuck server never answers.
     let has_asked = thread::Builder::new().name("is it dead".to_owned()).spawn(asks).is_ok();
     has_asked && told.recv_timeout(ANSWERS_WITHIN) == Ok(Some(Errno::NOTCONN))
 }
@@ -202,7 +202,7 @@ fn detach(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     if mountinfo::all()?.iter().any(|entry| entry.parent == id) {
         return Err(io::Error::other("something else is mounted in it"));
     }
-    // So that no one who uses it holds that up.
+    // By its descriptor and detached, so that its users do not hold that up.
     let by_descriptor = format!("/proc/self/fd/{}", root.as_raw_fd());
     match unmount(by_descriptor, UnmountFlags::DETACH) {
         Err(Errno::PERM) => super::fusermount::unmount(dir),

@@ -56,7 +56,7 @@ impl Node {
         matches!(self, Node::Root | Node::Attributes)
     }
 
-    /// What is in a directory.
+    /// Returns what is in a directory.
     pub(super) fn children(self) -> Vec<Self> {
         match self {
             Node::Root => vec![Node::Disk, Node::Attributes, Node::Classes],

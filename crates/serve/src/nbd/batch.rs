@@ -142,7 +142,7 @@ impl WorkerBuffer {
 }
 
 impl Batch<'_, '_> {
-    /// Whether it takes long enough that another worker should receive meanwhile.
+    /// Returns whether it takes long enough that another worker should receive meanwhile.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Batch::Short(short) => short.weight >= HEAVY_BYTES || short.may_wait,
@@ -158,8 +158,8 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// The next request, if it is here whole, there is room for it beside the others, and it does
-    /// not make them wait.
+    /// Returns the next request, if it is here whole, there is room for it beside the others, and
+    /// it does not make them wait.
     fn next(
         &self,
         input: &Input,
@@ -215,7 +215,8 @@ impl<'r> Short<'r> {
     }
 }
 
-/// Whether a request may have to wait for what lies elsewhere. What is freed whole needs not.
+/// Returns whether a request may have to wait for what lies elsewhere. What is freed whole needs
+/// not.
 fn may_wait(request: &Request, command: Result<Command, ErrorCode>, terms: &Terms) -> bool {
     let needs_data = match command {
         Ok(Command::Read | Command::Write | Command::WriteZeroes | Command::Punch) => true,
@@ -224,7 +225,7 @@ fn may_wait(request: &Request, command: Result<Command, ErrorCode>, terms: &Term
     needs_data && terms.export.disk.may_wait(request.offset, request.len.into())
 }
 
-/// What a request costs, in bytes to be compressed.
+/// Returns what a request costs, in bytes to be compressed.
 fn weight(request: &Request, command: Result<Command, ErrorCode>) -> usize {
     let len = request.len as usize;
     match command {
@@ -238,7 +239,7 @@ fn weight(request: &Request, command: Result<Command, ErrorCode>) -> usize {
     }
 }
 
-/// Bytes that the answer to a short request takes at most.
+/// Returns the bytes that the answer to a short request takes at most.
 fn reply_max(request: &Request, command: Result<Command, ErrorCode>, style: ReplyStyle) -> usize {
     match command {
         Ok(Command::Read) => read_header(style) + request.len as usize,

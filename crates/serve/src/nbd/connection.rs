@@ -7,8 +7,8 @@
 //!   replying:  one worker at a time sends the answers to all of its own
 //! ```
 //!
-//! Lock order: input, then output. A client that takes no replies stops who replies, then who wait
-//! to, then who receives.
+//! Lock order: input, then output. A client that takes no replies stops the worker that replies,
+//! then those that wait to reply, then the one that receives.
 
 #[cfg(test)]
 mod tests;
@@ -86,7 +86,7 @@ pub(crate) fn serve(
     };
     let terms = match negotiate(&service.exports, stream, &mut input) {
         Ok(terms) => terms,
-        // Who only looked whether someone listens is not worth a word.
+        // A client that only looked whether the server listens is not logged.
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };

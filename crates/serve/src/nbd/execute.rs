@@ -105,7 +105,7 @@ impl Executor<'_> {
     }
 }
 
-/// The protocol's error for one of the disk's.
+/// Returns the protocol's error for one of the disk's.
 fn code(errno: Errno) -> ErrorCode {
     match errno {
         Errno::PERM => ErrorCode::Perm,

@@ -27,7 +27,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// The flags a client gets with it.
+    /// Returns the flags a client gets with it.
     pub(crate) fn transmission_flags(&self, replies: ReplyStyle) -> u16 {
         let all = FLAG_HAS_FLAGS
             | FLAG_SEND_FLUSH
@@ -58,7 +58,7 @@ pub(crate) enum ReplyStyle {
 pub struct Exports(Arc<[Export]>);
 
 impl Exports {
-    /// At least one, or nobody gets anything.
+    /// Returns the exports. There has to be at least one, or no client gets anything.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
         Exports(exports.into())
     }

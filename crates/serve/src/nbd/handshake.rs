@@ -57,8 +57,8 @@ impl<'e> Handshake<'e> {
         Handshake { exports, stage: Stage::Flags, options: 0, replies, context: Context::None }
     }
 
-    /// Takes what is whole of `bytes`, answers into `out`; how many bytes it took, and what is
-    /// next.
+    /// Takes what is whole of `bytes`, answers into `out`, and returns how many bytes it took, and
+    /// what is next.
     pub(crate) fn advance(
         &mut self,
         bytes: &[u8],
@@ -147,7 +147,7 @@ impl<'e> Handshake<'e> {
         reply.ack();
     }
 
-    /// The old way to choose: an export that there is not can't be told of.
+    /// Answers the old way to choose an export, which has no answer for one that does not exist.
     fn export_name(&self, name: &[u8], no_zeroes: bool, out: &mut Vec<u8>) -> Result<Step, End> {
         let export = self.exports.find(name).ok_or(Fault::Export)?;
         out.extend(export.disk.size().to_be_bytes());
@@ -200,7 +200,7 @@ impl<'e> Handshake<'e> {
     }
 }
 
-/// The name, and the numbers of what is asked for, of 2 bytes each.
+/// Returns the name, and the numbers of what is asked for, of 2 bytes each.
 fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut fields = Fields(data);
     let len = fields.u32()?;

@@ -58,7 +58,8 @@ impl Input {
         }
     }
 
-    /// Receives once, behind what there is; whether anything came. Ends where the client does.
+    /// Receives once, behind what there is, and returns whether anything came. Ends where the
+    /// client does.
     pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
         if self.end == self.buf.len() {
             self.buf.copy_within(self.start..self.end, 0);
@@ -73,8 +74,8 @@ impl Input {
         }
     }
 
-    /// The next request's header, once it is here. Before its first byte a client may take as long
-    /// as it likes.
+    /// Returns the next request's header, once it is here. Before its first byte a client may take
+    /// as long as it likes.
     pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {
         let mut deadline = Deadline::for_rest(REQUEST_HEADER, &|| false);
         loop {
@@ -88,17 +89,17 @@ impl Input {
         }
     }
 
-    /// The next request's header, if it is here.
+    /// Returns the next request's header, if it is here.
     pub(crate) fn header(&self) -> Option<Result<Request, Fault>> {
         self.bytes().first_chunk().map(Request::decode)
     }
 
-    /// Whether the next request is here with its payload.
+    /// Returns whether the next request is here with its payload.
     pub(crate) fn has_whole(&self, request: &Request) -> bool {
         self.bytes().len() >= REQUEST_HEADER + request.payload() as usize
     }
 
-    /// How many requests are here whole, if less than `most`.
+    /// Returns how many requests are here whole, if less than `most`.
     pub(crate) fn whole_requests(&self, most: usize) -> usize {
         let mut rest = self.bytes();
         let mut count = 0;
@@ -153,7 +154,7 @@ impl Input {
     }
 }
 
-/// Bytes received, `None` if there were none for a while.
+/// Returns the bytes received, `None` if there were none for a while.
 fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     match stream.receive(buf) {
         Ok(received) => Ok(Some(received)),
@@ -164,7 +165,7 @@ fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     }
 }
 
-/// The client left amid something.
+/// Returns the error for a client that left amid something.
 fn ended() -> End {
     End::Broken(ErrorKind::UnexpectedEof.into())
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Who has memory and receives into it may take so long while others wait, and longer writes at
+/// A client that sends into this memory may take so long while others wait, and longer writes at
 /// this rate.
 const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
@@ -23,8 +23,8 @@ pub(crate) struct LargeWrites {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// Numbers of those who wait, given out and served in order: none is passed over for a shorter
-    /// write.
+    /// Numbers of the waiting writes, given out and served in order: none is passed over for a
+    /// shorter write.
     next: u64,
     served: u64,
 }
@@ -82,7 +82,7 @@ impl LargeWrite<'_> {
 }
 
 impl LargeGrant<'_> {
-    /// Whether it was had for too long, seeing that others wait.
+    /// Returns whether it was had for too long, seeing that others wait.
     fn is_late(&self) -> bool {
         let grace = GRACE + Duration::from_secs(self.len as u64 / BYTES_PER_SECOND);
         let is_waited_for = || {

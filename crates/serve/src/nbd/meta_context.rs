@@ -74,7 +74,7 @@ impl<'d> ContextQuery<'d> {
     }
 }
 
-/// What is asked for, unless there is an error to answer with.
+/// Returns what is asked for, unless there is an error to answer with.
 fn check<'d>(
     data: &'d [u8],
     style: ReplyStyle,

@@ -5,7 +5,7 @@ use super::request::Request;
 use super::wire::*;
 use crate::disk::Extent;
 
-/// Bytes before the data of a read.
+/// Returns the bytes before the data of a read.
 pub(crate) fn read_header(style: ReplyStyle) -> usize {
     match style {
         ReplyStyle::Simple => SIMPLE_HEADER,
@@ -27,13 +27,14 @@ impl<'b> Replies<'b> {
         Replies { room, len: 0, finals: 0 }
     }
 
-    /// All of them, which are those of so many requests: none is left out, or answered twice.
+    /// Returns all of them, which are those of so many requests: none is left out, or answered
+    /// twice.
     pub(crate) fn into_bytes(self, requests: usize) -> &'b [u8] {
         debug_assert_eq!(self.finals, requests, "as many replies as requests");
         &self.room[..self.len]
     }
 
-    /// Who takes requests makes sure that there is room.
+    /// The worker that takes requests makes sure that there is room.
     fn put(&mut self, bytes: &[u8]) {
         self.room[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -77,7 +78,7 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Where a part's bytes are to go, before what is told of them.
+    /// Returns where a part's bytes are to go, before what is told of them.
     pub(crate) fn data(
         &mut self,
         request: &Request,
@@ -135,12 +136,12 @@ pub(crate) struct DataPart {
 }
 
 impl DataPart {
-    /// Whether it goes on with a simple reply, which has one header.
+    /// Returns whether it goes on with a simple reply, which has one header.
     pub(crate) fn is_bare(&self, request: &Request, style: ReplyStyle) -> bool {
         style == ReplyStyle::Simple && self.at > request.offset
     }
 
-    /// Whether a request is answered with it and those before.
+    /// Returns whether a request is answered with it and those before.
     fn is_last(&self, request: &Request) -> bool {
         self.at + self.len as u64 == request.offset + u64::from(request.len)
     }

@@ -63,7 +63,7 @@ impl Kind {
         })
     }
 
-    /// Whether a read-only disk refuses it.
+    /// Returns whether a read-only disk refuses it.
     fn changes_contents(self) -> bool {
         match self {
             Kind::Write | Kind::Trim | Kind::WriteZeroes => true,
@@ -84,7 +84,7 @@ impl Kind {
 }
 
 impl Request {
-    /// The request that a header is.
+    /// Returns the request that a header is.
     pub(crate) fn decode(header: &[u8; REQUEST_HEADER]) -> Result<Self, Fault> {
         let mut fields = Fields(header);
         let mut parse = || {
@@ -101,12 +101,12 @@ impl Request {
         Ok(request)
     }
 
-    /// Bytes that follow the header.
+    /// Returns the bytes that follow the header.
     pub(crate) fn payload(&self) -> u32 {
         if self.kind == Some(Kind::Write) { self.len } else { 0 }
     }
 
-    /// What is to be done, or the error to answer with. Disc is not asked about.
+    /// Returns what is to be done, or the error to answer with. Disc is not asked about.
     pub(crate) fn command(&self, terms: &Terms) -> Result<Command, ErrorCode> {
         let kind = self.kind.ok_or(ErrorCode::Inval)?;
         if self.flags & !kind.flags_possible(terms) != 0 {
@@ -137,7 +137,7 @@ impl Request {
         }
     }
 
-    /// Whether the whole range lies on the disk.
+    /// Returns whether the whole range lies on the disk.
     fn is_on_disk(&self, terms: &Terms) -> bool {
         let end = self.offset.checked_add(u64::from(self.len));
         end.is_some_and(|end| end <= terms.export.disk.size())

@@ -33,8 +33,8 @@ impl Stream for Script<'_> {
     fn hang_up(&self) {}
 }
 
-/// What a client that sends `bytes` and then leaves is answered, if `step` bytes of them are
-/// received at a time. Its requests are served one after the other.
+/// Returns what a client that sends `bytes` and then leaves is answered, if `step` bytes of them
+/// are received at a time. Its requests are served one after the other.
 pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     let service = Service {
         exports: exports.clone(),

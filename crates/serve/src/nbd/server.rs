@@ -1,4 +1,4 @@
-//! Who listens, and all connections there are.
+//! The listener, and all its connections.
 
 use super::bounds::{HALF_OPEN_MAX, INPUT_BUFFER};
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
@@ -26,7 +26,7 @@ pub struct Options {
     pub connections: usize,
 }
 
-/// How often who waits looks at the time.
+/// How often a waiting thread looks at the time.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Most bytes that one of them has in use at a time of what is small: an answer that grows (it is
@@ -41,7 +41,7 @@ const FULL: &str =
     "nbd: refused a client: all --connections are in use, or the disk is being restored";
 
 impl Options {
-    /// Bytes of address space that a connection takes.
+    /// Returns the bytes of address space that a connection takes.
     pub fn connection_bytes(&self) -> usize {
         INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
     }
@@ -78,7 +78,7 @@ impl Stream for Socket {
 }
 
 impl Server {
-    /// Serves all who connect, on threads of its own.
+    /// Serves all clients, on threads of its own.
     ///
     /// # Errors
     /// No thread can be had.
@@ -104,8 +104,7 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Those who have not chosen yet will take as much; whoever of them says nothing
-                // makes room.
+                // Half-open connections will take as much; the silent ones among them make room.
                 let has_room = |asking: usize| {
                     room::is_left(asking.saturating_mul(options.connection_bytes()))
                 };
@@ -140,7 +139,7 @@ impl Server {
         self.established.len()
     }
 
-    /// Whether a client has or had an export.
+    /// Returns whether a client has or had an export.
     pub fn was_used(&self) -> bool {
         self.established.had_clients()
     }
@@ -154,7 +153,7 @@ impl Server {
         Ok(work())
     }
 
-    /// Ends all connections, and waits until they have; whether they had in time.
+    /// Ends all connections, and waits until they have, and returns whether they had in time.
     pub fn stop(&self, within: Duration) -> bool {
         self.service.stop.store(true, Relaxed);
         if let Some(acceptor) = self.acceptor.lock().take() {

@@ -9,14 +9,15 @@ pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(300);
 
 /// A connection's two directions. One thread at a time receives, and one sends.
 pub(crate) trait Stream: Sync {
-    /// Waits for bytes; how many came, 0 if the client is done. Returns `WouldBlock` now and then
-    /// while there are none, so that the caller can look at the time.
+    /// Waits for bytes, and returns how many came, 0 if the client is done. Returns `WouldBlock`
+    /// now and then while there are none, so that the caller can look at the time.
     fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends some bytes; how many. Returns `WouldBlock` now and then while the client takes none.
+    /// Sends some bytes, and returns how many. Returns `WouldBlock` now and then while the client
+    /// takes none.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends both directions: who waits in one is woken.
+    /// Ends both directions, and wakes threads that wait in one.
     fn hang_up(&self);
 
     /// Sends all bytes, as long as the client takes some `within` that time.

@@ -6,7 +6,7 @@
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Fields<'b> {
-    /// The next `len` bytes, if there are as many.
+    /// Returns the next `len` bytes, if there are as many.
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// A store outside memory, which one device has alone. What it holds means nothing to another.
 pub trait Backing: Send + Sync + Debug {
-    /// What it is called.
+    /// Returns what it is called.
     fn name(&self) -> String;
 
-    /// Bytes that it has.
+    /// Returns the bytes that it has.
     fn bytes(&self) -> u64;
 
     /// Reads all of `buf` at `offset`.

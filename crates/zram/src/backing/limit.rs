@@ -42,17 +42,17 @@ impl Default for WritebackLimit {
 }
 
 impl WritebackLimit {
-    /// Whether the limit holds.
+    /// Returns whether the limit holds.
     pub fn is_enabled(&self) -> bool {
         self.budget.lock().is_enabled
     }
 
-    /// Has the limit hold, or not.
+    /// Sets whether the limit holds.
     pub fn enable(&self, is_enabled: bool) {
         self.budget.lock().is_enabled = is_enabled;
     }
 
-    /// Blocks of 4 KiB that may still be written.
+    /// Returns the blocks of 4 KiB that may still be written.
     pub fn left(&self) -> u64 {
         self.budget.lock().left
     }

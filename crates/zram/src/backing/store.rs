@@ -34,7 +34,7 @@ pub struct BdStat {
 }
 
 impl fmt::Display for BdStat {
-    /// The kernel's three columns, then what failed.
+    /// Returns the kernel's three columns, then what failed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = self;
         write!(f, "{bd_count:8} {bd_reads:8} {bd_writes:8} {failed_reads:8} {failed_writes:8}")
@@ -88,7 +88,7 @@ pub(crate) struct ReadBack {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The sum of an object: of its own entry, and no other's.
+/// Returns the sum of an object: of its own entry, and no other's.
 pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&entry.to_le_bytes());
@@ -97,7 +97,7 @@ pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// The blocks in which an object and its sum lie.
+/// Returns the blocks in which an object and its sum lie.
 fn blocks_of(place: BackingPlace) -> Range<usize> {
     let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
     let block = SLOT_BYTES as u64;
@@ -119,7 +119,7 @@ impl BlockUse {
         }
     }
 
-    /// The next free blocks, `most` of them and not fewer than `least`.
+    /// Returns the next free blocks, `most` of them and not fewer than `least`.
     fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let len = self.by.len();
         for part in [self.next..len, 0..len] {
@@ -164,15 +164,15 @@ impl Store {
     /// Has all be durable that was written since so many syncs had failed.
     ///
     /// # Errors
-    /// Any of it may not be. The system tells an error of the page cache to one sync, whosever
-    /// write it was of; so a sync that fails fails for all who have written by then.
+    /// Any of what was written may be lost. The system reports an error of the page cache to one
+    /// sync, whichever write it concerns; so a sync that fails counts against all writes before it.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
         if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let used = self.used.lock();
         size_of::<Self>()

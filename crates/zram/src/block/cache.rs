@@ -1,9 +1,9 @@
 //! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another
 //! decompress once.
 //!
-//! Each is kept with the version of its block. Who changes a block's object raises the version
-//! first, with the block's entry locked (zr-B4); who reads looks at it with the entry pinned. So
-//! what has the version of now is what the object holds.
+//! Each is kept with the version of its block. A thread that changes a block's object raises the
+//! version first, with the block's entry locked (zr-B4), and a reader looks at the version with the
+//! entry pinned. So bytes with the current version are those of the object.
 
 use super::members::Members;
 use super::object::Packer;
@@ -30,8 +30,8 @@ impl BlockVersions {
         &self.0[block as usize % VERSIONS]
     }
 
-    /// The version in force while the block's entry is pinned or locked. What is read after it, or
-    /// before it, is there in that order.
+    /// Returns the version in force while the block's entry is pinned or locked. What is read after
+    /// it, or before it, is there in that order.
     pub(crate) fn now(&self, block: u32) -> u64 {
         self.of(block).load(Acquire)
     }
@@ -97,8 +97,8 @@ impl BlockCache {
         self.blocks.iter().map(each).sum()
     }
 
-    /// The block in that version; where it is not there, `decode` writes it, and says what is in
-    /// it.
+    /// Returns the block in that version; where it is not there, `decode` writes it, and says what
+    /// is in it.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,

@@ -40,7 +40,7 @@ impl Members {
         self.0.count_ones()
     }
 
-    /// How many of them come before slot `nth`.
+    /// Returns how many of them come before slot `nth`.
     pub(crate) fn before(self, nth: u32) -> usize {
         (self.0 & ((1 << nth) - 1)).count_ones() as usize
     }

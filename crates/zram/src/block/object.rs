@@ -3,7 +3,7 @@
 //! ```text
 //!   | codec's bytes of the slots that are in it, one behind another | which those are: 2 bytes |
 //!   | the slots themselves, if the codec gains nothing              | which those are: 2 bytes |
-//!   | all slots of the block, if there are all and the codec gains nothing                    |   a block long
+//!   | all slots of the block, if all are in it and the codec gains nothing      |   a block long
 //! ```
 //! Slots of one pattern are not in it: their entries have them. The slots *of* an object stay the
 //! same until the block is stored anew; which of them are still the device's data, the slots'
@@ -105,7 +105,7 @@ impl BlockKind {
         }
     }
 
-    /// What it adds to the counters. Of its slots the live ones are counted apart.
+    /// Returns what it adds to the counters. Of its slots the live ones are counted apart.
     pub(crate) fn weight(self) -> Weight {
         match self {
             BlockKind::Empty => Weight::default(),
@@ -146,7 +146,7 @@ impl Packer {
         self.scratch.len() + self.gathered.len()
     }
 
-    /// The object of a whole block.
+    /// Returns the object of a whole block.
     pub(crate) fn pack_whole<'a>(&'a mut self, block: &'a [u8]) -> Result<&'a [u8], Error> {
         let all = Members::all((block.len() / SLOT_BYTES) as u32);
         match self.compress(block, all, DEVICE_PRIORITY, self.huge_size)? {
@@ -155,8 +155,8 @@ impl Packer {
         }
     }
 
-    /// The object of some slots, made by the algorithm of that priority; `slot` is the nth of the
-    /// block.
+    /// Returns the object of some slots, made by the algorithm of that priority; `slot` is the nth
+    /// of the block.
     pub(crate) fn pack<'s>(
         &mut self,
         members: Members,

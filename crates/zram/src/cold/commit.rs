@@ -128,7 +128,7 @@ impl<'t> Committer<'t> {
         Committer { table, job, store, limit, selection, done, fault, spare_buffers }
     }
 
-    /// What left memory.
+    /// Returns what left memory.
     pub(super) fn done(&self) -> WrittenBack {
         *self.done.lock()
     }
@@ -171,7 +171,7 @@ impl<'t> Committer<'t> {
         self.spare_buffers.lock().extend(runs.into_iter().map(|run| run.bytes));
     }
 
-    /// Whether a run was written.
+    /// Returns whether a run was written.
     fn write(&self, run: &WriteRun, done: &mut WrittenBack) -> bool {
         let blocks = run.blocks.len() as u64;
         let written = self

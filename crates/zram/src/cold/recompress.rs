@@ -113,7 +113,7 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Whether an object may become smaller by the algorithm of that priority.
+/// Returns whether an object may become smaller by the algorithm of that priority.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
     !flags.is_incompressible()
         && flags.priority() < priority

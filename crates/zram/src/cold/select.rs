@@ -2,7 +2,7 @@
 //!
 //! A first walk over all entries counts objects by length. The next ones gather some of them, of
 //! the largest lengths that are left; so a selection needs little memory, however many are chosen.
-//! All they see is of one moment: who works on an item asks once more.
+//! What they see may be outdated at once, so a job checks each item again before it works on it.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -58,13 +58,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// All that are such.
+    /// Selects all slots of the device that are such.
     pub fn of(which: Which) -> Self {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Whether an object of `len` bytes and `flags` is what is looked for, where `item` says how
-    /// much it can be.
+    /// Returns whether an object of `len` bytes and `flags` is what is looked for, where `item`
+    /// says how much it can be.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,

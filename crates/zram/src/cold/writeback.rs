@@ -2,9 +2,9 @@
 //! durable there.
 //!
 //! ```text
-//!   chosen -> pinned, copied behind one another to a run for free blocks (1 MiB) -> ... a group of runs
-//!     -> each run written -> sync -> entry locked, compared with it, swung   by a thread of the group,
-//!                                                                           while those after it are copied and written
+//!   chosen -> pinned, copied one after another to a run for free blocks (1 MiB) -> ...
+//!     -> a group of runs, each written -> sync -> entry locked, compared, pointed at the store
+//!        by a thread of the group, while the groups after it are copied and written
 //! ```
 
 use super::commit::{Committer, PendingObject, WriteRun, WrittenBack};

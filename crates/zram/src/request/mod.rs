@@ -8,7 +8,8 @@
 //!   read      device of blocks: read | of slots: slots
 //!   discard   device of blocks: part | of slots: slots
 //! ```
-//! None of them knows another, but that what `part` leaves dead in a block is left out by `rewrite`.
+//! None of them knows another, but that what `part` leaves dead in a block is left out by
+//! `rewrite`.
 
 mod part;
 mod read;
@@ -126,7 +127,8 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
-        // The stream, not used otherwise, is given back now and then, for those who wait.
+        // The stream is not used here otherwise, and is given back now and then, for requests that
+        // wait for one.
         let mut request = Request::begin(table);
         next = match table.layout.has_blocks() {
             false => slots::free_slots(&request, next..slots.end),
@@ -136,8 +138,8 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     done
 }
 
-/// Whether a request for `len` bytes at `offset` may have to wait for the backing store, as it
-/// looks at this moment.
+/// Returns whether a request for `len` bytes at `offset` may have to wait for the backing store, as
+/// it looks at this moment.
 pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     if table.store.is_none() || len == 0 || table.check_range(offset, len).is_err() {
         return false;

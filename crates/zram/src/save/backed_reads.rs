@@ -40,7 +40,7 @@ impl BlockReads {
         Ok(BlockReads { read_back, unread, spare_buffers: spare })
     }
 
-    /// Whether it is known that this can't be read.
+    /// Returns whether it is known that this can't be read.
     pub(super) fn is_unread(&self, guard: &PlaceGuard) -> bool {
         self.unread.contains(&(guard.entry, guard.place))
     }
@@ -56,7 +56,7 @@ impl BlockReads {
         self.spare_buffers.sort_unstable_by_key(Vec::capacity);
     }
 
-    /// A buffer for an object of so many bytes.
+    /// Returns a buffer for an object of so many bytes.
     pub(super) fn spare_for(&mut self, len: usize) -> Vec<u8> {
         let fits = |spare: &Vec<u8>| spare.capacity() >= len + CHECKSUM_BYTES;
         // One that a read was left behind with is made anew.
@@ -75,9 +75,9 @@ impl BlockReads {
     }
 }
 
-/// Who reads.
+/// The thread that reads.
 pub(super) struct BackingReader {
-    /// None, where it is waited for reads as long as they take, or there can be no thread.
+    /// `None` if reads may take as long as they like, or if no thread could be started.
     reader: Option<(Arc<Reader>, Duration)>,
 }
 

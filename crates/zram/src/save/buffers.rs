@@ -35,7 +35,7 @@ impl SpareBuffers {
         Ok(())
     }
 
-    /// Those that are kept, or others; whether they are to come back.
+    /// Returns the buffers that are kept, or others, and whether they have to come back.
     pub(super) fn take(&self) -> Result<(ChunkBuffers, bool), Error> {
         match self.0.lock().take() {
             Some(buffers) => Ok((buffers, true)),

@@ -1,13 +1,15 @@
 //! The format of saved files: header, chunks, trailer. Numbers are little-endian.
 //!
 //! ```text
-//!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 | 4 x (name 16, bytes of dictionary 4) |
-//!            | crc32 of these 4 | dictionaries | crc32 of those 4 | zeros to 4 KiB |
-//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of those 4 | first slot 4 | end 4 |
-//!            | crc32 of these 4 | 0 4 | records | the bytes they are of | zeros to 4 KiB |
+//!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 |
+//!            | 4 x (name 16, bytes of dictionary 4) | crc32 of these 4
+//!            | dictionaries | crc32 of those 4 | zeros to 4 KiB |
+//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of those 4 |
+//!            | first slot 4 | end 4 | crc32 of these 4 | 0 4
+//!            | records | the bytes they are of | zeros to 4 KiB |
 //!   record   | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
-//!   trailer  a chunk without records, whose first slot and end are the end of the device; if slots are lost, with one record
-//!            of that kind, whose value is how many
+//!   trailer  a chunk without records, whose first slot and end are the end of the device;
+//!            if slots are lost, with one record of that kind, whose value is how many
 //! ```
 //! A chunk has all that there is in its slots, from the first one to before the end, which are
 //! borders of blocks.
@@ -125,7 +127,7 @@ impl FileHead {
         out
     }
 
-    /// What the header says, or how it is wrong: where, and why.
+    /// Returns what the header says, or how it is wrong: where, and why.
     pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
@@ -165,7 +167,7 @@ impl ChunkHead {
         out
     }
 
-    /// What the head says, or why it is none of the file `id`.
+    /// Returns what the head says, or why it is none of the file `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
         if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
@@ -198,7 +200,7 @@ impl ChunkHead {
     }
 }
 
-/// Whether a file says at its end that it lacks nothing.
+/// Returns whether a file says at its end that it lacks nothing.
 pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
     let mut last = [0; CHUNK_HEAD_BYTES];
     let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
@@ -226,7 +228,7 @@ impl Record {
         Record { slot: first, kind: RecordKind::Block, priority, live, value }
     }
 
-    /// What its slot is, with its object; nothing, if it is none of a slot.
+    /// Returns what its slot is, with its object; nothing, if it is none of a slot.
     pub(crate) fn to_slot<'o>(self, object: &'o [u8]) -> Slot<'o> {
         let flags = Flags::of_priority(self.priority).bits();
         match self.kind {
@@ -272,7 +274,7 @@ impl Record {
         Some(Record { slot, kind, priority, live, value: numbers.u64() })
     }
 
-    /// Bytes that the object has.
+    /// Returns the bytes that the object has.
     pub(crate) fn bytes(&self) -> u64 {
         match self.kind {
             RecordKind::Pattern | RecordKind::Lost => 0,

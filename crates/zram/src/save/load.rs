@@ -12,7 +12,7 @@ use crate::table::{BlockUpdate, Table, is_block_active, lock_slots};
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
-/// Who puts chunks on a device, one at a time.
+/// Puts chunks on a device, one at a time.
 pub(super) struct Loader<'t> {
     table: &'t Table,
     /// What objects are stored by, as long as nothing is written as a request would: that needs a

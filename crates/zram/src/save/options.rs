@@ -36,7 +36,7 @@ impl Default for SaveOptions {
 }
 
 impl SaveOptions {
-    /// Whether the save goes on in spite of this.
+    /// Returns whether the save goes on in spite of this.
     pub(super) fn skips(&self, error: &Error) -> bool {
         let is_unread = matches!(error, Error::Backing { verb: "read", .. });
         (is_unread || error.is_damage()) && self.unreadable == Unreadable::Skip
@@ -66,13 +66,13 @@ impl Saved {
         Ok(Saved { lost: with_room(RANGES)?, ..Saved::default() })
     }
 
-    /// Whether all is in the file.
+    /// Returns whether everything is in the file.
     pub fn is_whole(&self) -> bool {
         self.lost_slots == 0
     }
 
-    /// The error that it is, for who wants all of it: there is a file at `path`, and it is not
-    /// whole.
+    /// Returns this outcome as an error, for a caller that needs all of it: there is a file at
+    /// `path`, and it is not whole.
     pub fn in_part(&self, path: &Path) -> Option<Error> {
         let first = self.lost.first()?.start;
         let path = path.to_string_lossy().into_owned();

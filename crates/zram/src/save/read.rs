@@ -1,6 +1,5 @@
-//! Reads saved files: what a chunk says is believed when its sums, its place among the others and
-//! all its records are right. Memory is bounded by a chunk for each who reads, whatever a file
-//! says.
+//! Reads saved files. A chunk is accepted if its checksums, its place among the others and all its
+//! records are right. Memory is bounded by a chunk for each reading thread, whatever a file says.
 
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME, RECORD_BYTES,
@@ -135,7 +134,7 @@ impl<'r> SavedReader<'r> {
         self.source.damaged(offset, reason)
     }
 
-    /// The slots of the device, and those before which all chunks have been read.
+    /// Returns the slots of the device, and those before which all chunks have been read.
     pub(crate) fn slots(&self) -> (u32, u32) {
         ((self.head.disksize / SLOT_BYTES as u64) as u32, self.slot)
     }
@@ -175,7 +174,8 @@ impl<'r> SavedReader<'r> {
         Ok(Some(chunk))
     }
 
-    /// The next chunk that is right, whatever comes before it; `None` where there is no more.
+    /// Returns the next chunk that is right, whatever comes before it; `None` where there is no
+    /// more.
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
@@ -224,7 +224,7 @@ impl<'r> SavedReader<'r> {
         Ok(head)
     }
 
-    /// Whether it is what ends a file.
+    /// Returns whether it is what ends a file.
     fn is_trailer(&self, head: &ChunkHead) -> bool {
         let (slots, _) = self.slots();
         let is_size = matches!((head.records, head.bytes as usize), (0, 0) | (1, RECORD_BYTES));
@@ -333,7 +333,7 @@ impl<'c> Chunk<'c> {
         })
     }
 
-    /// The slots that could not be read when it was saved.
+    /// Returns the slots that could not be read when it was saved.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u32> {
         let records = self.records.iter().filter_map(Record::decode);
         records.filter(|record| record.kind == RecordKind::Lost).map(|record| record.slot)

@@ -124,7 +124,7 @@ impl<'r> Restore<'r> {
         Restore { reader, damage, job, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
     }
 
-    /// The next chunk, in `bytes`.
+    /// Returns the next chunk, in `bytes`.
     fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Option<Chunk<'b>> {
         if self.is_at_end || self.failure.is_some() {
             return None;

@@ -72,8 +72,8 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::path("save to", path, error)
 }
 
-/// Whether a block's object has the slots that are live. One that memory damaged would have all the
-/// file be refused.
+/// Returns whether a block's object has the slots that are live. One that memory damaged would have
+/// all the file be refused.
 fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
@@ -103,7 +103,7 @@ struct Saver<'t> {
 }
 
 impl<'t> Saver<'t> {
-    /// All memory that it takes is made here.
+    /// Makes all memory that a save takes.
     fn new(
         table: &'t Table,
         buffers: &'t SpareBuffers,
@@ -219,7 +219,7 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// What an entry holds that is locked; `None` if that can't be read, and is left out.
+    /// Returns what an entry holds that is locked; `None` if that can't be read, and is left out.
     fn resolve<'c>(
         &self,
         entry: u32,

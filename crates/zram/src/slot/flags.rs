@@ -47,7 +47,7 @@ impl Flags {
         self.0 & Self::IDLE.0 != 0
     }
 
-    /// Whether no algorithm makes it smaller.
+    /// Returns whether no algorithm makes it smaller.
     pub(crate) fn is_incompressible(self) -> bool {
         self.0 & Self::INCOMPRESSIBLE.0 != 0
     }

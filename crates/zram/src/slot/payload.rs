@@ -71,7 +71,7 @@ impl Payload {
         self.0
     }
 
-    /// What it adds to the counters, a slot's.
+    /// Returns what it adds to the counters, a slot's.
     pub(crate) fn weight(self) -> Weight {
         self.decode().kind().weight()
     }
@@ -126,7 +126,7 @@ impl BackingPlace {
     }
 }
 
-/// A number of as many bits as a payload has for one, its sign extended.
+/// Returns a number of as many bits as a payload has for one, its sign extended.
 fn extend(value: u64) -> u64 {
     ((value << (64 - KIND_SHIFT)) as i64 >> (64 - KIND_SHIFT)) as u64
 }

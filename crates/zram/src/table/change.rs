@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   block's entry  | object: slots 0, 1, 3 |           a block written whole is one object
-//!   slots' entries | -      | -      | 7777... | - |   same-filled ones are not in it; the others' entries are empty, or not there
+//!   slots' entries | -      | -      | 7777... | - |   only same-filled slots have entries
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
 //! A slot's entry says where its data are; an empty one, as one that was never made, says *as the
@@ -30,7 +30,7 @@ use crate::stats::{Shard, Weight};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
-/// Whether a slot's entry is empty at this moment, or not there.
+/// Returns whether a slot's entry is empty at this moment, or not there.
 pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
     table
         .pool
@@ -38,7 +38,7 @@ pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
         .is_none_or(|held| SlotKind::of(held) == SlotKind::Empty)
 }
 
-/// The slots that are in a block which has an object: for as long as its entry is pinned or
+/// Returns the slots that are in a block which has an object: for as long as its entry is pinned or
 /// locked, else at this moment.
 pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
@@ -46,9 +46,8 @@ pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     live.fold(Members::default(), |live, (nth, _)| live.with(nth))
 }
 
-/// Whether a slot's block has something to say of it, or someone is about to give it that:
-/// where the slot's entry is locked and this says no, it stays so until that is unlocked
-/// (zr-B1).
+/// Returns whether a slot's block has something to say of it, or someone is about to give it that:
+/// where the slot's entry is locked and this says no, it stays so until that is unlocked (zr-B1).
 pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
     let layout = table.layout;
     if !layout.has_blocks() {
@@ -59,20 +58,20 @@ pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
     !table.pool.is_vacant(layout.block_entry(layout.block_of(slot)))
 }
 
-/// Whether a slot whose entry was found empty holds nothing, though its block's entry could not
-/// be pinned. If not, it has a block by now.
+/// Returns whether a slot whose entry was found empty holds nothing, though its block's entry could
+/// not be pinned. If not, it has a block by now.
 pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
     let version = versions.now(block);
-    // Who emptied the slot's entry to make a block has made and locked the block's, then raised
-    // the version (zr-B4): the first is seen if the version was read after that, else the
-    // second.
+    // A thread that emptied the slot's entry for a block has made and locked the block's entry,
+    // then raised the version (zr-B4). If the version was read after that, the block's entry is
+    // seen; else the versions differ.
     let has_entry = table.pool.look_at(layout.block_entry(block), |_, _| ()).is_some();
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }
 
-/// The slots that are in a block whose entry is locked.
+/// Returns the slots that are in a block whose entry is locked.
 pub(crate) fn live_members_locked(
     table: &Table,
     block: u32,
@@ -90,8 +89,9 @@ pub(crate) fn lock_slots(
     block: u32,
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
-    // After the block's entry was locked: who has a slot's locked by now, and found the block's
-    // vacant, is waited for; who locks one later finds the block's locked.
+    // This comes after the block's entry was locked: it waits for a thread that has a slot's entry
+    // locked and found the block's vacant, and a thread that locks one later finds the block's
+    // locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);
@@ -109,8 +109,8 @@ pub(crate) fn block_object<'o>(
     stored.map(Some).ok_or_else(|| table.damaged(block))
 }
 
-/// A block's slots decompressed, and what to make an object of them with. Its entry is pinned or
-/// locked.
+/// Returns a block's slots decompressed, and what to make an object of them with. Its entry is
+/// pinned or locked.
 pub(crate) fn decoded<'b>(
     table: &Table,
     blocks: &'b mut BlockStream,

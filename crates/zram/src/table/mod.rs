@@ -195,7 +195,7 @@ impl Table {
         Error::Corrupt { slot: self.layout.first_slot(block).into(), source }
     }
 
-    /// A block's object has not what it must have.
+    /// Returns the error for a block's object that lacks what it must have.
     pub(crate) fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.layout.first_slot(block).into() }
     }

@@ -25,24 +25,24 @@ pub(crate) fn blocks_from(table: &Table, block: u64) -> BlockWalk<'_> {
 }
 
 impl BlockWalk<'_> {
-    /// The first block from `block` on that has an entry.
+    /// Returns the first block from `block` on that has an entry.
     fn next_own(&self, block: u64) -> Option<u32> {
         let layout = self.table.layout;
         let first = Some(layout.all_slots() + block).filter(|_| layout.has_blocks())?;
         Some((self.table.pool.first_made(first)? - layout.all_slots()) as u32)
     }
 
-    /// The first one that has a slot with an entry.
+    /// Returns the first one that has a slot with an entry.
     fn next_of_slot(&self, block: u64) -> Option<u32> {
         let layout = self.table.layout;
         let slot = self.table.pool.first_made(block << layout.order())?;
         (slot < layout.all_slots()).then(|| layout.block_of(slot as u32))
     }
 
-    /// The next block, found now. Slots that become a block, or are it no more, while they are
-    /// passed have entries on one side and then on the other, and those on the first may be gone by
-    /// then (`tidy`): in the order of `is_unstored` that is known by the versions, and then the
-    /// next block is looked at by itself.
+    /// Returns the next block, found now. Slots that become a block, or are it no more, while they
+    /// are passed have entries on one side and then on the other, and those on the first may be
+    /// gone by then (`tidy`): in the order of `is_unstored` that is known by the versions, and then
+    /// the next block is looked at by itself.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();
@@ -87,8 +87,8 @@ pub(crate) enum Origin<O, B> {
     Block(B),
     /// There are none.
     Nothing,
-    /// That can't be told: its block was made since its entry, which was not there, could not be
-    /// pinned. Who looks begins again with the block.
+    /// That is unknown: its block had no entry that could be pinned, and was made since. The caller
+    /// begins again with the block.
     Changed,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn own_entry(table: &Table, slot: u32) -> Option<EntryReadGuard<'_>> 
     pin.filter(|pin| !slot::is_empty(pin.content()))
 }
 
-/// Whether no entry holds anything.
+/// Returns whether no entry holds anything.
 pub(crate) fn is_unused(table: &Table) -> bool {
     let (mut next, mut is_unused) = (Some(0), true);
     while let Some(from) = next.filter(|_| is_unused) {

@@ -1,4 +1,4 @@
-//! Every attribute, in one table: whoever lets others read and write them gets them from here.
+//! Every attribute, in one table, from which all front ends take them.
 
 mod cold;
 mod keywords;
@@ -46,7 +46,7 @@ enum Kind {
 }
 
 impl Attribute {
-    /// What can be done with it.
+    /// Returns whether the attribute can be read, written or both.
     pub fn access(&self) -> Access {
         match self.kind {
             Flag(_) | Setting(..) => Access::ReadWrite,
@@ -60,7 +60,7 @@ const fn row(name: &'static str, kind: Kind, summary: &'static str) -> Attribute
     Attribute { name, summary, kind }
 }
 
-/// A line for each.
+/// Returns a line for each.
 fn each(lines: impl IntoIterator<Item: Display>, out: &mut dyn Write) -> fmt::Result {
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
@@ -158,7 +158,7 @@ const ATTRIBUTES: &[Attribute] = &[
         "1 includes the pool's pages in core dumps"),
 ];
 
-/// All attributes there are.
+/// Returns all attributes.
 pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }

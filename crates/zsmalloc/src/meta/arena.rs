@@ -33,7 +33,7 @@ impl Arena {
         self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
     }
 
-    /// Returns who may refuse memory before the system does.
+    /// Returns the supply, which may refuse memory before the system does.
     pub fn supply(&self) -> Option<&dyn page::Supply> {
         self.space.supply()
     }

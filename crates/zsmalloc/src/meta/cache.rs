@@ -84,13 +84,13 @@ impl Cache {
         })
     }
 
-    /// Takes the free object at the lowest offset, for an owner who can move `object` there.
+    /// Takes the free object at the lowest offset, for an owner that can move `object` there.
     /// Returns `None` unless that offset is lower, and on pages that are committed already. In a
-    /// cache that is scattered the pages may have to be committed: objects on pages far apart leave
-    /// room for others only in part, or for none.
+    /// scattered cache pages may be committed for it, since objects on pages far apart leave little
+    /// room beside them, or none.
     ///
-    /// An owner who copies the object, points to the new one and frees the old one, once for each
-    /// object, leaves no room but at the end; the pages there go back.
+    /// An owner that does this once for each object (copies it, points to the new one, frees the
+    /// old one) leaves room only at the end, and the pages there are given back.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;

@@ -1,4 +1,4 @@
-//! Caches for an owner who moves objects and counts every byte: the lowest free object is given
+//! Caches for an owner that moves objects and counts every byte: the lowest free object is given
 //! out first, pages on which no object lives are given back, and nothing is kept for a thread.
 //!
 //! A slab's pages are committed as objects on them are given out, and a page on which no object

@@ -3,7 +3,7 @@
 use super::Table;
 use super::layout::{ALIGN, LEAVES, Level, NodeKind};
 
-/// How many nodes there are of each kind.
+/// Returns how many nodes there are of each kind.
 pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     let mut counts = [0; ALIGN];
     let inside = table.epoch.enter();

@@ -33,7 +33,7 @@ impl<T> Chunks<T> {
         (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 
-    /// The first entry of the chunk whose last has so many bits but one.
+    /// Returns the first entry of the chunk whose last has so many bits but one.
     #[inline]
     fn start(order: u32) -> u64 {
         (1 << order) & !(FIRST - 1)
@@ -45,7 +45,7 @@ impl<T> Chunks<T> {
         self.chunks.get(chunk)?.get().map(|chunk| &chunk[at])
     }
 
-    /// An entry, its chunk made if need be: by one thread at a time.
+    /// Returns an entry, its chunk made if need be: by one thread at a time.
     pub(super) fn get_or_make(
         &self,
         nth: u64,
@@ -65,7 +65,7 @@ impl<T> Chunks<T> {
         Ok(&chunk[at])
     }
 
-    /// All entries there are, with their numbers, from number `nth` on.
+    /// Returns all entries there are, with their numbers, from number `nth` on.
     pub(super) fn from(&self, nth: u64) -> impl Iterator<Item = (u64, &T)> {
         let (first, at) = Self::locate(nth);
         let chunks = self.chunks.iter().enumerate().skip(first);

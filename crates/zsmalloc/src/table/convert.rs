@@ -1,18 +1,19 @@
 //! Conversion: leaves and regions are given the nodes that suit the entries they have. All of it
 //! but the waiting for readers is under the table's lock, so that no entry is made meanwhile.
 //!
-//! A conversion is all or nothing, and whoever meets it gives it up:
+//! A conversion is all or nothing, and a thread that needs one of its entries gives it up:
 //!
 //! ```text
-//!   link: node --begin--> node + converting --all entries frozen, copied to a new node--commit--> new node
-//!           ^------- give up: an entry is locked, or someone wants one that is frozen -----|  (no way back)
+//!   link: node --begin--> node + converting --all entries frozen and copied--commit--> new node
+//!           ^------- given up: an entry is locked, or wanted ------|            (no way back)
 //! ```
 //! Between begin and commit every entry of the old nodes is frozen by compare-and-swap from its
-//! unlocked state. Who finds a frozen entry looks at the links that lead to it: those that are
-//! converting he gives up by the same compare-and-swap that would have committed the conversion;
-//! then he looks the entry up again, and thaws it if it is frozen still, for if it is committed,
-//! the entry in force is another and is not. So no one waits for a conversion (I3), and a
-//! conversion waits for no one: what has a locked entry stays as it is until a later pass.
+//! unlocked state. A thread that finds a frozen entry looks at the links that lead to it. If one is
+//! converting, the thread gives that up, by a compare-and-swap on the word that would otherwise
+//! have committed the conversion. Then it looks the entry up again, and thaws it if it is still
+//! frozen; after a commit, the entry that it finds is another one, which is not frozen. So no
+//! thread waits for a conversion (I3), and a conversion waits for none: nodes with a locked entry
+//! stay as they are until a later pass.
 //!
 //! The entries of packed nodes before an inner node move behind it in the same way (`absorb`):
 //! their places in the inner node's leaves are hidden until the link names the inner node, so they
@@ -99,7 +100,7 @@ fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     (kept, locked)
 }
 
-/// Whether an entry is to stay in the table.
+/// Returns whether an entry is to stay in the table.
 fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
     let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
     entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
@@ -269,7 +270,7 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     moved
 }
 
-/// Bytes of all nodes from `node` on, and the entries they have room for.
+/// Returns the bytes of all nodes from `node` on, and the entries they have room for.
 fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
     node.each(|kind| {

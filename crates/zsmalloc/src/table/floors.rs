@@ -49,30 +49,30 @@ impl Floors {
         self.leaves.get_or_make(leaf, supply, made).map(|_| ())
     }
 
-    /// What is kept of a leaf, once an entry of it or of one nearby was made.
+    /// Returns what is kept of a leaf, once an entry of it or of one nearby was made.
     pub(super) fn get(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.leaves.get(leaf)
     }
 
-    /// All leaves there is something kept of.
+    /// Returns all leaves there is something kept of.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
         self.leaves.from(0)
     }
 
-    /// The leaf of an entry that there is, or is about to be.
+    /// Returns the leaf of an entry that there is, or is about to be.
     fn of(&self, index: u32) -> &HandleLeaf {
         match self.get(index as u64 / LEAF as u64) {
             Some(leaf) => leaf,
-            None => unreachable!("an entry was made before what is kept of its leaf"),
+            None => unreachable!("handle slot {index} was made before the floor of its leaf"),
         }
     }
 
-    /// The generation of a slot that is made anew.
+    /// Returns the generation of a slot that is made anew.
     pub(super) fn fresh(&self, index: u32) -> u32 {
         self.of(index).floor()
     }
 
-    /// Whether a slot stays in the table when it is free.
+    /// Returns whether a slot stays in the table when it is free.
     pub(super) fn stays(&self, index: u32, generation: u32) -> bool {
         is_worn_out(generation) || generation > self.of(index).floor() + LIFT
     }
@@ -87,7 +87,7 @@ impl Floors {
     }
 }
 
-/// Whether a slot with this generation is never given out again.
+/// Returns whether a slot with this generation is never given out again.
 pub(crate) fn is_worn_out(generation: u32) -> bool {
     generation > GENERATION_MAX
 }

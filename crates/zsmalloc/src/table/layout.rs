@@ -51,7 +51,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// The node that has a place for all entries.
+    /// Returns the node that has a place for all entries.
     pub(super) fn wide(self) -> NodeKind {
         match self {
             Level::Region => NodeKind::INNER,
@@ -59,7 +59,7 @@ impl Level {
         }
     }
 
-    /// What goes behind packed nodes with room for `room` entries, which are full.
+    /// Returns what goes behind packed nodes with room for `room` entries, which are full.
     pub(super) fn behind(self, room: usize) -> NodeKind {
         if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
     }
@@ -71,7 +71,7 @@ impl NodeKind {
     /// A link per leaf of a region.
     pub(super) const INNER: NodeKind = NodeKind(CAPACITIES.len() as u8 + 1);
 
-    /// A chain's first node, where few entries are expected.
+    /// Returns a chain's first node, where few entries are expected.
     pub(super) fn first() -> Self {
         NodeKind::packed(4.min(PACKED_MAX))
     }
@@ -86,7 +86,7 @@ impl NodeKind {
         if count > FEW { NodeKind::DENSE } else { NodeKind::packed(count) }
     }
 
-    /// All there are.
+    /// Returns all there are.
     pub(super) fn all() -> impl Iterator<Item = NodeKind> {
         (0..=NodeKind::INNER.0).map(NodeKind)
     }
@@ -113,7 +113,7 @@ impl NodeKind {
         self.0 < NodeKind::DENSE.0
     }
 
-    /// Where entry `nth` lies in a node, and its row.
+    /// Returns where entry `nth` lies in a node, and its row.
     #[inline]
     pub(super) fn places(self, row: RowKind, nth: usize) -> (usize, usize) {
         if self.is_dense() {
@@ -129,7 +129,7 @@ impl NodeKind {
         }
     }
 
-    /// Where the keys of a packed node lie.
+    /// Returns where the keys of a packed node lie.
     pub(super) fn keys_at(self, row: RowKind) -> usize {
         LINK_BYTES + self.capacity() * (size_of::<Entry>() + row.bytes())
     }
@@ -150,7 +150,7 @@ const fn per_line(columns: usize) -> usize {
     LINE / (size_of::<Entry>() + columns * size_of::<AtomicU32>())
 }
 
-/// Where entry `nth` of a dense node lies, and its row.
+/// Returns where entry `nth` of a dense node lies, and its row.
 #[inline(always)]
 fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     let (line, nth) = (nth / per_line(columns), nth % per_line(columns));
@@ -159,7 +159,7 @@ fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     (entries + nth * size_of::<Entry>(), rows + nth * columns * size_of::<AtomicU32>())
 }
 
-/// The place of `key` among a packed node's. Eight at a time, which is one comparison.
+/// Returns the place of `key` among a packed node's. Eight at a time, which is one comparison.
 pub(super) fn position(keys: &[u16], key: u16) -> Option<usize> {
     let has = |chunk: &&[u16]| chunk.iter().fold(false, |found, &other| found | (other == key));
     let nth = keys.chunks(8).position(|chunk| has(&chunk))?;

@@ -41,13 +41,13 @@ impl PackedHeader {
         PackedHeader(AtomicLink::new(null_mut()))
     }
 
-    /// How many keys there are, and the node behind.
+    /// Returns how many keys there are, and the node behind.
     pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
         let raw = self.0.load(Ordering::Acquire);
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
-    /// Says that there are so many keys, and that node behind: by the only one who changes it.
+    /// Stores the count of keys and the node behind. Only the holder of the table's lock calls it.
     pub(super) fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
@@ -67,12 +67,12 @@ impl NodeLink {
         NodeLink(AtomicLink::new(null_mut()))
     }
 
-    /// Whether there is a node.
+    /// Returns whether there is a node.
     pub(super) fn is_made(&self) -> bool {
         !self.0.load(Ordering::Acquire).is_null()
     }
 
-    /// The first node's name.
+    /// Returns the first node's name.
     #[inline]
     pub(super) fn node_ref(&self) -> Option<NodeRef> {
         from_raw(self.0.load(Ordering::Acquire))

@@ -18,8 +18,8 @@ impl EntryRef<'_> {
     /// The same for as long as the entry is locked.
     ///
     /// # Safety
-    /// The entry is of the table of `_readers` and locked by the caller, who uses neither reference
-    /// after unlocking it.
+    /// The entry is of the table of `_readers` and locked by the caller, which uses neither
+    /// reference after unlocking it.
     unsafe fn locked<'t>(self, _readers: &'t Epoch) -> EntryRef<'t> {
         // SAFETY: the node stays while its entry is locked (zs-W3 of `node`), in memory that stays
         // as long as the table.
@@ -125,13 +125,13 @@ impl<'t> WriteLock<'t> {
         self
     }
 
-    /// What the entry says.
+    /// Returns what the entry says.
     pub(crate) fn value(&self) -> Value {
         self.assert_same_process();
         self.entry.peek()
     }
 
-    /// What lies beside it.
+    /// Returns what lies beside it.
     pub(crate) fn row(&self) -> Row<'_> {
         self.assert_same_process();
         self.row

@@ -30,7 +30,7 @@ pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     Ok(has_grown.then(|| chain_to_absorb(table, &inside, chain, key)).flatten())
 }
 
-/// Where there are packed nodes before a wide one, on the way to an entry.
+/// Returns where there are packed nodes before a wide one, on the way to an entry.
 fn chain_to_absorb(
     table: &Table,
     inside: &EpochGuard<'_>,
@@ -80,7 +80,7 @@ pub(super) fn make_in(
     Ok(())
 }
 
-/// A node with entry `index`.
+/// Returns a node with entry `index`.
 fn make_node(
     table: &Table,
     making: &mut Making,
@@ -107,8 +107,8 @@ fn make_node(
     Ok(fresh)
 }
 
-/// Whether the leaf of entry `index` is being filled: the one below has a dense node, which is
-/// how tables are filled, or some of its entries are in packed nodes of the region.
+/// Returns whether the leaf of entry `index` is being filled: the one below has a dense node, which
+/// is how tables are filled, or some of its entries are in packed nodes of the region.
 fn is_filled(table: &Table, inside: &EpochGuard<'_>, index: u32) -> bool {
     let first = |leaf: u64| {
         let chain = table.regions.get(leaf / LEAVES as u64)?;

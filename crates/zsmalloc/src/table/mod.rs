@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   directory: | link | link | link | ...          a link per region of 65,536 entries
-//!                 0      |      '--> inner:  | link | link | ...     a link per leaf of 512 entries
+//!                 0      |      '--> inner:  | link | link | ...   a link per leaf of 512 entries
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
@@ -15,13 +15,13 @@
 //!
 //! How, and what others do meanwhile, is told in [`convert`].
 //!
-//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch). zs-T1: every entry that is
-//! not empty is in its region's nodes, once, and can be found; but for the copies that are made
-//! during a conversion. zs-T2: the entry found is the one in force, unless it is frozen: for a way
-//! to an entry goes only when it is. zs-T3: after a conversion was begun, no other that could
-//! freeze the same entries is before all who were inside have left: so who thaws an entry thaws it
-//! for the conversion that he saw given up. zs-T4: one thread converts, up to having waited for the
-//! readers.
+//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch). zs-T1: every entry that is not
+//! empty is in its region's nodes, once, and can be found; but for the copies that are made during
+//! a conversion. zs-T2: the entry found is the one in force, unless it is frozen, since a way to an
+//! entry goes only while the entry is frozen. zs-T3: after a conversion was begun, no other that
+//! could freeze the same entries begins before all readers that were inside have left; so a thread
+//! that thaws an entry thaws it for the conversion that it saw given up. zs-T4: one thread
+//! converts, up to having waited for the readers.
 //!
 //! Locks: `making`, under which entries are made and chains converted; under it the slab caches',
 //! the space's. Looking up and locking an entry takes none, and no one waits while inside the
@@ -78,7 +78,7 @@ pub(crate) struct Table {
     /// Of a table of handle slots: what is kept of their generations.
     floors: Option<Floors>,
     nodes: Nodes,
-    /// Who looks up an entry. The tally is of entries that became empty.
+    /// The readers of the table. The tally counts entries that became empty.
     epoch: Epoch,
     making: Mutex<Making>,
     read_waits: AtomicU64,
@@ -93,24 +93,24 @@ struct Making {
     pass: pass::Last,
 }
 
-/// The region of an entry, and its place there.
+/// Returns the region of an entry, and its place there.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
     (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
 }
 
-/// The entry at a place of a region.
+/// Returns the entry at a place of a region.
 fn index_of(region: u64, key: u16) -> u32 {
     (region * REGION as u64) as u32 + key as u32
 }
 
 impl Table {
-    /// A table without entries. They will lie in `arena`.
+    /// Returns a table without entries. They will lie in `arena`.
     pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, columns.into(), None)
     }
 
-    /// A table of handle slots, which begin with generation `first`.
+    /// Returns a table of handle slots, which begin with generation `first`.
     pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
@@ -180,7 +180,7 @@ impl Table {
         entry.map(WriteLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
 
-    /// Those who read the entry are still to be waited for.
+    /// The caller still has to wait for the entry's readers.
     #[inline(always)]
     fn try_lock_existing(
         &self,
@@ -220,8 +220,8 @@ impl Table {
         }
     }
 
-    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's
-    /// row, as [`Entry::set_flags_if_unlocked`] does; whether it has. Waits for nothing: an
+    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's row,
+    /// as [`Entry::set_flags_if_unlocked`] does, and returns whether it has. Waits for nothing: an
     /// entry that is locked is left.
     pub(crate) fn set_flags_if_unlocked(
         &self,
@@ -269,8 +269,8 @@ impl Table {
         }
     }
 
-    /// The first entry from `index` on that may hold something: those passed over were never made,
-    /// or are gone.
+    /// Returns the first entry from `index` on that may hold something: those passed over were
+    /// never made, or are gone.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / REGION as u64;
         let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());
@@ -313,17 +313,18 @@ impl Table {
         self.find(inside, index).into_iter().for_each(|entry_ref| entry_ref.entry.thaw());
     }
 
-    /// What is kept of a leaf of handle slots, once an entry of it or of one nearby was made.
+    /// Returns what is kept of a leaf of handle slots, once an entry of it or of one nearby was
+    /// made.
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.floors.as_ref()?.get(leaf)
     }
 
-    /// All leaves of handle slots there is something kept of.
+    /// Returns all leaves of handle slots there is something kept of.
     pub(crate) fn handle_leaves(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
         self.floors.iter().flat_map(Floors::all)
     }
 
-    /// What lies beside an entry made anew.
+    /// Returns what lies beside an entry made anew.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
@@ -333,20 +334,20 @@ impl Table {
         self.read_waits.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the arena that nodes take.
+    /// Returns the bytes of the arena that nodes take.
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
         layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
-    /// Bytes of the pages that nodes take.
+    /// Returns the bytes of the pages that nodes take.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn page_bytes(&self) -> usize {
         self.nodes.page_bytes()
     }
 
-    /// Bytes outside the arena.
+    /// Returns the bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Epoch>() + self.regions.bytes() + self.floors.as_ref().map_or(0, Floors::bytes)
     }

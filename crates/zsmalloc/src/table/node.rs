@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   packed  | head 8 | entries: 8 each | rows | keys: 2 each |      room for 2 to 96 entries
-//!   dense   | entries: 8 each | rows | entries: ...                all 512 of a leaf, in order, a line of memory at a time
+//!   dense   | entries: 8 each | rows | entries: ...      all 512 of a leaf, in order, line by line
 //!   inner   | link | link | ...                              128 leaves of a region
 //! ```
 //! A chain is the nodes that a link leads to, each behind the one before: packed ones, all full but
@@ -14,15 +14,14 @@
 //! - zs-W1: a link names a node of its table that was whole before the link was stored: all entries
 //!   and their rows, up to the count; keys below the count never change.
 //! - zs-W2: a node is given back only when no link leads to it any more, and then either no link
-//!   ever did (`discard`), or all who were inside when the last link went have left
-//!   (`free_retired`; who comes later finds no way there). In a child no one was inside
-//!   (`free_lost`).
+//!   ever did (`discard`), or all readers that were inside when the last link went have left
+//!   (`free_retired`; later ones find no way there). In a child nobody was inside (`free_lost`).
 //! - zs-W3: the last way to a node goes only when the node's entries are frozen, all that can be
 //!   found. A locked entry is not frozen, and none is locked again before its chain was given up,
 //!   which keeps the link (zs-T3 of [`super`] sees to it that a late thaw is not one too many). So
 //!   a node stays while an entry of it is locked.
 //! - zs-W4: links and heads of published nodes are changed by the holder of the table's lock only,
-//!   but for a reader's `give_up`. Who has `&mut Retired` of the table holds that lock.
+//!   but for a reader's `give_up`. A caller that has `&mut Retired` of the table holds that lock.
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
@@ -167,7 +166,7 @@ impl<'s> Node<'s> {
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// The keys of a packed node, and the node behind: as they were at one moment.
+    /// Returns the keys of a packed node, and the node behind: as they were at one moment.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -199,7 +198,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// What an inner node has for a leaf of its region.
+    /// Returns what an inner node has for a leaf of its region.
     #[inline]
     pub(super) fn leaf(self, leaf: usize) -> &'s NodeLink {
         assert!(self.kind.is_inner() && leaf < LEAVES);
@@ -213,7 +212,7 @@ impl<'s> Node<'s> {
         self.leaf(leaf).node_ref().map(|node| self.other(node))
     }
 
-    /// The entry of `key`, in this node or one behind.
+    /// Returns the entry of `key`, in this node or one behind.
     #[inline(always)]
     pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
         let node = if self.kind.is_inner() { self.below(key as usize / LEAF)? } else { self };

@@ -30,7 +30,7 @@ impl Nodes {
         Ok(Nodes { caches, arena: arena.clone(), row })
     }
 
-    /// Who may refuse the table memory.
+    /// Returns what may refuse memory for the table.
     pub(super) fn supply(&self) -> Option<&dyn Supply> {
         self.arena.supply()
     }
@@ -39,31 +39,31 @@ impl Nodes {
         &self.caches[kind.0 as usize]
     }
 
-    /// Bytes of a node.
+    /// Returns the bytes of a node.
     pub(super) fn bytes(&self, kind: NodeKind) -> usize {
         self.cache(kind).geometry().stride
     }
 
-    /// The first node of a chain of this table, for someone inside its readers.
+    /// Returns the first node of a chain of this table, for someone inside its readers.
     #[inline]
     pub(super) fn load<'s>(
         &self,
         chain: &'s NodeLink,
         _inside: &'s EpochGuard<'_>,
     ) -> Option<Node<'s>> {
-        // SAFETY: a link of the table names a whole node of it (zs-W1), which stays for those
+        // SAFETY: a link of the table names a whole node of it (zs-W1), which stays for the readers
         // inside (zs-W2).
         chain.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 
-    /// A node; a dense one's entries are empty, with those `values` beside them.
+    /// Returns a node; a dense one's entries are empty, with those `values` beside them.
     pub(super) fn make(&self, kind: NodeKind, values: RowValues) -> Result<Fresh, Error> {
         let address = self.cache(kind).alloc()?;
         Ok(self.fresh(NodeRef { address, kind }, values))
     }
 
-    /// A node of the kind of `node`, in a lower place: as these move down, pages behind them become
-    /// empty.
+    /// Returns a node of the kind of `node`, in a lower place: as these move down, pages behind
+    /// them become empty.
     pub(super) fn make_below(&self, node: Node<'_>, values: RowValues) -> Option<Fresh> {
         let NodeRef { address, kind } = node.node_ref();
         let address = self.cache(kind).alloc_before(address)?;
@@ -94,7 +94,7 @@ impl Nodes {
         while self.free_first(retired, u64::MAX) {}
     }
 
-    /// Gives back the first chain among those that went before `until` had: all who could know of
+    /// Gives back the first chain that was retired before `until`: all readers that could know of
     /// it have left.
     pub(super) fn free_first(&self, retired: &mut Retired, until: u64) -> bool {
         let Some((first, behind)) = retired.take(until) else { return false };
@@ -115,7 +115,7 @@ impl Nodes {
         });
     }
 
-    /// Bytes of the pages the nodes lie in.
+    /// Returns the bytes of the pages the nodes lie in.
     #[cfg(all(test, not(loom)))]
     pub(super) fn page_bytes(&self) -> usize {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()

@@ -88,8 +88,8 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
     let _rebalancing = Rebalancing(table);
     while pass.state == State::Going {
         if convert_some(table, &mut pass, go_on) {
-            // Before entries are frozen again, or memory is used again, whoever was inside is
-            // to have left.
+            // All readers that were inside have to leave before entries are frozen, or memory is
+            // used, again.
             free_retired(table);
         }
     }
@@ -144,7 +144,8 @@ fn end_pass(table: &Table, pass: &Pass) {
     }
 }
 
-/// Converts chains until the pass is over or readers are to be waited for; whether it began to.
+/// Converts chains until the pass is over or readers are to be waited for, and returns whether it
+/// began to.
 fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
     let (mut begun, mut leaves_begun) = (false, false);
     loop {
@@ -182,8 +183,8 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
     }
 }
 
-/// The first step from `next` on where there are nodes: its number, and what it is of. Leaves
-/// are left until all their entries are behind the inner node.
+/// Returns the first step from `next` on where there are nodes: its number, and what it is of.
+/// Leaves are left until all their entries are behind the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
     let mut made = table.regions.from(first).filter(|(_, chain)| chain.is_made());
@@ -203,7 +204,7 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // All who could know of these have left (zs-W2). One at a time: others wait to make
-    // entries.
+    // All readers that could know of these have left (zs-W2). They are freed one at a time, since
+    // other threads wait to make entries.
     while table.nodes.free_first(&mut table.making.lock().retired, until) {}
 }

@@ -29,7 +29,7 @@ impl Default for Retired {
 }
 
 impl Retired {
-    /// Whether there is room for one more.
+    /// Returns whether there is room for one more.
     pub(super) fn has_room(&self) -> bool {
         self.len < BATCH
     }

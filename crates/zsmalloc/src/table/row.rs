@@ -41,7 +41,7 @@ const COLUMNS_MAX: usize = 2;
 pub(super) type RowValues = [u32; COLUMNS_MAX];
 
 impl RowKind {
-    /// How many columns there are.
+    /// Returns how many columns there are.
     #[inline]
     pub(super) fn columns(self) -> usize {
         match self {
@@ -56,7 +56,7 @@ impl RowKind {
     }
 }
 
-/// What lies beside an entry. Who has the entry locked may change it, readers too.
+/// What lies beside an entry. A thread that has the entry locked may change it, for reading too.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t>(pub(super) Cells<'t>);
 
@@ -104,8 +104,8 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// The access time noted last, 0 if none was since the entry was made or emptied; `None` where
-    /// none is ever noted.
+    /// Returns the access time noted last, in seconds; 0 if none was since the entry was made or
+    /// emptied; `None` where none is ever noted.
     pub fn access_time(self) -> Option<u32> {
         Some(self.access_column()?.load(Relaxed))
     }
@@ -118,7 +118,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// The checksum noted last; `None` where none is ever noted.
+    /// Returns the checksum noted last; `None` where none is ever noted.
     #[inline]
     pub fn checksum(self) -> Option<u32> {
         Some(self.checksum_column()?.load(Relaxed))
@@ -133,7 +133,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// The generation that the slot's next handle has; 0 where there are none.
+    /// Returns the generation that the slot's next handle has; 0 where there are none.
     pub(crate) fn generation(self) -> u32 {
         self.generation_column().map_or(0, |column| column.load(Relaxed))
     }
@@ -148,7 +148,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// All that it says.
+    /// Returns all that it says.
     pub(super) fn values(self) -> RowValues {
         std::array::from_fn(|nth| self.columns().get(nth).map_or(0, |column| column.load(Relaxed)))
     }

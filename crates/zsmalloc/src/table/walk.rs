@@ -6,7 +6,7 @@ use super::node::Node;
 use crate::entry::Value;
 
 impl<'s> Node<'s> {
-    /// The first nodes of an inner node's leaves.
+    /// Returns the first nodes of an inner node's leaves.
     pub(super) fn leaves(self) -> impl Iterator<Item = Node<'s>> {
         let leaves = if self.kind().is_inner() { LEAVES } else { 0 };
         (0..leaves).filter_map(move |leaf| self.below(leaf))
@@ -27,7 +27,7 @@ impl<'s> Node<'s> {
         self.wide().filter(|wide| wide.kind().is_inner())
     }
 
-    /// Whether entries lie in several nodes of the chain.
+    /// Returns whether entries lie in several nodes of the chain.
     pub(super) fn is_chain(self) -> bool {
         self.packed().1.is_some()
     }
@@ -40,7 +40,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// Whether `look` says so of each entry in the packed nodes from here on.
+    /// Returns whether `look` says so of each entry in the packed nodes from here on.
     pub(super) fn all_packed_entries(
         self,
         mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
@@ -51,8 +51,8 @@ impl<'s> Node<'s> {
         })
     }
 
-    /// Whether `look` says so of each entry that can be found from here on, in what is a chain of
-    /// that level.
+    /// Returns whether `look` says so of each entry that can be found from here on, in what is a
+    /// chain of that level.
     pub(super) fn all_entries(
         self,
         level: Level,
@@ -84,8 +84,8 @@ impl<'s> Node<'s> {
         }) && node.is_none_or(|node| node.all_of_leaf(leaf, self.shadowed(leaf), &mut look))
     }
 
-    /// The first key from `from` on that a region's chain may have an entry of: the first of a leaf
-    /// behind an inner node.
+    /// Returns the first key from `from` on that a region's chain may have an entry of: the first
+    /// of a leaf behind an inner node.
     pub(super) fn first_made(self, from: usize) -> Option<usize> {
         let keys = self.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
         let packed = keys.filter(|&key| key >= from).min();

@@ -21,7 +21,7 @@ const WHICH: [(&str, Which); 4] = [
     ("incompressible", Which::Incompressible),
 ];
 
-/// A priority of what is there for cold data.
+/// Returns a priority of what is there for cold data.
 fn priority(value: Value<'_>, digits: &str) -> Result<usize, Error> {
     let priority = unsigned(digits, Base::Ten).ok();
     priority
@@ -167,7 +167,7 @@ pub(super) fn compressed_writeback(_zram: &Zram, value: Value<'_>) -> Result<(),
     }
 }
 
-/// The device, and the path that a value is.
+/// Returns the device, and the path that a value is.
 fn with_path(zram: &Zram, value: Value<'_>) -> Result<(Arc<Instance>, PathBuf), Error> {
     let instance = instance(zram, value.name)?;
     match value.text {

@@ -38,7 +38,7 @@ pub(super) fn store_keyword<T: Copy>(
     })
 }
 
-/// All of `names`, the current one in brackets, each with a space behind it.
+/// Returns all of `names`, the current one in brackets, each with a space behind it.
 pub(super) fn bracketed<'n>(names: impl Iterator<Item = &'n str>, current: &str) -> String {
     names.fold(String::new(), |mut line, name| {
         let _ = if name == current { write!(line, "[{name}] ") } else { write!(line, "{name} ") };
@@ -56,7 +56,7 @@ pub(super) fn geometry_line(geometry: Geometry) -> String {
     }
 }
 
-/// The geometry that a line names, with the kernel's own choices where it says nothing.
+/// Returns the geometry that a line names, with the kernel's own choices where it says nothing.
 pub(super) fn geometry(line: &str) -> Result<Geometry, String> {
     let mut words = line.split_whitespace();
     let geometry = match words.next() {

@@ -13,7 +13,7 @@ use zcomp::Params;
 /// Bytes of a name of an algorithm, from which on the kernel finds it too long.
 const NAME_BYTES: usize = 128;
 
-/// The device, which an attribute is of.
+/// Returns the device, which an attribute is of.
 pub(super) fn instance(zram: &Zram, name: &'static str) -> Result<Arc<Instance>, Error> {
     zram.instance().ok_or(Error::Uninitialised { name })
 }

@@ -6,7 +6,7 @@ use crate::{CompactionStat, Device, MmStat, Zram};
 use page::page_size;
 use std::fmt::{self, Write};
 
-/// What the device says, or the default without one.
+/// Returns what the device says, or the default without one.
 pub(super) fn of_device<T: Default>(zram: &Zram, stat: impl FnOnce(&Device) -> T) -> T {
     zram.instance().map_or_else(T::default, |instance| stat(&instance.device))
 }

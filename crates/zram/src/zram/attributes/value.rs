@@ -11,7 +11,7 @@ pub(in crate::zram) struct Value<'t> {
 }
 
 impl<'t> Value<'t> {
-    /// The error that says why it can't be.
+    /// Returns the error that says why it can't be.
     pub(super) fn bad(self, why: BadValue, reason: &str) -> Error {
         let Value { name, text } = self;
         Error::Value { name, value: text.to_owned(), why, reason: reason.to_owned() }
@@ -21,22 +21,22 @@ impl<'t> Value<'t> {
         self.bad(BadValue::Invalid, reason)
     }
 
-    /// A size with a suffix.
+    /// Returns a size with a suffix.
     pub(super) fn size(self) -> Result<u64, Error> {
         memparse::parse(self.text).map_err(|reason| self.invalid(&reason))
     }
 
-    /// A limit: 0 is none.
+    /// Returns a limit: 0 is none.
     pub(super) fn limit(self) -> Result<Option<u64>, Error> {
         Ok(Some(self.size()?).filter(|&bytes| bytes > 0))
     }
 
-    /// All of it as a number.
+    /// Returns all of it as a number.
     pub(super) fn number<N: TryFrom<u64>>(self, base: Base, expected: &str) -> Result<N, Error> {
         unsigned(self.text, base).map_err(|why| self.bad(why, expected))
     }
 
-    /// All of it as one of some words.
+    /// Returns all of it as one of some words.
     pub(super) fn keyword<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
         parse_keyword(words, self.text).map_err(|reason| self.invalid(&reason))
     }
@@ -59,7 +59,7 @@ impl<'t> Value<'t> {
     }
 }
 
-/// What `word` means, or which words there are.
+/// Returns what `word` means, or which words there are.
 pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = words.iter().find(|(other, _)| *other == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -75,8 +75,8 @@ pub(super) enum Base {
     Any,
 }
 
-/// A number in base 10, or, with `0x` or `0` in front, in base 16 or 8 where `base` says so; a `+`
-/// may come first.
+/// Returns a number in base 10, or, with `0x` or `0` in front, in base 16 or 8 where `base` says
+/// so; a `+` may come first.
 ///
 /// # Errors
 /// [`BadValue::Invalid`]: it is none. [`BadValue::Range`]: it does not fit.
@@ -91,7 +91,7 @@ pub(super) fn unsigned<N: TryFrom<u64>>(text: &str, base: Base) -> Result<N, Bad
     N::try_from(number).map_err(|_| BadValue::Range)
 }
 
-/// A number in base 10 that may be below zero.
+/// Returns a number in base 10 that may be below zero.
 ///
 /// # Errors
 /// As [`unsigned`].

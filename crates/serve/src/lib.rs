@@ -17,6 +17,7 @@ mod mountinfo;
 pub mod nbd;
 pub mod own;
 mod socket;
+mod steered;
 
 pub use address::{Address, AddressError, Listening};
 pub use disk::{Disk, Extent};

@@ -165,10 +165,10 @@ impl Filesystem for Files {
                 // It may be a job: on a thread of its own, so that the disk goes on. Where there
                 // can be none, the reply that goes with it is an error.
                 Ok(stored) => {
-                    let (zram, len) = (self.zram.clone(), data.len() as u32);
+                    let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let named =
                         thread::Builder::new().name("attribute".to_owned()).stack_size(STACK);
-                    let stores = move || answer(reply, stored.store(&zram).map(|()| len));
+                    let stores = move || answer(reply, stored.store(&*steered).map(|()| len));
                     drop(named.spawn(stores));
                 }
             },

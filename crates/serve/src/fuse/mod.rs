@@ -14,6 +14,7 @@ mod node;
 use crate::disk::Disk;
 use crate::log::Log;
 use crate::nbd::Mode;
+use crate::steered::Steered;
 use files::Files;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use mount::Mount;
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use zram::{Zram, room};
+use zram::room;
 
 /// Bytes of the stack of a thread of ours here.
 pub(super) const STACK: usize = 256 << 10;
@@ -54,7 +55,7 @@ impl Mounted {
     /// too little address space.
     pub fn start(
         dir: &Path,
-        zram: Arc<Zram>,
+        steered: Arc<dyn Steered>,
         disk: Arc<dyn Disk>,
         mode: Mode,
         threads: usize,
@@ -66,7 +67,7 @@ impl Mounted {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let has_ended = Arc::new(AtomicBool::new(false));
-        let files = Files::new(zram, disk, mode, has_ended.clone());
+        let files = Files::new(steered, disk, mode, has_ended.clone());
         let mut config = Config::default();
         config.n_threads = Some(threads);
         // Each thread has its own descriptor, where this user may open them.

@@ -8,7 +8,7 @@ pub(crate) use client::{ClientArgs, ClientRequest};
 pub(crate) use restore::RestoreArgs;
 pub(crate) use server::ServeArgs;
 
-use crate::error::Error;
+use crate::error::{Error, report};
 use crate::usage_error::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use client::{
@@ -153,7 +153,7 @@ impl TryFrom<Cli> for Command {
 /// with comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Cli::try_parse() {
-        Ok(cli) => cli.try_into().map_err(|error: Error| error.report()),
+        Ok(cli) => cli.try_into().map_err(|error| report(&error)),
         Err(error) => Err(refuse(&error, &Cli::command(), std::env::args_os().nth(1).as_deref())),
     }
 }

@@ -3,7 +3,7 @@
 mod job;
 
 use crate::args::{ClientArgs, ClientRequest, Form};
-use crate::error::Error;
+use crate::error::{Error, failed};
 use crate::socket_dir;
 use crate::status::Stat;
 use measure::text::human;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ClientArgs) -> Result<(), Error> {
     match &args.request {
         ClientRequest::Show(name, Form::Table) => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };
-            let asked = Request::Show(name.clone()).ask(control, &mut out).map_err(Error::Ask);
+            let asked = Request::Show(name.clone()).ask(control, &mut out).map_err(failed);
             match out.fault {
                 Some(fault) => crate::print_result(Err(fault)),
                 None => asked.and_then(|_| crate::print_result(out.out.flush())),
@@ -69,7 +69,7 @@ impl<W: Write> Write for Out<W> {
 
 fn text(control: &Path, request: &Request) -> Result<String, Error> {
     let mut answer = Vec::new();
-    request.ask(control, &mut answer).map_err(Error::Ask)?;
+    request.ask(control, &mut answer).map_err(failed)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
@@ -104,17 +104,16 @@ fn all(control: &Path, form: Form) -> Result<String, Error> {
 /// As `zramctl` prints a device: a head and a line.
 fn table(stat: &str) -> Result<String, Error> {
     let stat: Stat = serde_json::from_str(stat)
-        .map_err(|error| Error::Ask(serve::control::AskError::Broken(error.into())))?;
-    let size = |bytes: u64| human(i64::try_from(bytes).unwrap_or(i64::MAX));
+        .map_err(|error| failed(serve::control::AskError::Broken(error.into())))?;
     let name = if stat.name.is_empty() { "-".to_owned() } else { stat.name };
     let cells = [
         ("NAME", name),
         ("ALGORITHM", stat.algorithm),
-        ("DISKSIZE", size(stat.disksize)),
-        ("DATA", size(stat.orig_data_size)),
-        ("COMPR", size(stat.compr_data_size)),
-        ("TOTAL", size(stat.mem_used_total)),
-        ("LIMIT", if stat.mem_limit == 0 { "-".to_owned() } else { size(stat.mem_limit) }),
+        ("DISKSIZE", human(stat.disksize)),
+        ("DATA", human(stat.orig_data_size)),
+        ("COMPR", human(stat.compr_data_size)),
+        ("TOTAL", human(stat.mem_used_total)),
+        ("LIMIT", if stat.mem_limit == 0 { "-".to_owned() } else { human(stat.mem_limit) }),
         ("CLIENTS", stat.connections.to_string()),
         ("NBD", stat.nbd),
     ];

@@ -26,7 +26,7 @@ mod status;
 mod usage_error;
 
 use args::{Command, RestoreArgs};
-use error::Error;
+use error::{Error, no_handler};
 use log::log;
 use measure::classes::ClassesArgs;
 use measure::fill::FillArgs;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
+        Err(error) => error::report(&error),
     }
 }
 
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 fn fill(args: &FillArgs) -> Result<(), Error> {
     // Better now than after the work.
     args.saves_to().map_or(Ok(()), output::check)?;
-    let interrupt = Interrupt::install().map_err(Error::Signal)?;
+    let interrupt = Interrupt::install().map_err(no_handler)?;
     report(measure::fill::run(args, &interrupt)?)
 }
 
@@ -74,7 +74,7 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
 fn report(outcome: Outcome) -> Result<(), Error> {
     print(&outcome.text)?;
     outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
-    outcome.failure.map_or(Ok(()), |failure| Err(failure.into()))
+    outcome.failure.map_or(Ok(()), Err)
 }
 
 /// Runs `uzram restore`: the report goes to standard output.
@@ -87,7 +87,7 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
 /// Runs `uzram train-dictionary`. Only when all is well, the file is written.
 fn train(args: &TrainArgs) -> Result<(), Error> {
     output::check(args.output())?;
-    let interrupt = Interrupt::install().map_err(Error::Signal)?;
+    let interrupt = Interrupt::install().map_err(no_handler)?;
     let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
     output::write(args.output(), 0o666, |file| {
         file.write_all(dictionary.bytes()).map_err(output::failed(args.output()))
@@ -109,7 +109,9 @@ fn print(text: &str) -> Result<(), Error> {
 /// What became of standard output. A reader that has gone away wants no more, and that is no error.
 fn print_result(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Failed(format!(
+            "can't write to standard output: {error}; check where it is redirected"
+        ))),
         _ => Ok(()),
     }
 }

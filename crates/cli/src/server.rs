@@ -12,10 +12,11 @@ mod signals;
 mod turn;
 
 use crate::args::ServeArgs;
-use crate::error::Error;
+use crate::error::{Error, failed, no_room, no_thread};
 use crate::log::log;
 use crate::socket_dir;
 use crate::status::ServerStatus;
+use measure::text::escaped;
 use save_file::SaveFile;
 use serve::control::Control;
 use serve::fuse::Mounted;
@@ -111,12 +112,12 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
         .name("print".to_owned())
         .stack_size(headroom::STACK)
         .spawn(prints)
-        .map_err(Error::Serving)?;
+        .map_err(no_thread)?;
     let until = Instant::now() + PRINTED_WITHIN;
     while Instant::now() < until && !signals.is_end() {
         match is_told.recv_timeout(TICK) {
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(measure::Error::Worker.into()),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::worker()),
             Ok(told) => return told,
         }
     }
@@ -156,7 +157,7 @@ impl Serving {
     ) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if save_file.is_some() {
-            disk.prepare_save().map_err(|_| Error::Room)?;
+            disk.prepare_save().map_err(|_| no_room())?;
         }
         let nbd = listening(args.nbd.clone(), socket_dir::NBD)?;
         let control = listening(args.control.clone().map(Address::Unix), socket_dir::CONTROL)?;
@@ -177,11 +178,9 @@ impl Serving {
             mode: args.mode(),
         };
         let exports = Exports::new([export]);
-        let nbd =
-            Server::start(nbd, exports, args.options(), log.clone()).map_err(Error::Serving)?;
+        let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
-        let control =
-            Control::start(control, served.clone(), log.clone()).map_err(Error::Serving)?;
+        let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
 
         Ok(Serving { served, control, log, mounted: None, announcement })
     }
@@ -192,8 +191,12 @@ impl Serving {
         let (served, disk, log) = (self.served.clone(), self.served.disk.clone(), self.log.clone());
         let mounted = Mounted::start(dir, served, disk, args.mode(), args.options().workers, log);
         self.mounted = Some(mounted.map_err(|source| match source.kind() {
-            io::ErrorKind::OutOfMemory => Error::Room,
-            _ => Error::Mount { path: dir.clone(), source },
+            io::ErrorKind::OutOfMemory => no_room(),
+            _ => Error::Failed(format!(
+                "can't mount at '{}': {source}; give an existing directory ('umount' what a killed \
+                 server left mounted there), and be root or install fuse3",
+                escaped(dir)
+            )),
         })?);
         Ok(())
     }
@@ -222,7 +225,7 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
         Some(address) => address,
         None => Address::Unix(socket_dir::create()?.join(usual)),
     };
-    address.listen().map_err(Error::Address)
+    address.listen().map_err(failed)
 }
 
 /// Has the kernel not wait for our own disk when it needs memory for us; whether we have the right

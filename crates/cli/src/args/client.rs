@@ -1,9 +1,10 @@
 //! The command lines of those who steer a server.
 
 use super::Form;
-use crate::error::Error;
+use crate::error::{Error, out_path};
 use crate::socket_dir;
 use clap::Args;
+use measure::text::escaped;
 use std::path::{Path, PathBuf};
 use zram::JobKind;
 
@@ -145,9 +146,13 @@ impl ClientArgs {
         file: &Path,
         json: bool,
     ) -> Result<Self, Error> {
-        let unknown = |source| Error::OutPath { path: file.to_owned(), source };
-        let path = std::path::absolute(file).map_err(unknown)?;
-        let text = path.to_str().map(str::to_owned).ok_or(Error::NotText { path })?;
+        let path = std::path::absolute(file).map_err(|why| out_path(file, why))?;
+        let text = path.to_str().map(str::to_owned).ok_or_else(|| {
+            Error::Usage(format!(
+                "'{}' is not valid UTF-8, and a server takes no other paths; give another path",
+                escaped(&path)
+            ))
+        })?;
         let request = ClientRequest::Job(kind, text, Form::new(json));
         Ok(ClientArgs { control: server.path(), request })
     }

@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::args::Form;
-use crate::error::Error;
+use crate::error::{Error, saved_in_part};
 use crate::restore::lost_lines;
 use crate::status::Stat;
 use measure::Progress;
@@ -90,10 +90,11 @@ fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
 fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Error> {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     match (kind, of("lost_pages"), of("damaged")) {
-        (JobKind::Save, pages @ 1.., _) => {
-            Some(Error::SavedInPart { pages, file: words.escape_debug().to_string() })
-        }
-        (_, _, pages @ 1..) => Some(Error::Damaged { pages }),
+        (JobKind::Save, pages @ 1.., _) => Some(saved_in_part(pages, Path::new(words))),
+        (_, _, pages @ 1..) => Some(Error::Failed(format!(
+            "{pages} damaged pages or blocks were skipped, all others are done; write to them \
+             again, or restore a saved disk"
+        ))),
         _ => None,
     }
 }
@@ -101,7 +102,7 @@ fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Er
 /// What came of it, in words.
 fn summary(kind: JobKind, counts: &Map<String, Value>) -> String {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
-    let size = |what: &str| human(i64::try_from(of(what)).unwrap_or(i64::MAX));
+    let size = |what: &str| human(of(what));
     let touched = || match of("touched") {
         0 => String::new(),
         count => format!("; {count} changed during the job and were left as they are"),

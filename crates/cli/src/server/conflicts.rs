@@ -5,6 +5,7 @@ use super::save_file::resolved;
 use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::socket_dir;
+use measure::text::escaped;
 use serve::Address;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,10 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     if let (Some(nbd), Some(control)) = (&nbd, &control)
         && place(nbd).is_some_and(|nbd| place(control) == Some(nbd))
     {
-        return Err(Error::OneSocket { path: nbd.clone() });
+        return Err(Error::Usage(format!(
+            "--nbd and --control are both at '{}'; give each a path of its own",
+            escaped(nbd)
+        )));
     }
     let Some(mount) = args.mount.as_deref().and_then(mount) else { return Ok(()) };
     let needed = [
@@ -40,7 +44,11 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let lies_in_it = |path: &Path| place(path).is_some_and(|place| place.starts_with(&mount));
     for (flag, path) in needed {
         if let Some(path) = path.filter(|path| lies_in_it(path)) {
-            return Err(Error::InMount { flag, path });
+            return Err(Error::Usage(format!(
+                "{flag} '{}' lies in the directory given to --mount, and the mount would hide it; \
+                 give another path",
+                escaped(&path)
+            )));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! can be handled ends it without saving.
 
 use super::headroom::STACK;
-use crate::error::Error;
+use crate::error::{Error, no_handler, no_thread};
 use libc::{SIGRTMAX, SIGRTMIN};
 use rustix::process::Signal;
 use signal_hook::consts::{
@@ -50,7 +50,7 @@ impl Signals {
     pub(super) fn new() -> Result<Self, Error> {
         let nobody_looks = Arc::new(AtomicBool::new(false));
         for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
-            flag::register(signal, nobody_looks.clone()).map_err(Error::Signal)?;
+            flag::register(signal, nobody_looks.clone()).map_err(no_handler)?;
         }
         let ignored = ignored();
         let is_handled = |signal: &c_int| {
@@ -58,7 +58,7 @@ impl Signals {
             !(may_be_ignored && ignored & (1 << (signal - 1)) != 0)
         };
         let mut signals = Handled::new(EXPLICIT.into_iter().chain(IMPLICIT).filter(is_handled))
-            .map_err(Error::Signal)?;
+            .map_err(no_handler)?;
         let (tell, told) = mpsc::channel();
         let forward = move || {
             let Some(first) = signals.forever().next() else { return };
@@ -70,7 +70,7 @@ impl Signals {
             let _ = told.and_then(|()| signals.forever().try_for_each(|came| tell.send(came)));
         };
         let named = thread::Builder::new().name("signals".to_owned()).stack_size(STACK);
-        named.spawn(forward).map_err(Error::Serving)?;
+        named.spawn(forward).map_err(no_thread)?;
         Ok(Signals { came: told, first: OnceCell::new() })
     }
 

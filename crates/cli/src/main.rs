@@ -28,7 +28,6 @@ mod usage_error;
 use args::{Command, RestoreArgs};
 use error::{Error, no_handler};
 use log::log;
-use measure::classes::ClassesArgs;
 use measure::fill::FillArgs;
 use measure::train::TrainArgs;
 use measure::{Interrupt, Outcome};
@@ -36,6 +35,7 @@ use reserve::Reserved;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use zram::JobKind;
 
 /// All memory but the pool's pages.
 #[global_allocator]
@@ -49,12 +49,12 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Fill(args) => fill(&args),
-        Command::Classes(args) => classes(&args),
+        Command::Classes(args) => measure::classes::run(&args).and_then(|text| print(&text)),
         Command::Restore(args) => restore(&args),
-        Command::Attributes(form) => print(&attributes::run(form)),
+        Command::Attributes(args) => print(&attributes::run(&args)),
         Command::TrainDictionary(args) => train(&args),
         Command::Serve(args) => server::run(&args),
-        Command::Client(args) => client::run(&args),
+        Command::Client(command) => client::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,11 +77,12 @@ fn report(outcome: Outcome) -> Result<(), Error> {
     outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Runs `uzram restore`: the report goes to standard output.
+/// Runs `uzram restore`: here, or by a server.
 fn restore(args: &RestoreArgs) -> Result<(), Error> {
-    let (text, failure) = restore::run(args)?;
-    print(&text)?;
-    failure.map_or(Ok(()), Err)
+    if args.served {
+        return client::on_file(&args.server, JobKind::Restore, &args.file, args.json);
+    }
+    restore::run(args)
 }
 
 /// Runs `uzram train-dictionary`. Only when all is well, the file is written.
@@ -93,11 +94,6 @@ fn train(args: &TrainArgs) -> Result<(), Error> {
         file.write_all(dictionary.bytes()).map_err(output::failed(args.output()))
     })?;
     report(outcome)
-}
-
-/// Runs `uzram classes`.
-fn classes(args: &ClassesArgs) -> Result<(), Error> {
-    print(&measure::classes::run(args)?)
 }
 
 /// Writes to standard output.

@@ -1,6 +1,6 @@
 //! `uzram restore`: what a saved file has, checked, and written out as an image.
 
-use crate::args::{Form, RestoreArgs};
+use crate::args::RestoreArgs;
 use crate::error::{Error, failed, no_handler, out_path};
 use crate::output;
 use measure::memory::{self, MemLimit};
@@ -35,17 +35,17 @@ struct Report {
     lost: Vec<Range<u64>>,
 }
 
-/// Restores, and writes out if that was asked for; the report, and why not all is well.
-pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> {
+/// Restores, writes out if that was asked for, and prints the report.
+pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     // Better now than after the work.
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
-    let not_restored = |error, limit| not_restored(error, &args.file, args.damage, limit);
+    let not_restored = |error, limit| not_restored(error, &args.file, args.damage(), limit);
     let header = SavedHeader::read(&args.file).map_err(|error| not_restored(error, None))?;
-    let config = config(&header, args.mem_limit);
+    let config = config(&header, args.mem_limit());
     let limit = config.mem_limit;
     let failed = |error| not_restored(error, limit);
     let device = Device::new(config).map_err(failed)?;
-    let restored = device.restore(&args.file, args.damage).map_err(failed)?;
+    let restored = device.restore(&args.file, args.damage()).map_err(failed)?;
     if let Some(image) = image {
         image.write(&device, &Interrupt::install().map_err(no_handler)?)?;
     }
@@ -64,11 +64,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
         let file = &report.file;
         Error::Failed(format!("{lost} bytes of '{file}' are lost, as listed; they read as zeros"))
     });
-    let text = match args.form {
-        Form::Json => json(&report),
-        Form::Table => report.table(),
-    };
-    Ok((text, failure))
+    crate::print(&if args.json { json(&report) } else { report.table() })?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Why a file was not restored, with a remedy for who gave the command; the pool's pages are

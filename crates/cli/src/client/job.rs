@@ -1,7 +1,6 @@
 //! Jobs that a server is to do, how far they are, and what came of them.
 
 use super::text;
-use crate::args::Form;
 use crate::error::{Error, saved_in_part};
 use crate::restore::lost_lines;
 use crate::status::Stat;
@@ -19,13 +18,8 @@ use zram::{JobKind, SLOT_BYTES};
 /// How often it is asked how far it is.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Has a job done; what is to be printed, and why not all is well.
-pub(super) fn run(
-    control: &Path,
-    kind: JobKind,
-    words: &str,
-    form: Form,
-) -> Result<(String, Option<Error>), Error> {
+/// Has a job done, and prints what came of it.
+pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> Result<(), Error> {
     let progress = Progress::new(phase(kind), 0);
     let answer = thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
@@ -39,15 +33,15 @@ pub(super) fn run(
     progress.finish();
     let (counts, lost) = counts(&answer?);
     let failure = failure(kind, words, &counts);
-    let text = match form {
-        Form::Json => {
-            let lost = Some(lost).filter(|_| kind == JobKind::Save);
-            let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
-            Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
-        }
-        Form::Table => summary(kind, &counts) + &lost_lines(&lost),
+    let text = if is_json {
+        let lost = Some(lost).filter(|_| kind == JobKind::Save);
+        let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
+        Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
+    } else {
+        summary(kind, &counts) + &lost_lines(&lost)
     };
-    Ok((text, failure))
+    crate::print(&text)?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Shows how far the job is until it is over.

@@ -18,6 +18,7 @@ mod error;
 mod log;
 mod output;
 mod process_start;
+mod process_status;
 mod reserve;
 mod restore;
 mod server;

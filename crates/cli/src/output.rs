@@ -1,8 +1,8 @@
 //! Files that the command writes, whole or not at all.
 
 use crate::error::{Error, long_name, out_path};
+use crate::process_status::process_status;
 use rustix::io::Errno;
-use std::fs;
 use std::io;
 use std::path::Path;
 use zram::AtomicFile;
@@ -47,15 +47,13 @@ pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
 
 /// What the umask leaves of the permissions of a new file.
 fn masked(mode: u32) -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let umask = umask.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
-    mode & !umask.unwrap_or(0o077)
+    mode & !process_status("Umask:", 8).map_or(0o077, |umask| umask as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::fs::Permissions;
     use std::io::Write as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};

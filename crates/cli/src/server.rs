@@ -21,13 +21,12 @@ use save_file::SaveFile;
 use serve::control::Control;
 use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
-use serve::{Address, Listening, Log};
+use serve::{Address, Listening, Log, spawn};
 use served::Served;
 use signals::Signals;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 use turn::Turn;
 use zram::{Open, Zram};
@@ -107,12 +106,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
 /// come.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
-    let prints = move || tell.send(crate::print(&text));
-    thread::Builder::new()
-        .name("print".to_owned())
-        .stack_size(headroom::STACK)
-        .spawn(prints)
-        .map_err(no_thread)?;
+    let prints = move || drop(tell.send(crate::print(&text)));
+    spawn("print", headroom::STACK, prints).map_err(no_thread)?;
     let until = Instant::now() + PRINTED_WITHIN;
     while Instant::now() < until && !signals.is_end() {
         match is_told.recv_timeout(TICK) {

@@ -3,6 +3,7 @@
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
 use crate::socket::Socket;
+use crate::spawn::spawn;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown, SocketFlags};
@@ -43,8 +44,7 @@ impl Acceptor {
         let (socket, file) = listening.into_parts();
         let (socket, stop) = (Arc::new(socket), Arc::new(AtomicBool::new(false)));
         let (listener, ends) = (socket.clone(), stop.clone());
-        let named = thread::Builder::new().name("accept".to_owned()).stack_size(STACK);
-        let thread = named.spawn(move || {
+        let thread = spawn("accept", STACK, move || {
             while !ends.load(Relaxed) {
                 match net::accept_with(&*listener, SocketFlags::CLOEXEC) {
                     Ok(accepted) => match Socket::new(accepted, tick) {

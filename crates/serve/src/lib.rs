@@ -17,8 +17,10 @@ mod mountinfo;
 pub mod nbd;
 pub mod own;
 mod socket;
+mod spawn;
 mod steered;
 
 pub use address::{Address, AddressError, Listening};
 pub use disk::{Disk, Extent};
 pub use log::Log;
+pub use spawn::{spawn, spawn_within};

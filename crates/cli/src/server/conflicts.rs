@@ -6,11 +6,9 @@ use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::socket_dir;
 use measure::text::escaped;
-use serve::Address;
+use serve::{Address, spawn_within};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 /// How long it is looked for where the mount is to be.
@@ -56,12 +54,8 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
 
 /// Where the directory is. One below the mount of a server that is stuck is found by nobody.
 fn mount(dir: &Path) -> Option<PathBuf> {
-    let (tell, told) = mpsc::channel();
     let dir = dir.to_owned();
-    let finds = move || tell.send(fs::canonicalize(dir));
-    let named = thread::Builder::new().name("find the mount".to_owned()).stack_size(STACK);
-    named.spawn(finds).ok()?;
-    told.recv_timeout(FOUND_WITHIN).ok()?.ok()
+    spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()
 }
 
 /// Where a path leads, if its directory is there; by whatever path it is given.

@@ -11,12 +11,12 @@ use crate::log::log;
 use crate::restore::lost_lines;
 use measure::text::{counted, escaped, human};
 use rustix::io::Errno;
+use serve::spawn;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 use zram::{JobKind, JobStat, Open, Saved};
 
@@ -234,10 +234,9 @@ fn save_to(
     let saves = {
         let (device, path) = (device.clone(), path.to_owned());
         let is_free = is_free.clone();
-        move || tell.send(save_alone(&device, &path, &*is_free))
+        move || drop(tell.send(save_alone(&device, &path, &*is_free)))
     };
-    let named = thread::Builder::new().name("save".to_owned()).stack_size(STACK);
-    if named.spawn(saves).is_err() {
+    if spawn("save", STACK, saves).is_err() {
         // Nobody is there to give it up then.
         return done(save_alone(device, path, &*is_free));
     }

@@ -3,8 +3,10 @@
 
 use super::headroom::STACK;
 use crate::error::{Error, no_handler, no_thread};
+use crate::process_status::process_status;
 use libc::{SIGRTMAX, SIGRTMIN};
 use rustix::process::Signal;
+use serve::spawn;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
     SIGXCPU, SIGXFSZ,
@@ -69,8 +71,7 @@ impl Signals {
             }
             let _ = told.and_then(|()| signals.forever().try_for_each(|came| tell.send(came)));
         };
-        let named = thread::Builder::new().name("signals".to_owned()).stack_size(STACK);
-        named.spawn(forward).map_err(no_thread)?;
+        spawn("signals", STACK, forward).map_err(no_thread)?;
         Ok(Signals { came: told, first: OnceCell::new() })
     }
 
@@ -111,7 +112,7 @@ impl Signals {
             }
         };
         // Without a thread it takes a few seconds.
-        let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
+        let _ = spawn("end", STACK, ends);
     }
 
     /// Whether one came that gives a save up.
@@ -145,11 +146,7 @@ impl Signals {
 
 /// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
 fn ignored() -> u64 {
-    // With the name of the program, which may be of any bytes.
-    let status = std::fs::read("/proc/self/status").unwrap_or_default();
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+    process_status("SigIgn:", 16).unwrap_or(0)
 }
 
 fn name(signal: c_int) -> &'static str {

@@ -27,6 +27,7 @@ use crate::accept::{Acceptor, ClientPermit, ClientSet};
 use crate::address::{Address, Listening};
 use crate::log::Log;
 use crate::socket::Socket;
+use crate::spawn::spawn_for_client;
 use crate::steered;
 use request::END;
 use rustix::io::Errno;
@@ -35,7 +36,6 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread;
 use std::time::{Duration, Instant};
 use zram::room;
 
@@ -89,18 +89,11 @@ impl Control {
                 return told
                     .line("control: refused a client: too many requests are being answered");
             };
-            let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
-            let named = named.stack_size(STACK);
-            let started = named.spawn(move || {
+            let log = told.clone();
+            spawn_for_client("control", STACK, &told, move || {
                 // Who sends no request wants no answer.
                 let _ = answer(&socket, &permit, (&*steered, &ends), &log);
-                drop(permit);
             });
-            if let Err(error) = started {
-                told.line(format_args!(
-                    "control: refused a client: can't start a thread for it: {error}"
-                ));
-            }
         })?;
         Ok(Control { acceptor, clients, is_ending })
     }

@@ -3,6 +3,7 @@
 use super::STACK;
 use super::files::{AttributeWrite, Files};
 use super::node::Node;
+use crate::spawn::spawn;
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -11,7 +12,6 @@ use fuser::{
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 use zram::Access;
 
@@ -166,10 +166,8 @@ impl Filesystem for Files {
                 // can be none, the reply that goes with it is an error.
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
-                    let named =
-                        thread::Builder::new().name("attribute".to_owned()).stack_size(STACK);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));
-                    drop(named.spawn(stores));
+                    drop(spawn("attribute", STACK, stores));
                 }
             },
             None => reply.error(Errno::ENOENT),

@@ -1,4 +1,4 @@
-//! Why a command ends with anything but 0. Each message is one line: the thing, why, and the remedy.
+//! Why a command ends with anything but 0. Each message is one line: the thing, why, the remedy.
 
 use crate::text::escaped;
 use std::fmt::Display;

@@ -9,6 +9,7 @@
 
 mod accept;
 mod address;
+mod client_set;
 pub mod control;
 mod disk;
 pub mod fuse;

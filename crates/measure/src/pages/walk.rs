@@ -60,7 +60,8 @@ pub fn plan(
                 count => format!(" and {count} more"),
             };
             Err(Error::Failed(format!(
-                "no regular file at or under '{}'{others}; give files, or directories that hold some",
+                "no regular file at or under '{}'{others}; give files, or directories that hold \
+                 some",
                 escaped(first)
             )))
         }

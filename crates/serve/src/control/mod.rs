@@ -23,8 +23,9 @@ mod request;
 pub use crate::steered::{Refusal, Steered};
 pub use request::{AskError, Request};
 
-use crate::accept::{Acceptor, ClientPermit, ClientSet};
+use crate::accept::Acceptor;
 use crate::address::{Address, Listening};
+use crate::client_set::{ClientPermit, ClientSet};
 use crate::log::Log;
 use crate::socket::Socket;
 use crate::spawn::spawn_for_client;

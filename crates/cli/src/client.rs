@@ -2,53 +2,95 @@
 
 mod job;
 
-use crate::args::{ClientArgs, ClientRequest, Form};
-use crate::error::Error;
-use crate::socket_dir;
+use crate::args::{ClientCommand, ControlArgs};
+use crate::error::{Error, failed, out_path};
 use crate::status::Stat;
-use measure::text::human;
+use measure::text::{escaped, human};
 use serve::control::Request;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
-use zram::{Access, Attribute, attributes};
+use zram::{Access, Attribute, JobKind, attributes};
+
+/// Attributes that are paths of files. The server runs elsewhere.
+const PATHS: [&str; 2] = ["save", "restore"];
 
 /// Lists of all slots and of all classes: too long to be printed with the others.
 const LONG: [&str; 2] = ["block_state", "classes"];
 
 /// Asks, and prints the answer.
-pub(crate) fn run(args: &ClientArgs) -> Result<(), Error> {
-    let control = &args.control;
-    socket_dir::check_default(control)?;
-    match &args.request {
-        ClientRequest::Show(name, Form::Table) => {
+pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
+    match command {
+        ClientCommand::Attr { server, name: None, json, .. } => {
+            crate::print(&all(&server.path()?, *json)?)
+        }
+        ClientCommand::Attr { server, name: Some(name), value: Some(value), .. } => {
+            let is_path = PATHS.contains(&name.as_str());
+            store(server, name, if is_path { absolute(value) } else { value.clone() })
+        }
+        ClientCommand::Attr { server, name: Some(name), json: true, .. } => {
+            crate::print(&json([(name.as_str(), show(&server.path()?, name)?)]))
+        }
+        ClientCommand::Attr { server, name: Some(name), .. } => {
             let mut out = Out { out: std::io::stdout().lock(), fault: None };
-            let asked = Request::Show(name.clone()).ask(control, &mut out).map_err(Error::Ask);
+            let asked = Request::Show(name.clone()).ask(&server.path()?, &mut out).map_err(failed);
             match out.fault {
                 Some(fault) => crate::print_result(Err(fault)),
-                None => asked.and_then(|_| crate::print_result(out.out.flush())),
+                None => asked.and_then(|()| crate::print_result(out.out.flush())),
             }
         }
-        ClientRequest::Show(name, Form::Json) => {
-            crate::print(&json([(name.as_str(), show(control, name)?)]))
+        ClientCommand::Stat { server, json } => {
+            let stat = text(&server.path()?, &Request::Stat)?;
+            crate::print(&if *json { stat } else { table(&stat)? })
         }
-        ClientRequest::Store(name, value) => {
-            text(control, &Request::Store(name.clone(), value.clone())).map(|_| ())
+        ClientCommand::Compact(server) => store(server, "compact", "1".to_owned()),
+        ClientCommand::Cancel(server) => store(server, "cancel_job", "1".to_owned()),
+        ClientCommand::Idle { server, older } => {
+            let age = older.map_or_else(|| "all".to_owned(), |seconds| seconds.to_string());
+            store(server, "idle", age)
         }
-        ClientRequest::All(form) => crate::print(&all(control, *form)?),
-        ClientRequest::Job(kind, text, form) => {
-            let (text, failure) = job::run(control, *kind, text, *form)?;
-            crate::print(&text)?;
-            failure.map_or(Ok(()), Err)
+        ClientCommand::Recompress { server, json, words } => {
+            // Only of the kind the name may be left out.
+            let typed = |word: &String| match word.contains('=') {
+                true => word.clone(),
+                false => format!("type={word}"),
+            };
+            let words: Vec<_> = words.iter().map(typed).collect();
+            job::run(&server.path()?, JobKind::Recompress, &words.join(" "), *json)
         }
-        ClientRequest::Stat(form) => {
-            let stat = text(control, &Request::Stat)?;
-            match form {
-                Form::Json => crate::print(&stat),
-                Form::Table => crate::print(&table(&stat)?),
-            }
+        ClientCommand::Writeback { server, json, words } => {
+            job::run(&server.path()?, JobKind::WriteBack, &words.join(" "), *json)
         }
+        ClientCommand::Save { server, json, file } => on_file(server, JobKind::Save, file, *json),
     }
+}
+
+/// Has a job done with a file, which the server finds from wherever it runs.
+pub(crate) fn on_file(
+    server: &ControlArgs,
+    kind: JobKind,
+    file: &Path,
+    json: bool,
+) -> Result<(), Error> {
+    let path = std::path::absolute(file).map_err(|why| out_path(file, why))?;
+    let text = path.to_str().ok_or_else(|| {
+        Error::Usage(format!(
+            "'{}' is not valid UTF-8, and a server takes no other paths; give another path",
+            escaped(&path)
+        ))
+    })?;
+    job::run(&server.path()?, kind, text, json)
+}
+
+/// A path from where this command runs; one that there can't be is for the server to refuse.
+fn absolute(path: &str) -> String {
+    let absolute = std::path::absolute(path).ok();
+    let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
+    absolute.unwrap_or_else(|| path.to_owned())
+}
+
+fn store(server: &ControlArgs, name: &str, value: String) -> Result<(), Error> {
+    text(&server.path()?, &Request::Store(name.to_owned(), value)).map(drop)
 }
 
 /// Standard output, and what is wrong with it: that is not the server's fault.
@@ -69,7 +111,7 @@ impl<W: Write> Write for Out<W> {
 
 fn text(control: &Path, request: &Request) -> Result<String, Error> {
     let mut answer = Vec::new();
-    request.ask(control, &mut answer).map_err(Error::Ask)?;
+    request.ask(control, &mut answer).map_err(failed)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
@@ -84,37 +126,36 @@ fn json<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> String {
 }
 
 /// Every attribute that can be read, but the long ones.
-fn all(control: &Path, form: Form) -> Result<String, Error> {
+fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     let is_shown = |attribute: &&Attribute| {
         attribute.access() != Access::Write && !LONG.contains(&attribute.name)
     };
     let named = |attribute: &Attribute| Ok((attribute.name, show(control, attribute.name)?));
     let texts =
         attributes().iter().filter(is_shown).map(named).collect::<Result<Vec<_>, Error>>()?;
+    if is_json {
+        return Ok(json(texts));
+    }
     let width = texts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    Ok(match form {
-        Form::Json => json(texts),
-        Form::Table => texts
-            .iter()
-            .map(|(name, text)| format!("{name:<width$} {}\n", text.trim_end().replace('\n', " ")))
-            .collect(),
-    })
+    let line = |(name, text): &(&str, String)| {
+        format!("{name:<width$} {}\n", text.trim_end().replace('\n', " "))
+    };
+    Ok(texts.iter().map(line).collect())
 }
 
 /// As `zramctl` prints a device: a head and a line.
 fn table(stat: &str) -> Result<String, Error> {
     let stat: Stat = serde_json::from_str(stat)
-        .map_err(|error| Error::Ask(serve::control::AskError::Broken(error.into())))?;
-    let size = |bytes: u64| human(i64::try_from(bytes).unwrap_or(i64::MAX));
+        .map_err(|error| failed(serve::control::AskError::Broken(error.into())))?;
     let name = if stat.name.is_empty() { "-".to_owned() } else { stat.name };
     let cells = [
         ("NAME", name),
         ("ALGORITHM", stat.algorithm),
-        ("DISKSIZE", size(stat.disksize)),
-        ("DATA", size(stat.orig_data_size)),
-        ("COMPR", size(stat.compr_data_size)),
-        ("TOTAL", size(stat.mem_used_total)),
-        ("LIMIT", if stat.mem_limit == 0 { "-".to_owned() } else { size(stat.mem_limit) }),
+        ("DISKSIZE", human(stat.disksize)),
+        ("DATA", human(stat.orig_data_size)),
+        ("COMPR", human(stat.compr_data_size)),
+        ("TOTAL", human(stat.mem_used_total)),
+        ("LIMIT", if stat.mem_limit == 0 { "-".to_owned() } else { human(stat.mem_limit) }),
         ("CLIENTS", stat.connections.to_string()),
         ("NBD", stat.nbd),
     ];

@@ -18,6 +18,7 @@ mod error;
 mod log;
 mod output;
 mod process_start;
+mod process_status;
 mod reserve;
 mod restore;
 mod server;
@@ -26,9 +27,8 @@ mod status;
 mod usage_error;
 
 use args::{Command, RestoreArgs};
-use error::Error;
+use error::{Error, no_handler};
 use log::log;
-use measure::classes::ClassesArgs;
 use measure::fill::FillArgs;
 use measure::train::TrainArgs;
 use measure::{Interrupt, Outcome};
@@ -36,6 +36,7 @@ use reserve::Reserved;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use zram::JobKind;
 
 /// All memory but the pool's pages.
 #[global_allocator]
@@ -49,16 +50,16 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Fill(args) => fill(&args),
-        Command::Classes(args) => classes(&args),
+        Command::Classes(args) => measure::classes::run(&args).and_then(|text| print(&text)),
         Command::Restore(args) => restore(&args),
-        Command::Attributes(form) => print(&attributes::run(form)),
+        Command::Attributes(args) => print(&attributes::run(&args)),
         Command::TrainDictionary(args) => train(&args),
         Command::Serve(args) => server::run(&args),
-        Command::Client(args) => client::run(&args),
+        Command::Client(command) => client::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
+        Err(error) => error::report(&error),
     }
 }
 
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
 fn fill(args: &FillArgs) -> Result<(), Error> {
     // Better now than after the work.
     args.saves_to().map_or(Ok(()), output::check)?;
-    let interrupt = Interrupt::install().map_err(Error::Signal)?;
+    let interrupt = Interrupt::install().map_err(no_handler)?;
     report(measure::fill::run(args, &interrupt)?)
 }
 
@@ -74,30 +75,26 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
 fn report(outcome: Outcome) -> Result<(), Error> {
     print(&outcome.text)?;
     outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
-    outcome.failure.map_or(Ok(()), |failure| Err(failure.into()))
+    outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Runs `uzram restore`: the report goes to standard output.
+/// Runs `uzram restore`: here, or by a server.
 fn restore(args: &RestoreArgs) -> Result<(), Error> {
-    let (text, failure) = restore::run(args)?;
-    print(&text)?;
-    failure.map_or(Ok(()), Err)
+    if args.served {
+        return client::on_file(&args.server, JobKind::Restore, &args.file, args.json);
+    }
+    restore::run(args)
 }
 
 /// Runs `uzram train-dictionary`. Only when all is well, the file is written.
 fn train(args: &TrainArgs) -> Result<(), Error> {
     output::check(args.output())?;
-    let interrupt = Interrupt::install().map_err(Error::Signal)?;
+    let interrupt = Interrupt::install().map_err(no_handler)?;
     let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
     output::write(args.output(), 0o666, |file| {
         file.write_all(dictionary.bytes()).map_err(output::failed(args.output()))
     })?;
     report(outcome)
-}
-
-/// Runs `uzram classes`.
-fn classes(args: &ClassesArgs) -> Result<(), Error> {
-    print(&measure::classes::run(args)?)
 }
 
 /// Writes to standard output.
@@ -109,7 +106,9 @@ fn print(text: &str) -> Result<(), Error> {
 /// What became of standard output. A reader that has gone away wants no more, and that is no error.
 fn print_result(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Failed(format!(
+            "can't write to standard output: {error}; check where it is redirected"
+        ))),
         _ => Ok(()),
     }
 }

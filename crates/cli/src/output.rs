@@ -1,8 +1,8 @@
 //! Files that the command writes, whole or not at all.
 
-use crate::error::Error;
+use crate::error::{Error, long_name, out_path};
+use crate::process_status::process_status;
 use rustix::io::Errno;
-use std::fs;
 use std::io;
 use std::path::Path;
 use zram::AtomicFile;
@@ -10,12 +10,11 @@ use zram::AtomicFile;
 /// Checks that a file can be made there, or replaced: better now than after the work.
 pub(crate) fn check(path: &Path) -> Result<(), Error> {
     AtomicFile::check(path).map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NAMETOOLONG) => Error::LongName { path: path.to_owned() },
+        Some(Errno::NAMETOOLONG) => long_name(path),
         errno => {
             let is_other = matches!(errno, Some(Errno::ISDIR | Errno::INVAL));
             let other = || io::Error::other("it is not a regular file");
-            let source = if is_other { other() } else { error };
-            Error::OutPath { path: path.to_owned(), source }
+            out_path(path, if is_other { other() } else { error })
         }
     })
 }
@@ -43,20 +42,18 @@ pub(crate) fn write(
 
 /// Returns the error that a file could not be written.
 pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
-    |source| Error::OutFile { path: path.to_owned(), source }
+    |why| Error::of_file(path, "can't be written", why, "make room, or give another path")
 }
 
 /// Returns what the umask leaves of the permissions of a new file.
 fn masked(mode: u32) -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let umask = umask.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
-    mode & !umask.unwrap_or(0o077)
+    mode & !process_status("Umask:", 8).map_or(0o077, |umask| umask as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::fs::Permissions;
     use std::io::Write as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -82,8 +79,8 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&file).unwrap(), b"another");
         assert_eq!(mode(&file), 0o640);
-        let failure = write(&file, 0o600, |_| Err(Error::Room)).unwrap_err();
-        assert!(matches!(failure, Error::Room) && fs::read(&file).unwrap() == b"another");
+        let failure = write(&file, 0o600, |_| Err(Error::Interrupted)).unwrap_err();
+        assert!(matches!(failure, Error::Interrupted) && fs::read(&file).unwrap() == b"another");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "something else is left");
     }
 
@@ -112,10 +109,10 @@ mod tests {
         let [missing, slash] = ["no/file", "no/"].map(|name| dir.path().join(name));
         for path in [dir.path(), &missing, &slash, Path::new("/dev/null"), Path::new("")] {
             let error = check(path).unwrap_err();
-            assert!(matches!(error, Error::OutPath { .. }), "{error:?}");
+            assert!(error.to_string().starts_with("can't create a file at"), "{error}");
         }
         let names = |len: usize| check(&dir.path().join("x".repeat(len)));
-        assert!(matches!(names(248).unwrap_err(), Error::LongName { .. }));
+        assert!(matches!(names(248).unwrap_err(), Error::Usage(_)));
         names(247).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

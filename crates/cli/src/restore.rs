@@ -1,14 +1,14 @@
 //! `uzram restore`: what a saved file has, checked, and written out as an image.
 
-use crate::args::{Form, RestoreArgs};
-use crate::error::Error;
+use crate::args::RestoreArgs;
+use crate::error::{Error, failed, no_handler, out_path};
 use crate::output;
 use measure::memory::{self, MemLimit};
-use measure::text::{counted, escaped, human};
+use measure::text::{counted, escaped, human, json};
 use measure::{Interrupt, Progress};
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -35,19 +35,19 @@ struct Report {
     lost: Vec<Range<u64>>,
 }
 
-/// Restores, and writes out if that was asked for; the report, and why not all is well.
-pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> {
+/// Restores, writes out if that was asked for, and prints the report.
+pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     // Better now than after the work.
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
-    let not_restored = |error, limit| not_restored(error, &args.file, args.damage, limit);
+    let not_restored = |error, limit| not_restored(error, &args.file, args.damage(), limit);
     let header = SavedHeader::read(&args.file).map_err(|error| not_restored(error, None))?;
-    let config = config(&header, args.mem_limit);
+    let config = config(&header, args.mem_limit());
     let limit = config.mem_limit;
     let failed = |error| not_restored(error, limit);
     let device = Device::new(config).map_err(failed)?;
-    let restored = device.restore(&args.file, args.damage).map_err(failed)?;
+    let restored = device.restore(&args.file, args.damage()).map_err(failed)?;
     if let Some(image) = image {
-        image.write(&device, &Interrupt::install().map_err(Error::Signal)?)?;
+        image.write(&device, &Interrupt::install().map_err(no_handler)?)?;
     }
     let stat = device.mm_stat();
     let report = Report {
@@ -60,12 +60,12 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(String, Option<Error>), Error> 
         lost: restored.lost,
     };
     let lost: u64 = report.lost.iter().map(|lost| lost.end - lost.start).sum();
-    let failure = (lost > 0).then(|| Error::Lost { bytes: lost, file: report.file.clone() });
-    let text = match args.form {
-        Form::Json => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
-        Form::Table => report.table(),
-    };
-    Ok((text, failure))
+    let failure = (lost > 0).then(|| {
+        let file = &report.file;
+        Error::Failed(format!("{lost} bytes of '{file}' are lost, as listed; they read as zeros"))
+    });
+    crate::print(&if args.json { json(&report) } else { report.table() })?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Returns why a file was not restored, with a remedy for the user; the pool's pages are limited to
@@ -76,29 +76,29 @@ pub(crate) fn not_restored(
     damage: Damage,
     limit: Option<u64>,
 ) -> Error {
-    let path = file.to_owned();
-    // The limit of all memory, which comes with it, also refuses address space, as the system does
-    // where that is limited.
-    let is_limit = |source: &zsmalloc::Error| {
-        source.is_limit() || source.is_refused() || room::left().is_none()
-    };
+    const ROOM: &str = "raise --mem-limit, or free memory";
+    let refused = |why: &dyn Display| Error::of_file(file, "can't be restored", why, ROOM);
     match (error, limit) {
-        (zram::Error::OutOfMemory { source, .. }, Some(limit)) if is_limit(&source) => {
-            Error::RestoreLimit { path, limit }
+        // The limit of all memory, which comes with it, also refuses address space, as the system
+        // does where that is limited.
+        (zram::Error::OutOfMemory { source, .. }, Some(limit))
+            if source.is_limit() || source.is_refused() || room::left().is_none() =>
+        {
+            refused(&format_args!(
+                "it needs more than the limit of {} for compressed pages, or more than a quarter \
+                 of that for tables",
+                human(limit)
+            ))
         }
-        (error, _) => not_restored_unlimited(error, path, damage),
-    }
-}
-
-fn not_restored_unlimited(error: zram::Error, path: PathBuf, damage: Damage) -> Error {
-    match error {
-        zram::Error::OutOfMemory { source, total_limit: None, .. } => {
-            Error::RestoreRoom { path, source }
+        (zram::Error::OutOfMemory { source, total_limit: None, .. }, _) => refused(&source),
+        (zram::Error::Saved { offset, reason, .. }, _) if damage == Damage::Salvage => {
+            Error::Failed(format!(
+                "nothing of '{}' can be restored, even with --salvage: at offset {offset}: \
+                 {reason}; restore an earlier save",
+                escaped(file)
+            ))
         }
-        zram::Error::Saved { offset, reason, .. } if damage == Damage::Salvage => {
-            Error::NotSalvaged { path, offset, reason }
-        }
-        error => Error::Restore(error),
+        (error, _) => failed(error),
     }
 }
 
@@ -115,17 +115,16 @@ fn config(header: &SavedHeader, mem_limit: MemLimit) -> Config {
 impl Report {
     fn table(&self) -> String {
         let mut text = String::new();
-        let known = |bytes: u64| human(i64::try_from(bytes).unwrap_or(i64::MAX));
         // Writing to a string can't fail.
         let _ = writeln!(
             text,
             "{}: {} of 4096 bytes on a device of {} in blocks of {}; {} compressed, {} of memory",
             self.file,
             counted(self.pages, "page"),
-            known(self.disksize),
-            known(self.block as u64),
-            known(self.compr_data_size),
-            known(self.mem_used_total),
+            human(self.disksize),
+            human(self.block as u64),
+            human(self.compr_data_size),
+            human(self.mem_used_total),
         );
         text + &lost_lines(&self.lost)
     }
@@ -134,8 +133,7 @@ impl Report {
 /// Returns a line for each range of the device in bytes that is lost.
 pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
     let line = |Range { start, end }: &Range<u64>| {
-        let size = human(i64::try_from(end - start).unwrap_or(i64::MAX));
-        format!("lost: bytes {start} to {} ({size})\n", end - 1)
+        format!("lost: bytes {start} to {} ({})\n", end - 1, human(end - start))
     };
     lost.iter().map(line).collect()
 }
@@ -150,12 +148,11 @@ enum Image {
 
 impl Image {
     fn new(path: &Path, saved: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::OutPath { path: path.to_owned(), source };
         let of = |path| fs::metadata(path).map(|of| (of.dev(), of.ino(), of.file_type()));
         match (of(path), of(saved)) {
             (Ok((.., kind)), _) if kind.is_block_device() => Ok(Image::Disk(path.to_owned())),
             (Ok(out), Ok(saved)) if (out.0, out.1) == (saved.0, saved.1) => {
-                Err(failed(io::Error::other("it is the saved file itself")))
+                Err(out_path(path, "it is the saved file itself"))
             }
             _ => {
                 output::check(path)?;

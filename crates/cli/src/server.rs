@@ -7,31 +7,29 @@ mod locations;
 mod lock;
 mod save_file;
 mod saving;
+mod served;
 mod signals;
 mod turn;
 
 use crate::args::ServeArgs;
-use crate::error::Error;
+use crate::error::{Error, failed, no_room, no_thread};
 use crate::log::log;
 use crate::socket_dir;
 use crate::status::ServerStatus;
-use measure::text::counted;
-use rustix::io::Errno;
+use measure::text::escaped;
 use save_file::SaveFile;
-use serve::control::{Control, Refusal, Steered};
+use serve::control::Control;
 use serve::fuse::Mounted;
 use serve::nbd::{Export, Exports, Server};
-use serve::own::{self, Clients};
-use serve::{Address, Listening, Log};
+use serve::{Address, Listening, Log, spawn};
+use served::Served;
 use signals::Signals;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 use turn::Turn;
-use zram::{Damage, Open, Zram};
+use zram::{Open, Zram};
 
 /// Clients have so long to notice that the server ends. It ends then, whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
@@ -63,8 +61,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
-    let mut serving = Serving::start(args, &zram, (save_file.clone(), turn.clone()))?;
-    let started = serving.mount(args, zram).and_then(|()| headroom::check());
+    let mut serving = Serving::start(args, zram, (save_file.clone(), turn.clone()))?;
+    let started = serving.mount(args).and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
         // Nobody may be waiting for it.
@@ -107,17 +105,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
 /// Prints. Waits for a reader only for a while, and no longer once a signal has come.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (tell, is_told) = mpsc::channel();
-    let prints = move || tell.send(crate::print(&text));
-    thread::Builder::new()
-        .name("print".to_owned())
-        .stack_size(headroom::STACK)
-        .spawn(prints)
-        .map_err(Error::Serving)?;
+    let prints = move || drop(tell.send(crate::print(&text)));
+    spawn("print", headroom::STACK, prints).map_err(no_thread)?;
     let until = Instant::now() + PRINTED_WITHIN;
     while Instant::now() < until && !signals.is_end() {
         match is_told.recv_timeout(TICK) {
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(measure::Error::Worker.into()),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::worker()),
             Ok(told) => return told,
         }
     }
@@ -132,8 +126,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
 
 /// What serves the disk.
 struct Serving {
-    disk: Arc<Open>,
-    nbd: Arc<Server>,
+    served: Arc<Served>,
     control: Control,
     log: Log,
     mounted: Option<Mounted>,
@@ -153,12 +146,12 @@ struct Stopped {
 impl Serving {
     fn start(
         args: &ServeArgs,
-        zram: &Arc<Zram>,
+        zram: Arc<Zram>,
         (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
     ) -> Result<Self, Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if save_file.is_some() {
-            disk.prepare_save().map_err(|_| Error::Room)?;
+            disk.prepare_save().map_err(|_| no_room())?;
         }
         let nbd = listening(args.nbd.clone(), socket_dir::NBD)?;
         let control = listening(args.control.clone().map(Address::Unix), socket_dir::CONTROL)?;
@@ -179,23 +172,25 @@ impl Serving {
             mode: args.mode(),
         };
         let exports = Exports::new([export]);
-        let nbd =
-            Server::start(nbd, exports, args.options(), log.clone()).map_err(Error::Serving)?;
-        let nbd = Arc::new(nbd);
-        let steered = steered(status, zram.clone(), nbd.clone(), disk.clone(), (save_file, turn));
-        let control = Control::start(control, steered, log.clone()).map_err(Error::Serving)?;
+        let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
+        let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
+        let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
 
-        Ok(Serving { disk, nbd, control, log, mounted: None, announcement })
+        Ok(Serving { served, control, log, mounted: None, announcement })
     }
 
     /// Mounts it, if that is asked for.
-    fn mount(&mut self, args: &ServeArgs, zram: Arc<Zram>) -> Result<(), Error> {
+    fn mount(&mut self, args: &ServeArgs) -> Result<(), Error> {
         let Some(dir) = &args.mount else { return Ok(()) };
-        let (disk, log) = (self.disk.clone(), self.log.clone());
-        let mounted = Mounted::start(dir, zram, disk, args.mode(), args.options().workers, log);
+        let (served, disk, log) = (self.served.clone(), self.served.disk.clone(), self.log.clone());
+        let mounted = Mounted::start(dir, served, disk, args.mode(), args.options().workers, log);
         self.mounted = Some(mounted.map_err(|source| match source.kind() {
-            io::ErrorKind::OutOfMemory => Error::Room,
-            _ => Error::Mount { path: dir.clone(), source },
+            io::ErrorKind::OutOfMemory => no_room(),
+            _ => Error::Failed(format!(
+                "can't mount at '{}': {source}; give an existing directory ('umount' what a killed \
+                 server left mounted there), and be root or install fuse3",
+                escaped(dir)
+            )),
         })?);
         Ok(())
     }
@@ -205,68 +200,18 @@ impl Serving {
     fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
-        self.disk.cancel_job();
-        let have_left = self.nbd.stop(left());
+        let Served { disk, nbd, .. } = &*self.served;
+        disk.cancel_job();
+        let have_left = nbd.stop(left());
         // Not before: until then one may come.
-        let was_used = self.mounted.is_some() || self.nbd.was_used();
+        let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // What is left of them ends with the process.
             log!("some clients did not disconnect in time; they get errors from now on");
         }
-        Stopped { disk: self.disk, control: self.control, was_used }
+        Stopped { disk: disk.clone(), control: self.control, was_used }
     }
-}
-
-/// Returns what the control socket gives.
-fn steered(
-    status: ServerStatus,
-    zram: Arc<Zram>,
-    nbd: Arc<Server>,
-    disk: Arc<Open>,
-    (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
-) -> Steered {
-    let is_mounted = status.is_mounted();
-    let stat = {
-        let (zram, nbd) = (zram.clone(), nbd.clone());
-        Box::new(move || status.stat(&zram, nbd.connections()))
-    };
-    let save = {
-        let (nbd, disk, turn) = (nbd.clone(), disk.clone(), turn.clone());
-        Box::new(move |path: &Path| {
-            if !path.is_absolute() {
-                let message = "the server may run in another directory; give an absolute path";
-                return Err(Refusal::new(Errno::INVAL, message));
-            }
-            let clients = if nbd.connections() > 0 { Clients::Some } else { Clients::None };
-            if let Some(why) = own::lies_on_disk(path, clients) {
-                return Err(Refusal::new(Errno::DEADLK, why));
-            }
-            turn.save(path, || {
-                let saved = disk.save(path)?;
-                save_file.iter().for_each(|save_file| save_file.note_saved(path));
-                Ok(saved)
-            })
-        })
-    };
-    let restore = Box::new(move |path: &Path| {
-        let in_use = |message: String| Refusal::new(Errno::BUSY, message);
-        if is_mounted {
-            let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
-            return Err(in_use(format!(
-                "the disk is mounted, and a restore would change it while it is in use; {remedy}"
-            )));
-        }
-        let restored = || turn.restore(|| Ok(disk.restore(path, Damage::Refuse)?));
-        nbd.alone(restored).map_err(|clients| {
-            let clients = counted(clients as u64, "client");
-            in_use(format!(
-                "the disk is in use by {clients}, and a restore would change it while they use it; \
-                 disconnect them first"
-            ))
-        })?
-    });
-    Steered { zram, stat, save, restore }
 }
 
 fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
@@ -274,7 +219,7 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
         Some(address) => address,
         None => Address::Unix(socket_dir::create()?.join(usual)),
     };
-    address.listen().map_err(Error::Address)
+    address.listen().map_err(failed)
 }
 
 /// Has the kernel not wait for our own disk when it needs memory for us, and returns whether we

@@ -1,6 +1,7 @@
 //! Where a server's sockets are, if nothing else is asked for.
 
 use crate::error::Error;
+use std::fmt::Display;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub(crate) fn directory() -> PathBuf {
 pub(crate) fn create() -> Result<PathBuf, Error> {
     let dir = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-    made.map_err(|source| Error::RuntimeDir { path: dir.clone(), source })?;
+    made.map_err(|why| unfit(&dir, why))?;
     check(&dir)?;
     Ok(dir)
 }
@@ -42,12 +43,16 @@ pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
 
 /// Checks that no one else can put anything in a directory.
 pub(crate) fn check(dir: &Path) -> Result<(), Error> {
-    let refused = |source| Error::RuntimeDir { path: dir.to_owned(), source };
-    let found = std::fs::symlink_metadata(dir).map_err(refused)?;
+    let found = std::fs::symlink_metadata(dir).map_err(|why| unfit(dir, why))?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     if is_ours && found.mode() & WRITTEN_BY_OTHERS == 0 {
         return Ok(());
     }
     let why = "it is not a directory that belongs to this user and that no one else can write to";
-    Err(refused(std::io::Error::other(why)))
+    Err(unfit(dir, why))
+}
+
+fn unfit(dir: &Path, why: impl Display) -> Error {
+    let remedy = "set XDG_RUNTIME_DIR, or give --nbd and --control";
+    Error::of_file(dir, "can't hold a server's sockets", why, remedy)
 }

@@ -129,7 +129,7 @@ impl ServerStatus {
     /// Returns what is printed when clients can connect.
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
-        let size = human(i64::try_from(self.size).unwrap_or(i64::MAX));
+        let size = human(self.size);
         let read_only = if self.mode == Mode::ReadOnly { ", read-only" } else { "" };
         let Address::Unix(control) = &self.control else { return uri };
         let export = if self.name.is_empty() {

@@ -314,6 +314,34 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
     ended(server);
 }
 
+/// What is saved by way of the mount is the server's own, before its end and at that moment.
+#[test]
+fn a_save_through_the_mount_is_no_strangers() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let (file, saving) = (dir.path().join("saved"), dir.path().join(".saved.saving"));
+    let save = || fs::write(mount.join("attr/save"), format!("{}\n", file.display()));
+    let flags = ["--save-on-exit", file.to_str().unwrap(), "--mount", mount.to_str().unwrap()];
+    for is_amid in [false, true] {
+        let server = Server::new(&flags);
+        server.client().write(0, &noise(1, 64 * MIB));
+        save().unwrap();
+        server.client().write(64 * MIB as u64, &text(2, MIB));
+        thread::scope(|scope| {
+            // It is done before the end, or given up by it.
+            let job = is_amid.then(|| scope.spawn(|| drop(save())));
+            until("it saves", || {
+                saving.exists() || job.as_ref().is_none_or(|job| job.is_finished())
+            });
+            let said = ended(server);
+            assert!(!said.contains("saved.1"), "{said}");
+        });
+        let restored = Server::restored(&file, &[]);
+        assert!(restored.client().read(64 * MIB as u64, MIB) == text(2, MIB));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the file and the mount alone");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
 #[test]
 fn a_disk_is_not_saved_to_itself() {
     let Some((dir, mount, _unmounted)) = directory() else { return };

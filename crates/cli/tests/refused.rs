@@ -10,7 +10,7 @@ mod reserve;
 mod support;
 
 use reserve::Reserved;
-use serve::control::{self, Control, Request, Steered};
+use serve::control::{self, Control, Refusal, Request, Steered};
 use serve::nbd::{self, Export, Exports, Mode, Options, Server};
 use serve::{Address, Log};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::nbd::Client;
 use support::{noise, text};
-use zram::{BackingFile, Config, Damage, Device, Selection, Zram};
+use zram::{BackingFile, Config, Damage, Device, Restored, Saved, Selection, Zram};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const DISK: u64 = 8 << 20;
@@ -127,6 +127,27 @@ fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
     }
 }
 
+/// A device that is neither saved nor restored.
+struct Kept(Arc<Zram>);
+
+impl Steered for Kept {
+    fn zram(&self) -> &Zram {
+        &self.0
+    }
+
+    fn stat(&self) -> String {
+        format!("{:?}", self.0.open().unwrap().mm_stat())
+    }
+
+    fn save(&self, _: &Path) -> Result<Saved, Refusal> {
+        Ok(Default::default())
+    }
+
+    fn restore(&self, _: &Path) -> Result<Restored, Refusal> {
+        Ok(Default::default())
+    }
+}
+
 /// A server with its sockets in a directory of its own.
 struct Served {
     dir: tempfile::TempDir,
@@ -159,15 +180,8 @@ impl Served {
         let options = Options { workers: WORKERS, connections: 2 };
         let listening = at("nbd.sock").listen().unwrap();
         let nbd = Server::start(listening, Exports::new([export]), options, log.clone()).unwrap();
-        let stat = {
-            let zram = zram.clone();
-            Box::new(move || format!("{:?}", zram.open().unwrap().mm_stat()))
-        };
-        let save = Box::new(|_: &Path| Ok(Default::default()));
-        let restore = Box::new(|_: &Path| Ok(Default::default()));
         let listening = control::listen(&dir.path().join("control.sock")).unwrap();
-        let control =
-            Control::start(listening, Steered { zram, stat, save, restore }, log).unwrap();
+        let control = Control::start(listening, Arc::new(Kept(zram)), log).unwrap();
         Served { dir, nbd, _control: control }
     }
 

@@ -36,7 +36,13 @@ impl AttributeSetting {
     /// # Errors
     /// It can't have that.
     pub fn apply(&self, zram: &Zram) -> Result<(), Error> {
-        zram.store(self.name, &self.value).map_err(Error::Setting)
+        zram.store(self.name, &self.value).map_err(|error| {
+            let message = format!("--set: {error}");
+            match error {
+                zram::Error::File { .. } => Error::Failed(message),
+                _ => Error::Usage(message),
+            }
+        })
     }
 }
 

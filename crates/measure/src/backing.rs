@@ -1,6 +1,8 @@
 //! The file that cold data are written back to.
 
 use crate::error::Error;
+use crate::text::escaped;
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -16,7 +18,10 @@ const BACKING_SPARE: u64 = 1 << 20;
 /// # Errors
 /// There can be no such file, or the device can't be used.
 pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
-    let failed = |source| Error::Backing { path: path.to_owned(), source };
+    let failed = |why| {
+        let remedy = "name a file that does not exist yet, or a block device";
+        backing_failed(path, " can't be used", why, remedy)
+    };
     let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
     let most = bytes.saturating_add(bytes / 8).saturating_add(BACKING_SPARE);
     let store = BackingFile::create(path, most).map_err(failed)?;
@@ -24,4 +29,9 @@ pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error>
         fs::remove_file(path).map_err(failed)?;
     }
     Ok(Arc::new(store))
+}
+
+/// The error that what is to be done with a backing store can't be.
+pub(crate) fn backing_failed(path: &Path, what: &str, why: impl Display, remedy: &str) -> Error {
+    Error::Failed(format!("--backing '{}'{what}: {why}; {remedy}", escaped(path)))
 }

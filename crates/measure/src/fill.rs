@@ -58,14 +58,14 @@ const ENTRY_BYTES: usize = 12;
 pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     let zram = device_to_be(args)?;
     let settings = zram.settings();
-    settings.algorithm.check(&settings.params).map_err(Error::Level)?;
+    settings.algorithm.check(&settings.params).map_err(Error::level)?;
     let codecs = Codecs::new(&settings)?;
     let skipped = SkippedFiles::default();
     let plan = pages::plan(&args.paths, args.input_pages(), Wanted::All, &skipped, interrupt)?;
     let room = memory::room();
     let bytes = beside_pages(&plan);
     if room.is_some_and(|room| room < bytes) {
-        return Err(Error::NoRoom { bytes });
+        return Err(Error::no_room(bytes));
     }
     let job = FillJob::new(&plan, &skipped, interrupt)?;
     let threads = args.threads.map_or_else(|| default_threads(room, job.batches()), usize::from);

@@ -74,7 +74,7 @@ impl GeometryLine {
                 GeometryError::Order { .. } => "--order",
                 _ => "--geometry",
             };
-            Error::Geometry { flag, source }
+            Error::Usage(format!("{flag}: {source}"))
         })
     }
 
@@ -88,7 +88,11 @@ impl GeometryLine {
         if foreign.is_empty() {
             Ok(Geometry::Native { order })
         } else {
-            Err(Error::KernelOnly { flags: foreign.join(", ") })
+            let flags = foreign.join(", ");
+            Err(Error::Usage(format!(
+                "{flags}: only --geometry kernel has such options, and the geometry is native; add \
+                 --geometry kernel, or leave out {flags}"
+            )))
         }
     }
 

@@ -30,7 +30,7 @@ pub mod text;
 pub mod train;
 
 pub use backing::backing_store;
-pub use error::{Error, Stored};
+pub use error::Error;
 pub use interrupt::Interrupt;
 pub use outcome::Outcome;
 pub use progress::Progress;

@@ -8,8 +8,9 @@ pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns a number of bytes in the largest binary unit they fill.
-pub fn human(bytes: i64) -> String {
+/// Bytes in the largest binary unit they fill.
+pub fn human(bytes: impl TryInto<i64>) -> String {
+    let bytes = bytes.try_into().unwrap_or(i64::MAX);
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
     let mut unit = "B";
@@ -49,7 +50,7 @@ mod tests {
     #[test]
     fn bytes_are_told_in_binary_units() {
         for (bytes, text) in [
-            (0, "0 B"),
+            (0_i64, "0 B"),
             (1023, "1023 B"),
             (1024, "1.0 KiB"),
             (-4096, "-4.0 KiB"),

@@ -1,28 +1,21 @@
-//! Where a server is found, and how it comes there: a socket left behind is replaced, that of a
-//! live server never.
+//! Where a server is found.
+
+mod socket_file;
+
+pub(crate) use socket_file::SocketFile;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{self, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use socket_file::listen_at;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The port that is NBD's own.
 const PORT: u16 = 10809;
 
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 128;
-
 /// Bytes of a socket's path, at most: clients can't name longer ones.
 pub(crate) const PATH_MAX: usize = 107;
-
-/// How often it is begun again where others start at the same path.
-const TRIES: usize = 100;
 
 /// Where a server is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,165 +148,6 @@ impl Listening {
     /// Returns the socket, and its file.
     pub(crate) fn into_parts(self) -> (OwnedFd, Option<SocketFile>) {
         (self.socket, self.file)
-    }
-}
-
-/// A socket's file, removed with this unless another took its place.
-#[derive(Debug)]
-pub(crate) struct SocketFile {
-    path: PathBuf,
-    id: Id,
-}
-
-/// Device and number of a file.
-type Id = (u64, u64);
-
-fn id(path: &Path) -> Option<Id> {
-    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if id(&self.path) == Some(self.id) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Listens at a path that only this user can connect to. The socket is made under another name and
-/// appears when it is ready: where there is nothing, or in exchange for one that is stale. So there
-/// is no lock that others could hold.
-fn listen_at(path: &Path) -> Result<Listening, AddressError> {
-    let name = || path.display().to_string();
-    let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };
-    if path.as_os_str().len() > PATH_MAX {
-        return Err(AddressError::TooLong(name()));
-    }
-    let socket = socket().map_err(refused)?;
-    let made = HiddenSocket::new(&socket, path).map_err(refused)?;
-    for _ in 0..TRIES {
-        let is_there = match probe(path).map_err(refused)? {
-            Probed::Nothing => made.publish(path),
-            Probed::Stale(stale) => made.replace_stale(stale, path),
-            Probed::Live => return Err(AddressError::Live(name())),
-            Probed::NoSocket => return Err(AddressError::NoSocket(name())),
-        };
-        if is_there.map_err(refused)? {
-            let file = SocketFile { path: path.to_owned(), id: made.id };
-            return Ok(Listening {
-                socket,
-                address: Address::Unix(path.to_owned()),
-                file: Some(file),
-            });
-        }
-    }
-    Err(AddressError::Live(name()))
-}
-
-/// A socket that listens, under a name that no one knows.
-struct HiddenSocket {
-    path: PathBuf,
-    id: Id,
-}
-
-impl HiddenSocket {
-    fn new(socket: &OwnedFd, place: &Path) -> rustix::io::Result<Self> {
-        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        let name = format!(".{:016x}", RandomState::new().build_hasher().finish());
-        let path = parent.join(&name);
-        // A directory has a short name, too: that of its descriptor.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = fs::open(parent, flags, Mode::empty())?;
-        let short = || format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
-        let address = SocketAddrUnix::new(&path).or_else(|_| SocketAddrUnix::new(short()))?;
-        // The file gets its mode from the socket, so it is never set on another's file of that
-        // name.
-        fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
-        net::bind(socket, &address)?;
-        let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
-        match made {
-            Ok(id) => Ok(HiddenSocket { path, id }),
-            Err(errno) => {
-                let _ = std::fs::remove_file(&path);
-                Err(errno)
-            }
-        }
-    }
-
-    /// Takes a place where there is nothing, and returns whether it did.
-    fn publish(&self, path: &Path) -> rustix::io::Result<bool> {
-        match fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(true),
-            Err(Errno::EXIST) => Ok(false),
-            // The file system can't.
-            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, path).map(|()| true),
-            Err(errno) => Err(errno),
-        }
-    }
-
-    /// Takes the place of the socket `stale`, and returns whether it did, as another may have done
-    /// so before.
-    fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
-        let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
-        match exchange() {
-            Ok(()) if id(&self.path) == Some(stale) => {
-                let _ = std::fs::remove_file(&self.path);
-                Ok(true)
-            }
-            // A live one: back with it.
-            Ok(()) => exchange().map(|()| false),
-            Err(Errno::NOENT) => Ok(false),
-            // The file system can't.
-            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, path).map(|()| true),
-            Err(errno) => Err(errno),
-        }
-    }
-}
-
-impl Drop for HiddenSocket {
-    fn drop(&mut self) {
-        // In its place it has another name.
-        if id(&self.path) == Some(self.id) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn socket() -> rustix::io::Result<OwnedFd> {
-    net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-}
-
-/// What is at a path.
-enum Probed {
-    Nothing,
-    /// A socket that no one listens on any more.
-    Stale(Id),
-    Live,
-    NoSocket,
-}
-
-fn probe(path: &Path) -> rustix::io::Result<Probed> {
-    use std::os::unix::fs::FileTypeExt;
-    let id = match std::fs::symlink_metadata(path) {
-        Ok(file) if file.file_type().is_socket() => (file.dev(), file.ino()),
-        Ok(_) => return Ok(Probed::NoSocket),
-        Err(error) => {
-            return match Errno::from_io_error(&error) {
-                Some(Errno::NOENT) => Ok(Probed::Nothing),
-                errno => Err(errno.unwrap_or(Errno::IO)),
-            };
-        }
-    };
-    let socket = socket()?;
-    // A server with a full backlog is alive, and not waited for.
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    match net::connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) | Err(Errno::AGAIN) => Ok(Probed::Live),
-        Err(Errno::CONNREFUSED) => Ok(Probed::Stale(id)),
-        // It is gone by now.
-        Err(Errno::NOENT) => Ok(Probed::Nothing),
-        Err(errno) => Err(errno),
     }
 }
 

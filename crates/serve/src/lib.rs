@@ -9,6 +9,7 @@
 
 mod accept;
 mod address;
+mod client_set;
 pub mod control;
 mod disk;
 pub mod fuse;
@@ -17,7 +18,10 @@ mod mountinfo;
 pub mod nbd;
 pub mod own;
 mod socket;
+mod spawn;
+mod steered;
 
 pub use address::{Address, AddressError, Listening};
 pub use disk::{Disk, Extent};
 pub use log::Log;
+pub use spawn::{spawn, spawn_within};

@@ -1,7 +1,7 @@
 //! What is mounted where, as the system tells it.
 
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{self, Mode, OFlags};
+use rustix::fs::{self, Mode, OFlags, makedev};
 use std::ffi::OsString;
 use std::fs::read_to_string;
 use std::io;
@@ -14,8 +14,8 @@ pub(crate) struct MountEntry {
     pub(crate) id: u64,
     /// What it is mounted on.
     pub(crate) parent: u64,
-    /// Major and minor number, as they are written.
-    pub(crate) device: String,
+    /// The number of its file system.
+    pub(crate) device: u64,
     pub(crate) fs_type: String,
     /// As they are written, paths escaped; they may be in any encoding, as all paths are.
     pub(crate) source: Vec<u8>,
@@ -49,14 +49,20 @@ fn entry(line: &[u8]) -> Option<MountEntry> {
     let mut of_mount = of_mount.split(|&byte| byte == b' ');
     let mut number = || text(of_mount.next()?)?.parse().ok();
     let (id, parent) = (number()?, number()?);
-    let device = text(of_mount.next()?)?;
+    let device = device_number(&text(of_mount.next()?)?)?;
     let mut of_system = of_system.split(|&byte| byte == b' ');
     let (fs_type, source) = (text(of_system.next()?)?, of_system.next()?.to_owned());
     let options = of_system.next().unwrap_or_default().to_owned();
     Some(MountEntry { id, parent, device, fs_type, source, options })
 }
 
-/// Returns a path as it is: what would part words is written `\\OOO`, an octal number.
+/// A device's number, of which the system writes the major and the minor one.
+pub(crate) fn device_number(text: &str) -> Option<u64> {
+    let (major, minor) = text.trim_end().split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// A path as it is: what would part words is written `\\OOO`, an octal number.
 pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((&byte, behind)) = rest.split_first() {
@@ -79,7 +85,7 @@ mod tests {
         let line =
             "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - fuse.uzram uzram rw,user_id=0";
         let entry = entry(line.as_bytes()).unwrap();
-        assert_eq!((entry.id, entry.parent, entry.device.as_str()), (36, 35, "98:0"));
+        assert_eq!((entry.id, entry.parent, entry.device), (36, 35, makedev(98, 0)));
         assert_eq!((entry.fs_type.as_str(), &entry.source[..]), ("fuse.uzram", &b"uzram"[..]));
         assert_eq!(entry.options, b"rw,user_id=0");
         for line in ["", "36 35", "x 35 98:0 / / - a b", "1 2 3:4 / / -"] {

@@ -8,7 +8,7 @@
 
 use crate::mountinfo;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, fstat, major, makedev, minor};
+use rustix::fs::{FileType, fstat, major, minor};
 use rustix_futex_sync::Mutex;
 use std::ffi::OsStr;
 use std::fs::{read_dir, read_to_string};
@@ -123,7 +123,5 @@ impl DiskSearch {
 
 /// Returns the number of a device of which the system tells in a directory.
 fn number(told: &Path) -> Option<u64> {
-    let text = read_to_string(told.join("dev")).ok()?;
-    let (major, minor) = text.trim_end().split_once(':')?;
-    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+    mountinfo::device_number(&read_to_string(told.join("dev")).ok()?)
 }

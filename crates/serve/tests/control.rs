@@ -4,7 +4,7 @@
 
 use serve::Log;
 use serve::control::CLIENTS;
-use serve::control::{self, AskError, Control, Request, Steered};
+use serve::control::{self, AskError, Control, Request};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -45,14 +45,8 @@ impl Steering {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
         let write = Log::new(move |line| lines.lock().unwrap().push(line.to_owned()));
-        let saves = zram.clone();
-        let steered = Steered {
-            zram: zram.clone(),
-            stat: Box::new(|| "{}".to_owned()),
-            save: Box::new(move |path| Ok(saves.open()?.save(path)?)),
-            restore: Box::new(|_| Ok(Default::default())),
-        };
-        let control = Control::start(control::listen(&path).unwrap(), steered, write).unwrap();
+        let listening = control::listen(&path).unwrap();
+        let control = Control::start(listening, zram.clone(), write).unwrap();
         Steering { store, zram, control, path, log, _dir: dir }
     }
 

@@ -1,12 +1,10 @@
 //! The command line of `uzram restore`.
 
 use super::client::ControlArgs;
-use super::{ClientArgs, Command, Form};
-use crate::error::Error;
 use clap::{ArgGroup, Args};
 use measure::memory::MemLimit;
 use std::path::PathBuf;
-use zram::{Damage, JobKind, memparse};
+use zram::{Damage, memparse};
 
 /// Restore a device that was saved, and report what it holds
 ///
@@ -28,14 +26,14 @@ Examples:
   uzram restore lib.uzram
   uzram restore --salvage --output lib.img lib.uzram
   uzram restore --served lib.uzram")]
-pub(super) struct RestoreLine {
+pub(crate) struct RestoreArgs {
     /// Keep what is intact of a damaged file, and list what is lost
     #[arg(long)]
     salvage: bool,
     /// Write the contents of the device to FILE as an image, with holes for zeros; an existing file
     /// is replaced when the new one is complete, a block device is written in place
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
     /// in them; tables may take a quarter as much on top. 0 is no limit [default: 85% of the
     /// machine's memory, or of the memory cgroup's limit]
@@ -43,37 +41,24 @@ pub(super) struct RestoreLine {
     mem_limit: Option<u64>,
     /// Restore to the device that is served, which must be empty
     #[arg(long, conflicts_with = "here")]
-    served: bool,
+    pub(crate) served: bool,
     #[command(flatten)]
-    server: ControlArgs,
+    pub(crate) server: ControlArgs,
     /// Print one JSON object instead of a line
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// The saved file
     #[arg(value_name = "FILE")]
-    file: PathBuf,
-}
-
-/// `uzram restore`, checked.
-#[derive(Debug)]
-pub(crate) struct RestoreArgs {
     pub(crate) file: PathBuf,
-    pub(crate) output: Option<PathBuf>,
-    pub(crate) damage: Damage,
-    pub(crate) mem_limit: MemLimit,
-    pub(crate) form: Form,
 }
 
-impl TryFrom<RestoreLine> for Command {
-    type Error = Error;
+impl RestoreArgs {
+    /// Returns what is to become of a file that is damaged.
+    pub(crate) fn damage(&self) -> Damage {
+        if self.salvage { Damage::Salvage } else { Damage::Refuse }
+    }
 
-    fn try_from(line: RestoreLine) -> Result<Self, Error> {
-        let RestoreLine { salvage, output, mem_limit, served, server, json, file } = line;
-        if served {
-            return ClientArgs::on_file(server, JobKind::Restore, &file, json).map(Command::Client);
-        }
-        let damage = if salvage { Damage::Salvage } else { Damage::Refuse };
-        let (mem_limit, form) = (MemLimit::new(mem_limit), Form::new(json));
-        Ok(Command::Restore(RestoreArgs { file, output, damage, mem_limit, form }))
+    pub(crate) fn mem_limit(&self) -> MemLimit {
+        MemLimit::new(self.mem_limit)
     }
 }

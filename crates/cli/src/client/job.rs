@@ -1,8 +1,7 @@
 //! Jobs that a server is to do, how far they are, and what came of them.
 
 use super::text;
-use crate::args::Form;
-use crate::error::Error;
+use crate::error::{Error, saved_in_part};
 use crate::restore::lost_lines;
 use crate::status::Stat;
 use measure::Progress;
@@ -19,13 +18,8 @@ use zram::{JobKind, SLOT_BYTES};
 /// How often it is asked how far it is.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Has a job done; what is to be printed, and why not all is well.
-pub(super) fn run(
-    control: &Path,
-    kind: JobKind,
-    words: &str,
-    form: Form,
-) -> Result<(String, Option<Error>), Error> {
+/// Has a job done, and prints what came of it.
+pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> Result<(), Error> {
     let progress = Progress::new(phase(kind), 0);
     let answer = thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
@@ -39,15 +33,15 @@ pub(super) fn run(
     progress.finish();
     let (counts, lost) = counts(&answer?);
     let failure = failure(kind, words, &counts);
-    let text = match form {
-        Form::Json => {
-            let lost = Some(lost).filter(|_| kind == JobKind::Save);
-            let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
-            Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
-        }
-        Form::Table => summary(kind, &counts) + &lost_lines(&lost),
+    let text = if is_json {
+        let lost = Some(lost).filter(|_| kind == JobKind::Save);
+        let lost = lost.map(|lost| ("lost".to_owned(), serde_json::json!(lost)));
+        Value::Object(counts.into_iter().chain(lost).collect()).to_string() + "\n"
+    } else {
+        summary(kind, &counts) + &lost_lines(&lost)
     };
-    Ok((text, failure))
+    crate::print(&text)?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Shows how far the job is until it is over.
@@ -90,10 +84,11 @@ fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
 fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Error> {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     match (kind, of("lost_pages"), of("damaged")) {
-        (JobKind::Save, pages @ 1.., _) => {
-            Some(Error::SavedInPart { pages, file: words.escape_debug().to_string() })
-        }
-        (_, _, pages @ 1..) => Some(Error::Damaged { pages }),
+        (JobKind::Save, pages @ 1.., _) => Some(saved_in_part(pages, Path::new(words))),
+        (_, _, pages @ 1..) => Some(Error::Failed(format!(
+            "{pages} damaged pages or blocks were skipped, all others are done; write to them \
+             again, or restore a saved disk"
+        ))),
         _ => None,
     }
 }
@@ -101,7 +96,7 @@ fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Er
 /// Returns what came of it, in words.
 fn summary(kind: JobKind, counts: &Map<String, Value>) -> String {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
-    let size = |what: &str| human(i64::try_from(of(what)).unwrap_or(i64::MAX));
+    let size = |what: &str| human(of(what));
     let touched = || match of("touched") {
         0 => String::new(),
         count => format!("; {count} changed during the job and were left as they are"),

@@ -5,11 +5,10 @@ use super::save_file::resolved;
 use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::socket_dir;
-use serve::Address;
+use measure::text::escaped;
+use serve::{Address, spawn_within};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 /// How long it is looked for where the mount is to be.
@@ -28,7 +27,10 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     if let (Some(nbd), Some(control)) = (&nbd, &control)
         && place(nbd).is_some_and(|nbd| place(control) == Some(nbd))
     {
-        return Err(Error::OneSocket { path: nbd.clone() });
+        return Err(Error::Usage(format!(
+            "--nbd and --control are both at '{}'; give each a path of its own",
+            escaped(nbd)
+        )));
     }
     let Some(mount) = args.mount.as_deref().and_then(mount) else { return Ok(()) };
     let needed = [
@@ -40,7 +42,11 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let lies_in_it = |path: &Path| place(path).is_some_and(|place| place.starts_with(&mount));
     for (flag, path) in needed {
         if let Some(path) = path.filter(|path| lies_in_it(path)) {
-            return Err(Error::InMount { flag, path });
+            return Err(Error::Usage(format!(
+                "{flag} '{}' lies in the directory given to --mount, and the mount would hide it; \
+                 give another path",
+                escaped(&path)
+            )));
         }
     }
     Ok(())
@@ -49,12 +55,8 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
 /// Returns where the directory is. One below the mount of a server that is stuck is found by
 /// nobody.
 fn mount(dir: &Path) -> Option<PathBuf> {
-    let (tell, told) = mpsc::channel();
     let dir = dir.to_owned();
-    let finds = move || tell.send(fs::canonicalize(dir));
-    let named = thread::Builder::new().name("find the mount".to_owned()).stack_size(STACK);
-    named.spawn(finds).ok()?;
-    told.recv_timeout(FOUND_WITHIN).ok()?.ok()
+    spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()
 }
 
 /// Returns where a path leads, if its directory is there; by whatever path it is given.

@@ -28,7 +28,7 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
         Ok(())
     })?;
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
-    zram.set_disksize(size).map_err(Error::Size)?;
+    zram.set_disksize(size).map_err(not_of_size)?;
     if let Some(path) = &args.restore {
         let restored = zram.open()?.restore(path, args.damage());
         let settings = zram.settings();
@@ -44,9 +44,21 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
 fn size(args: &ServeArgs, saved: Option<&SavedHeader>) -> Result<u64, Error> {
     let needed = saved.map_or(0, |saved| saved.disksize);
     match args.size {
-        Some(size) if size < needed => Err(Error::SizeOfSaved { size, needed }),
+        Some(size) if size < needed => Err(Error::Usage(format!(
+            "--size: {size} bytes are too few: the saved disk has {needed}; give at least as many, \
+             or leave out --size"
+        ))),
         // Without a saved file there is a size.
         size => Ok(size.unwrap_or(needed)),
+    }
+}
+
+/// No device has this size, or this machine none.
+fn not_of_size(error: zram::Error) -> Error {
+    let message = format!("--size: {error}");
+    match error {
+        zram::Error::Disksize { .. } => Error::Usage(message),
+        _ => Error::Failed(message),
     }
 }
 
@@ -58,7 +70,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     if args.level.is_some() {
         settings.params.level = args.level;
     }
-    settings.algorithm.check(&settings.params).map_err(measure::Error::Level)?;
+    settings.algorithm.check(&settings.params).map_err(Error::level)?;
     settings.block = args.block.unwrap_or(settings.block);
     settings.mem_limit = match args.mem_limit() {
         MemLimit::Bytes(bytes) => Some(bytes),
@@ -72,7 +84,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     if let Some(path) = &args.backing {
         // Before a file is made for it.
         let of_size = Config { disksize: size, ..settings.clone() };
-        of_size.check_size().map_err(Error::Size)?;
+        of_size.check_size().map_err(not_of_size)?;
         settings.backing = Some(backing_store(path, size)?);
     }
     Ok(settings)

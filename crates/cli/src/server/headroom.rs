@@ -9,7 +9,7 @@
 
 use crate::MEMORY;
 use crate::args::ServeArgs;
-use crate::error::Error;
+use crate::error::{Error, no_room};
 use crate::reserve::SHARE;
 use serve::{control, nbd};
 use zram::room;
@@ -36,7 +36,7 @@ const OF_SERVER: usize = 512 << 10;
 
 /// Keeps all that, before the device is made.
 pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
-    MEMORY.keep(reserve(args)).map_err(|_| Error::Room)?;
+    MEMORY.keep(reserve(args)).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
     room::keep(FOR_THE_END, CONNECTIONS * args.options().connection_bytes());
     Ok(())
@@ -55,5 +55,5 @@ fn reserve(args: &ServeArgs) -> usize {
 
 /// Whether there is what is kept, now that all is started.
 pub(super) fn check() -> Result<(), Error> {
-    if room::is_left(0) { Ok(()) } else { Err(Error::Room) }
+    if room::is_left(0) { Ok(()) } else { Err(no_room()) }
 }

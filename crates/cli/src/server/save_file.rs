@@ -1,7 +1,7 @@
 //! The file that a disk is saved to when its server ends.
 
 use super::lock::{Lock, is_taken};
-use crate::error::Error;
+use crate::error::{Error, long_name, out_path};
 use crate::log::log;
 use crate::output;
 use crate::socket_dir;
@@ -45,19 +45,23 @@ impl From<Metadata> for FileStamp {
 impl SaveFile {
     /// Takes it, when it can be made there.
     pub(super) fn new(given: &Path) -> Result<Self, Error> {
-        let refused = |source| Error::OutPath { path: given.to_owned(), source };
-        let path = resolved(given).map_err(refused)?;
+        let path = resolved(given).map_err(|why| out_path(given, why))?;
         output::check(&path)?;
         let lock = match Lock::beside(&path) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
-                return Err(Error::LongName { path });
+                return Err(long_name(&path));
             }
             Err(error) if !is_taken(&error) => lock_in_socket_dir(&path),
             locked => locked,
         };
         let lock = match lock {
             Ok(lock) => Some(lock),
-            Err(error) if is_taken(&error) => return Err(Error::SavedByAnother { path }),
+            Err(error) if is_taken(&error) => {
+                return Err(Error::Failed(format!(
+                    "another running server saves to '{}' when it ends; give another path",
+                    escaped(&path)
+                )));
+            }
             Err(why) => {
                 log!(
                     "can't lock '{}' against other servers that save there: {why}; make sure that \

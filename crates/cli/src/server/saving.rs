@@ -6,17 +6,17 @@ use super::locations::SaveLocation;
 use super::save_file::SaveFile;
 use super::signals::Signals;
 use super::turn::Turn;
-use crate::error::Error;
+use crate::error::{Error, saved_in_part};
 use crate::log::log;
 use crate::restore::lost_lines;
 use measure::text::{counted, escaped, human};
 use rustix::io::Errno;
+use serve::spawn;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 use zram::{JobKind, JobStat, Open, Saved};
 
@@ -65,7 +65,7 @@ pub(super) fn save(
         escaped(file)
     );
     if !end_others(device, signals, turn) {
-        return Err(Error::SaveGivenUp { path: file.to_owned() });
+        return Err(given_up(file));
     }
     if turn.cuts_a_restore_off() {
         save_file.leave();
@@ -86,7 +86,7 @@ pub(super) fn save(
                 Ok((save_to(device, &to, location.is_free(&to), signals)?, to))
             }) {
                 Ok((saved, to)) => return end(file, &saved, to, &failures),
-                Err(NotSaved::GivenUp) => return Err(Error::SaveGivenUp { path: file.to_owned() }),
+                Err(NotSaved::GivenUp) => return Err(given_up(file)),
                 Err(NotSaved::Failed { why, is_of_all }) => {
                     full.extend(is_of_all.then_some(&location.directory));
                     failures.push(why);
@@ -105,10 +105,19 @@ pub(super) fn save(
         match wait(device, signals, turn, pause) {
             Wait::Over => {}
             Wait::Saved(to, saved) => return end(file, &saved, to, &failures),
-            Wait::GivenUp => return Err(Error::SaveGivenUp { path: file.to_owned() }),
+            Wait::GivenUp => return Err(given_up(file)),
         }
         pause = (2 * pause).min(AGAIN_AFTER_MAX);
     }
+}
+
+/// Another signal came.
+fn given_up(file: &Path) -> Error {
+    Error::Failed(format!(
+        "the disk was not saved to '{}' and is lost, because another signal ended the save; a file \
+         that was there before is unchanged",
+        escaped(file)
+    ))
 }
 
 /// Ends what was asked for while the disk was served, or gives it up; false if that is given up
@@ -188,19 +197,23 @@ impl Watch {
 /// What is told of a disk that is saved: that something is missing, or that it is not where it was
 /// to be, is no success.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
-    let bytes = human(i64::try_from(saved.bytes).unwrap_or(i64::MAX));
-    log!("saved {} in {bytes}", counted(saved.slots, "page"));
+    log!("saved {} in {}", counted(saved.slots, "page"), human(saved.bytes));
     lost_lines(&saved.lost).lines().for_each(|line| log!("{line}"));
     if let Some(before) = &saved.before {
         log!("the file that was there before is kept as '{}'", escaped(before));
     }
-    let lacks = (!saved.is_whole())
-        .then(|| Error::SavedInPart { pages: saved.lost_slots, file: escaped(&to) });
+    let lacks = (!saved.is_whole()).then(|| saved_in_part(saved.lost_slots, &to));
     if to == file || is_same(&to, file) {
         return lacks.map_or(Ok(()), Err);
     }
     lacks.inspect(|lacks| log!("{lacks}"));
-    Err(Error::SavedElsewhere { path: file.to_owned(), to, why: failures.join("; ") })
+    Err(Error::Failed(format!(
+        "the disk could not be saved to '{}': {}; it is saved to '{}' instead: restore it from \
+         there, and give --save-on-exit another path",
+        escaped(file),
+        failures.join("; "),
+        escaped(&to)
+    )))
 }
 
 /// Returns whether two paths lead to one file.
@@ -221,10 +234,9 @@ fn save_to(
     let saves = {
         let (device, path) = (device.clone(), path.to_owned());
         let is_free = is_free.clone();
-        move || tell.send(save_alone(&device, &path, &*is_free))
+        move || drop(tell.send(save_alone(&device, &path, &*is_free)))
     };
-    let named = thread::Builder::new().name("save".to_owned()).stack_size(STACK);
-    if named.spawn(saves).is_err() {
+    if spawn("save", STACK, saves).is_err() {
         // Nobody is there to give it up then.
         return done(save_alone(device, path, &*is_free));
     }
@@ -236,7 +248,7 @@ fn save_to(
             Ok(saved) => return done(saved),
             Err(RecvTimeoutError::Timeout) => log_progress(device, &mut told),
             Err(RecvTimeoutError::Disconnected) => {
-                let why = format!("'{}': {}", escaped(path), measure::Error::Worker);
+                let why = format!("'{}': {}", escaped(path), Error::worker());
                 return Err(NotSaved::Failed { why, is_of_all: false });
             }
         }

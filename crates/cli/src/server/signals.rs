@@ -2,9 +2,11 @@
 //! can be handled ends it without saving.
 
 use super::headroom::STACK;
-use crate::error::Error;
+use crate::error::{Error, no_handler, no_thread};
+use crate::process_status::process_status;
 use libc::{SIGRTMAX, SIGRTMIN};
 use rustix::process::Signal;
+use serve::spawn;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
     SIGXCPU, SIGXFSZ,
@@ -50,7 +52,7 @@ impl Signals {
     pub(super) fn new() -> Result<Self, Error> {
         let nobody_looks = Arc::new(AtomicBool::new(false));
         for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
-            flag::register(signal, nobody_looks.clone()).map_err(Error::Signal)?;
+            flag::register(signal, nobody_looks.clone()).map_err(no_handler)?;
         }
         let ignored = ignored();
         let is_handled = |signal: &c_int| {
@@ -58,7 +60,7 @@ impl Signals {
             !(may_be_ignored && ignored & (1 << (signal - 1)) != 0)
         };
         let mut signals = Handled::new(EXPLICIT.into_iter().chain(IMPLICIT).filter(is_handled))
-            .map_err(Error::Signal)?;
+            .map_err(no_handler)?;
         let (tell, told) = mpsc::channel();
         let forward = move || {
             let Some(first) = signals.forever().next() else { return };
@@ -69,8 +71,7 @@ impl Signals {
             }
             let _ = told.and_then(|()| signals.forever().try_for_each(|came| tell.send(came)));
         };
-        let named = thread::Builder::new().name("signals".to_owned()).stack_size(STACK);
-        named.spawn(forward).map_err(Error::Serving)?;
+        spawn("signals", STACK, forward).map_err(no_thread)?;
         Ok(Signals { came: told, first: OnceCell::new() })
     }
 
@@ -111,7 +112,7 @@ impl Signals {
             }
         };
         // Without a thread it takes a few seconds.
-        let _ = thread::Builder::new().name("end".to_owned()).stack_size(STACK).spawn(ends);
+        let _ = spawn("end", STACK, ends);
     }
 
     /// Returns whether one came that gives a save up.
@@ -145,11 +146,7 @@ impl Signals {
 
 /// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
 fn ignored() -> u64 {
-    // With the name of the program, which may be of any bytes.
-    let status = std::fs::read("/proc/self/status").unwrap_or_default();
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+    process_status("SigIgn:", 16).unwrap_or(0)
 }
 
 fn name(signal: c_int) -> &'static str {

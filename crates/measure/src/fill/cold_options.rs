@@ -1,7 +1,7 @@
 //! What `uzram fill` does with cold data: some are written back to a file, and all are saved to
 //! another.
 
-use crate::backing::backing_store;
+use crate::backing::{backing_failed, backing_store};
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use clap::Args;
@@ -74,7 +74,8 @@ impl ColdArgs {
         let done = unless_interrupted(device, interrupt, || {
             device.write_back(&Selection::of(Which::Idle))
         })?;
-        let done = done.map_err(|source| Error::WriteBack { path: path.clone(), source })?;
+        let done =
+            done.map_err(|why| backing_failed(path, "", why, "make room, or name another file"))?;
         report.written_back_pages = Some(done.slots);
         report.backing_bytes = Some(device.bd_stat().bd_count * zram::SLOT_BYTES as u64);
         Ok(())
@@ -94,7 +95,9 @@ impl ColdArgs {
     ) -> Result<(), Error> {
         if let Some(path) = &self.save {
             let saved = unless_interrupted(device, interrupt, || device.save(path))?;
-            let saved = saved.map_err(Error::Save)?;
+            let saved = saved.map_err(|error| {
+                Error::Failed(format!("--save: {error}; a file that was there before is unchanged"))
+            })?;
             saved.in_part(path).map_or(Ok(()), |lacks| Err(Error::Device(lacks)))?;
             report.saved_bytes = Some(saved.bytes);
         }

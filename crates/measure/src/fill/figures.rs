@@ -4,7 +4,7 @@ use super::cold_options::ColdReport;
 use super::report::{Rates, Report};
 use super::totals::{Totals, mb_s, quotient};
 use crate::attributes::AttributeText;
-use crate::error::{Error, Stored};
+use crate::error::Error;
 use crate::memory::ProcessMemory;
 use crate::pages::{FilePlan, SkipReason, SkippedFiles};
 use crate::text::{escaped, human};
@@ -78,7 +78,11 @@ pub(super) fn report(
     let failure = match (full, mismatch) {
         (Some((source, limit)), _) => Some(out_of_memory(&report, source, limit)),
         (None, Some(file)) => {
-            Some(Error::Mismatch { pages: mismatches, first: escaped(&plan.path(file)) })
+            let first = escaped(&plan.path(file));
+            Some(Error::Failed(format!(
+                "{mismatches} pages did not read back as written, the first in '{first}'; please \
+                 report it"
+            )))
         }
         (None, None) => fault,
     };
@@ -103,13 +107,26 @@ fn rates(totals: &[Totals]) -> Rates {
 }
 
 fn out_of_memory(report: &Report, source: zsmalloc::Error, total_limit: Option<u64>) -> Error {
-    let Report { pages, pages_planned: planned, mismatches, .. } = *report;
-    let stored = Stored { pages, planned, mismatches };
-    if let Some(Ok(limit)) = total_limit.map(i64::try_from) {
-        return Error::TotalLimit { limit: human(limit), stored };
-    }
-    match i64::try_from(report.mem_limit) {
-        Ok(limit @ 1..) if source.is_limit() => Error::Limit { limit: human(limit), stored },
-        _ => Error::OutOfMemory { stored, source },
-    }
+    let Report { pages, pages_planned, mismatches, .. } = *report;
+    let came_back = match mismatches {
+        0 => "all of them read back as written".to_owned(),
+        _ => format!("{mismatches} of them not read back as written"),
+    };
+    let stored = format!("{pages} of {pages_planned} pages, {came_back}");
+    Error::Failed(match (total_limit, report.mem_limit) {
+        (Some(limit), _) => format!(
+            "the limit of all memory, {}, is reached after {stored}; raise total_limit, or give \
+             less with --input-limit",
+            human(limit)
+        ),
+        (None, limit @ 1..) if source.is_limit() => format!(
+            "the memory limit of {} is reached after {stored}; raise --mem-limit, or give less \
+             with --input-limit",
+            human(limit)
+        ),
+        _ => format!(
+            "out of memory after {stored}: {source}; free memory or raise the limit, or give less \
+             with --input-limit"
+        ),
+    })
 }

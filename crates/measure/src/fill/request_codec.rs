@@ -130,7 +130,8 @@ impl RequestCodec {
     }
 }
 
-fn bytes_of(pages: &Range<usize>) -> Range<usize> {
+/// Where pages lie among others.
+pub(super) fn bytes_of(pages: &Range<usize>) -> Range<usize> {
     pages.start * PAGE_SIZE..pages.end * PAGE_SIZE
 }
 

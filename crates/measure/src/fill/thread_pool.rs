@@ -40,7 +40,12 @@ impl<'scope> ThreadPool<'scope> {
             };
             let name = format!("uzram-{nth}");
             let thread = Builder::new().name(name).spawn_scoped(scope, work);
-            let thread = thread.map_err(|source| Error::Thread { nth: nth + 1, source })?;
+            let thread = thread.map_err(|error| {
+                let nth = nth + 1;
+                Error::Failed(format!(
+                    "thread {nth} can't be started: {error}; use fewer with --threads"
+                ))
+            })?;
             Ok(PoolThread { phases, done, handle: thread })
         });
         Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
@@ -53,7 +58,7 @@ impl<'scope> ThreadPool<'scope> {
             self.0.iter().map(|pooled| pooled.phases.send(phase.clone()).is_ok()).collect();
         let answered: Vec<bool> = self.0.iter().map(|pooled| pooled.done.recv().is_ok()).collect();
         let all = sent.iter().chain(&answered).all(|&ok| ok);
-        if all { Ok(()) } else { Err(Error::Worker) }
+        if all { Ok(()) } else { Err(Error::worker()) }
     }
 
     /// Ends the threads; their figures come back.
@@ -62,7 +67,7 @@ impl<'scope> ThreadPool<'scope> {
             .into_iter()
             .map(|pooled| {
                 drop(pooled.phases);
-                pooled.handle.join().map_err(|_| Error::Worker)
+                pooled.handle.join().map_err(|_| Error::worker())
             })
             .collect()
     }

@@ -9,7 +9,7 @@ use crate::error::Error;
 pub(crate) fn many<T>(count: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, Error> {
     let mut all = Vec::new();
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-    all.try_reserve_exact(count).map_err(|_| Error::NoRoom { bytes })?;
+    all.try_reserve_exact(count).map_err(|_| Error::no_room(bytes))?;
     all.resize_with(count, make);
     Ok(all.into())
 }

@@ -5,7 +5,7 @@
 //! own time counts.
 
 use super::job::{BATCH_PAGES, Batch, FillJob, Phase};
-use super::request_codec::{Codecs, REQUEST_PAGES, RequestCodec};
+use super::request_codec::{Codecs, REQUEST_PAGES, RequestCodec, bytes_of};
 use super::totals::Totals;
 use crate::error::Error;
 use crate::page::PAGE_SIZE;
@@ -82,7 +82,7 @@ impl Worker {
         let first = batch.pages.start;
         for request in requests(runs) {
             job.interrupt.check()?;
-            let data = &self.data[request.start * PAGE_SIZE..request.end * PAGE_SIZE];
+            let data = &self.data[bytes_of(&request)];
             job.checksums.set(first + request.start as u32, data);
             let start = request.start;
             let (pages, result) = self.store_request(device, first, request);
@@ -103,7 +103,7 @@ impl Worker {
         first: u32,
         pages: Range<usize>,
     ) -> (usize, Result<(), Error>) {
-        let data = &self.data[pages.start * PAGE_SIZE..pages.end * PAGE_SIZE];
+        let data = &self.data[bytes_of(&pages)];
         let offset = offset_of(first, pages.start);
         let write = || timed(|| device.write(offset, data));
         self.codec_first = !self.codec_first;
@@ -148,7 +148,7 @@ impl Worker {
             if request.is_empty() {
                 break;
             }
-            let data = &self.data[request.start * PAGE_SIZE..request.end * PAGE_SIZE];
+            let data = &self.data[bytes_of(&request)];
             let back = &mut self.back[..data.len()];
             let (read, time) = timed(|| device.read(offset_of(first, request.start), back));
             read?;

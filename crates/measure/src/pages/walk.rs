@@ -4,6 +4,7 @@ use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::page::PAGE_SIZE;
+use crate::text::escaped;
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
@@ -38,7 +39,10 @@ pub fn plan(
         .iter()
         .map(|path| match fs::metadata(path) {
             Ok(metadata) => Ok((path, metadata)),
-            Err(source) => Err(Error::Path { path: path.clone(), source }),
+            Err(error) => Err(Error::Failed(format!(
+                "path '{}' can't be used: {error}; give a file or a directory",
+                escaped(path)
+            ))),
         })
         .collect::<Result<_, Error>>()?;
     let pages_left = pages_max.unwrap_or(u64::MAX);
@@ -51,10 +55,26 @@ pub fn plan(
     }
     match given.first() {
         Some((first, _)) if walk.plan.files() == 0 => {
-            Err(Error::NoFile { first: (*first).clone(), others: given.len() - 1 })
+            let others = match given.len() - 1 {
+                0 => String::new(),
+                count => format!(" and {count} more"),
+            };
+            Err(Error::Failed(format!(
+                "no regular file at or under '{}'{others}; give files, or directories that hold \
+                 some",
+                escaped(first)
+            )))
         }
         _ => Ok(walk.plan),
     }
+}
+
+/// More than a device holds.
+fn too_large(path: &Path) -> Error {
+    Error::Failed(format!(
+        "more than 16 TiB under '{}'; bound it with --input-limit",
+        escaped(path)
+    ))
 }
 
 /// A plan in the making.
@@ -75,7 +95,7 @@ struct Level {
 
 impl TreeWalk<'_> {
     fn root(&mut self, path: &Path, metadata: &Metadata) -> Result<(), Error> {
-        let full = || Error::TooLarge { path: path.to_owned() };
+        let full = || too_large(path);
         if metadata.is_dir() {
             let dir = self.plan.add_dir(None, path.as_os_str()).ok_or_else(full)?;
             self.tree(dir, path)
@@ -87,7 +107,7 @@ impl TreeWalk<'_> {
     }
 
     fn tree(&mut self, dir: DirIndex, root: &Path) -> Result<(), Error> {
-        let full = || Error::TooLarge { path: root.to_owned() };
+        let full = || too_large(root);
         let mut path = root.to_owned();
         let mut levels = vec![self.level(dir, &path)];
         while let Some(level) = levels.last_mut().filter(|_| self.pages_left > 0) {
@@ -214,8 +234,8 @@ mod tests {
         let given = |name: &str| planned(&[dir.path().to_owned(), dir.path().join(name)], None);
         for name in ["nosuch", "dangling", "a/b"] {
             let error = given(name).unwrap_err();
-            assert!(matches!(error, Error::Path { .. }), "{error:?}");
-            assert!(error.to_string().contains(name), "{error}");
+            let message = error.to_string();
+            assert!(message.starts_with("path '") && message.contains(name), "{message}");
         }
         let nothing = [dir.path().join("z"), PathBuf::from("/dev/null")];
         let message = planned(&nothing, None).unwrap_err().to_string();

@@ -124,7 +124,10 @@ impl<'a> CodecRun<'a> {
         self.decompressing.push(watch.seconds());
         match self.back == *held_out {
             true => Ok(()),
-            false => Err(Error::Codecs { codec: self.codec }),
+            false => Err(Error::Failed(format!(
+                "{} decompressed blocks to other bytes than it had compressed; please report it",
+                self.codec
+            ))),
         }
     }
 

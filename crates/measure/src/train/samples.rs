@@ -66,7 +66,11 @@ impl Samples {
         if given >= needed {
             return Ok(());
         }
-        Err(Error::TooFewBlocks { given, needed, block: self.block, size })
+        Err(Error::Failed(format!(
+            "{given} blocks of {} bytes, same-filled ones left out, are too few for a dictionary \
+             of {size} bytes, which takes {needed}; give more files, or a smaller --size",
+            self.block
+        )))
     }
 }
 

@@ -20,22 +20,25 @@
 
 mod request;
 
-pub use request::{AskError, Refusal, Request};
+pub use crate::steered::{Refusal, Steered};
+pub use request::{AskError, Request};
 
-use crate::accept::{Acceptor, ClientPermit, ClientSet};
+use crate::accept::Acceptor;
 use crate::address::{Address, Listening};
+use crate::client_set::{ClientPermit, ClientSet};
 use crate::log::Log;
 use crate::socket::Socket;
+use crate::spawn::spawn_for_client;
+use crate::steered;
 use request::END;
 use rustix::io::Errno;
-use std::fmt;
-use std::io::{self, BufWriter, Write};
+use std::fmt::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread;
 use std::time::{Duration, Instant};
-use zram::{JobKind, Restored, Saved, Zram, room};
+use zram::room;
 
 /// Most bytes of a request, and of those that are received at a time.
 const REQUEST_MAX: usize = 64 << 10;
@@ -63,24 +66,6 @@ const SHORT: usize = 8 << 10;
 
 const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free some";
 
-/// Saves to a file.
-pub type Save = Box<dyn Fn(&Path) -> Result<Saved, Refusal> + Send + Sync>;
-
-/// Restores a file.
-pub type Restore = Box<dyn Fn(&Path) -> Result<Restored, Refusal> + Send + Sync>;
-
-/// What is steered.
-pub struct Steered {
-    /// The device with its attributes.
-    pub zram: Arc<Zram>,
-    /// Tells what is served, as JSON.
-    pub stat: Box<dyn Fn() -> String + Send + Sync>,
-    /// Saves to a file, if that is not on the disk itself.
-    pub save: Save,
-    /// Restores a saved file, if no one uses the disk.
-    pub restore: Restore,
-}
-
 /// The socket's server.
 pub struct Control {
     acceptor: Acceptor,
@@ -93,8 +78,8 @@ impl Control {
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn start(listening: Listening, steered: Steered, log: Log) -> io::Result<Self> {
-        let (steered, clients) = (Arc::new(steered), Arc::new(ClientSet::new(CLIENTS)));
+    pub fn start(listening: Listening, steered: Arc<dyn Steered>, log: Log) -> io::Result<Self> {
+        let clients = Arc::new(ClientSet::new(CLIENTS));
         let is_ending = Arc::new(AtomicBool::new(false));
         let (set, ends) = (clients.clone(), is_ending.clone());
         let told = log.clone();
@@ -105,18 +90,11 @@ impl Control {
                 return told
                     .line("control: refused a client: too many requests are being answered");
             };
-            let (named, log) = (thread::Builder::new().name("control".to_owned()), told.clone());
-            let named = named.stack_size(STACK);
-            let started = named.spawn(move || {
-                // A client that sends no request gets no answer.
-                let _ = answer(&socket, &permit, (&steered, &ends), &log);
-                drop(permit);
+            let log = told.clone();
+            spawn_for_client("control", STACK, &told, move || {
+                // Who sends no request wants no answer.
+                let _ = answer(&socket, &permit, (&*steered, &ends), &log);
             });
-            if let Err(error) = started {
-                told.line(format_args!(
-                    "control: refused a client: can't start a thread for it: {error}"
-                ));
-            }
         })?;
         Ok(Control { acceptor, clients, is_ending })
     }
@@ -140,7 +118,7 @@ impl Control {
 fn answer(
     socket: &Socket,
     permit: &ClientPermit,
-    (steered, is_ending): (&Steered, &AtomicBool),
+    (steered, is_ending): (&dyn Steered, &AtomicBool),
     log: &Log,
 ) -> io::Result<()> {
     let mut answer = Answer { out: BufWriter::new(socket), has_begun: false, broken: Ok(()) };
@@ -157,7 +135,7 @@ fn answer(
         Ok(request) => request,
         Err(refusal) => return answer.finish(&Err(refusal)),
     };
-    let done = steered.answer(&request, &mut answer);
+    let done = carry_out(steered, &request, &mut answer);
     let told = answer.finish(&done);
     if let (Err(_), Request::Store(what, _)) = (&told, &request) {
         log_orphaned(log, what, &done);
@@ -239,76 +217,23 @@ fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     }
 }
 
-impl Steered {
-    /// Does what is asked for. Whether the text was written is known in the end.
-    fn answer(&self, request: &Request, answer: &mut Answer<'_>) -> Result<(), Refusal> {
-        match request {
-            Request::Show(name) => self.zram.show_to(name, answer)?,
-            Request::Store(name, path) if name == "save" => {
-                let path = Path::new(path);
-                (self.save)(path)?.in_part(path).map_or(Ok(()), Err)?;
-            }
-            Request::Store(name, path) if name == "restore" => {
-                drop((self.restore)(Path::new(path))?)
-            }
-            Request::Store(name, value) => {
-                self.zram.store(name, value).map_err(|error| match error {
-                    zram::Error::Open { .. } => Refusal {
-                        errno: error.errno(),
-                        message:
-                            "a served disk can't be reset; stop its server, which frees everything"
-                                .to_owned(),
-                    },
-                    error => error.into(),
-                })?;
-            }
-            Request::Stat => drop(fmt::Write::write_str(answer, &(self.stat)())),
-            Request::Job(kind, text) => {
-                for (what, count) in self.job(*kind, text)? {
-                    let _ = fmt::Write::write_fmt(answer, format_args!("{what} {count}\n"));
-                }
+/// Does what is asked for. Whether the text was written is known in the end.
+fn carry_out(
+    steered: &dyn Steered,
+    request: &Request,
+    answer: &mut Answer<'_>,
+) -> Result<(), Refusal> {
+    match request {
+        Request::Show(name) => steered.zram().show_to(name, answer)?,
+        Request::Store(name, value) => steered::store(steered, name, value)?,
+        Request::Stat => drop(answer.write_str(&steered.stat())),
+        Request::Job(kind, text) => {
+            for (what, count) in steered::job(steered, *kind, text)? {
+                let _ = writeln!(answer, "{what} {count}");
             }
         }
-        Ok(())
     }
-
-    /// Does a job; what came of it.
-    fn job(&self, kind: JobKind, text: &str) -> Result<Vec<(&'static str, u64)>, Refusal> {
-        Ok(match kind {
-            JobKind::Save => {
-                let saved = (self.save)(Path::new(text))?;
-                let lost = saved.lost.iter();
-                let lost = lost.flat_map(|of| [("lost_from", of.start), ("lost_to", of.end)]);
-                let all = [
-                    ("pages", saved.slots),
-                    ("bytes", saved.bytes),
-                    ("lost_pages", saved.lost_slots),
-                ];
-                all.into_iter().chain(lost).collect()
-            }
-            JobKind::Restore => vec![("pages", (self.restore)(Path::new(text))?.slots)],
-            JobKind::Recompress => {
-                let done = self.zram.recompress(text)?;
-                vec![
-                    ("tried", done.tried),
-                    ("smaller", done.smaller),
-                    ("saved_bytes", done.saved_bytes),
-                    ("touched", done.touched),
-                    ("damaged", done.damaged.count),
-                ]
-            }
-            JobKind::WriteBack => {
-                let done = self.zram.write_back(text)?;
-                vec![
-                    ("pages", done.slots),
-                    ("bytes", done.bytes),
-                    ("blocks", done.blocks),
-                    ("touched", done.touched),
-                    ("damaged", done.damaged.count),
-                ]
-            }
-        })
-    }
+    Ok(())
 }
 
 /// An answer as it is written: `ok` stands before what comes first.

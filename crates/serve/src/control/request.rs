@@ -1,6 +1,7 @@
 //! What is asked for, as it goes over the socket, and asking it.
 
 use crate::address::PATH_MAX;
+use crate::steered::Refusal;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::process::{Uid, geteuid};
@@ -28,15 +29,6 @@ pub enum Request {
     Stat,
     /// A job is to be done, with a path or words.
     Job(JobKind, String),
-}
-
-/// A refusal, as it is sent to the client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Linux's errno.
-    pub errno: i32,
-    /// In words, on one line.
-    pub message: String,
 }
 
 /// Why there is no answer.
@@ -75,12 +67,6 @@ pub enum AskError {
     /// The server refuses.
     #[error("{}", .0.message)]
     Refused(Refusal),
-}
-
-impl From<zram::Error> for Refusal {
-    fn from(error: zram::Error) -> Self {
-        Refusal { errno: error.errno(), message: error.to_string() }
-    }
 }
 
 impl Request {
@@ -144,7 +130,7 @@ impl Request {
             None if line == "ok\n" => {
                 io::copy(&mut answer, out).map(|_| ()).map_err(AskError::Broken)
             }
-            Some(("error", refusal)) => Err(AskError::Refused(Refusal::parse(refusal))),
+            Some(("error", told)) => Err(AskError::Refused(refusal(told))),
             _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
         }
     }
@@ -155,15 +141,9 @@ pub(super) fn is_trusted(uid: Uid) -> bool {
     uid.is_root() || uid == geteuid()
 }
 
-impl Refusal {
-    /// Returns a refusal with an errno of Linux's, and its reason on one line.
-    pub fn new(errno: Errno, message: impl Into<String>) -> Self {
-        Refusal { errno: errno.raw_os_error(), message: message.into() }
-    }
-
-    fn parse(text: &str) -> Self {
-        let (errno, message) = text.split_once(' ').unwrap_or(("", text));
-        let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());
-        Refusal { errno, message: message.to_owned() }
-    }
+/// What is told behind `error`.
+fn refusal(text: &str) -> Refusal {
+    let (errno, message) = text.split_once(' ').unwrap_or(("", text));
+    let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());
+    Refusal { errno, message: message.to_owned() }
 }

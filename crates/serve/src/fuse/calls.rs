@@ -3,6 +3,7 @@
 use super::STACK;
 use super::files::{AttributeWrite, Files};
 use super::node::Node;
+use crate::spawn::spawn;
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -11,7 +12,6 @@ use fuser::{
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 use zram::Access;
 
@@ -165,11 +165,9 @@ impl Filesystem for Files {
                 // It may be a job: on a thread of its own, so that the disk goes on. Where there
                 // can be none, the reply that goes with it is an error.
                 Ok(stored) => {
-                    let (zram, len) = (self.zram.clone(), data.len() as u32);
-                    let named =
-                        thread::Builder::new().name("attribute".to_owned()).stack_size(STACK);
-                    let stores = move || answer(reply, stored.store(&zram).map(|()| len));
-                    drop(named.spawn(stores));
+                    let (steered, len) = (self.steered.clone(), data.len() as u32);
+                    let stores = move || answer(reply, stored.store(&*steered).map(|()| len));
+                    drop(spawn("attribute", STACK, stores));
                 }
             },
             None => reply.error(Errno::ENOENT),

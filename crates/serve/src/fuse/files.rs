@@ -3,18 +3,17 @@
 use super::node::Node;
 use crate::disk::Disk;
 use crate::nbd::Mode;
-use crate::own::{self, Clients};
+use crate::steered::{self, Steered};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use rustix_futex_sync::Mutex;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 use std::time::SystemTime;
-use zram::{Access, Zram};
+use zram::Access;
 
 /// Zeros, to whole blocks and parts alike: what a hole is.
 const PUNCH_HOLE: i32 = 2;
@@ -23,7 +22,7 @@ const KEEP_SIZE: i32 = 1;
 
 /// The files, and what was read of those that are open.
 pub(super) struct Files {
-    pub(super) zram: Arc<Zram>,
+    pub(super) steered: Arc<dyn Steered>,
     pub(super) disk: Arc<dyn Disk>,
     mode: Mode,
     made: SystemTime,
@@ -35,13 +34,13 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new(
-        zram: Arc<Zram>,
+        steered: Arc<dyn Steered>,
         disk: Arc<dyn Disk>,
         mode: Mode,
         has_ended: Arc<AtomicBool>,
     ) -> Self {
         let (texts, next) = (Mutex::new(HashMap::new()), AtomicU64::new(1));
-        Files { zram, disk, mode, made: SystemTime::now(), texts, next, has_ended }
+        Files { steered, disk, mode, made: SystemTime::now(), texts, next, has_ended }
     }
 
     /// Returns what was done, unless the mount has ended: after that nothing is acknowledged, as it
@@ -104,7 +103,7 @@ impl Files {
     }
 
     pub(super) fn text(&self, name: &str) -> Result<Arc<String>, Errno> {
-        self.zram.show(name).map(Arc::new).map_err(|error| Errno::from_i32(error.errno()))
+        self.steered.zram().show(name).map(Arc::new).map_err(|error| Errno::from_i32(error.errno()))
     }
 
     pub(super) fn read_disk(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
@@ -173,29 +172,58 @@ impl AttributeWrite {
         if offset != 0 {
             return Err(Errno::EINVAL);
         }
-        // Programs that have the disk open would see it change.
-        if attribute.name == "restore" {
-            return Err(Errno::EBUSY);
-        }
+        // A shell writes a line.
+        let text = text.trim_end_matches('\n');
         Ok(AttributeWrite { name: attribute.name, text: text.to_owned() })
     }
 
-    pub(super) fn store(self, zram: &Zram) -> Result<(), Errno> {
-        if self.name == "save" {
-            let path = Path::new(self.text.trim_end_matches('\n'));
-            // The writer does not know this process's directory.
-            if !path.is_absolute() {
-                return Err(Errno::EINVAL);
-            }
-            if own::lies_on_disk(path, Clients::Some).is_some() {
-                return Err(Errno::EDEADLK);
-            }
-        }
-        let stored = zram.store(self.name, &self.text);
-        stored.map_err(|error| Errno::from_i32(error.errno()))
+    pub(super) fn store(self, steered: &dyn Steered) -> Result<(), Errno> {
+        let stored = steered::store(steered, self.name, &self.text);
+        stored.map_err(|refusal| Errno::from_i32(refusal.errno))
     }
 }
 
 fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_i32(errno.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Refusal;
+    use std::path::Path;
+    use zram::{Restored, Saved, Zram};
+
+    /// A server that is at its end, whose turn it is to save.
+    struct Ending(Zram, Mutex<Vec<String>>);
+
+    impl Steered for Ending {
+        fn zram(&self) -> &Zram {
+            &self.0
+        }
+
+        fn save(&self, path: &Path) -> Result<Saved, Refusal> {
+            self.1.lock().push(format!("save {}", path.display()));
+            Err(Refusal::new(rustix::io::Errno::AGAIN, "it saves itself"))
+        }
+
+        fn restore(&self, path: &Path) -> Result<Restored, Refusal> {
+            self.1.lock().push(format!("restore {}", path.display()));
+            Err(Refusal::new(rustix::io::Errno::BUSY, "it is mounted"))
+        }
+    }
+
+    #[test]
+    fn the_server_is_asked_to_save_and_restore() {
+        let server = Ending(Zram::new(), Mutex::default());
+        let write = |name: &str, text: &str| {
+            let node = Node::Attributes.children().into_iter().find(|node| node.name() == name);
+            AttributeWrite::new(node.unwrap(), 0, text.as_bytes()).unwrap().store(&server)
+        };
+        assert_eq!(write("save", "/a\n").unwrap_err(), Errno::EAGAIN);
+        assert_eq!(write("restore", "/b").unwrap_err(), Errno::EBUSY);
+        write("track_access", "1\n").unwrap();
+        assert_eq!(server.0.show("track_access").unwrap(), "1\n");
+        assert_eq!(*server.1.lock(), ["save /a", "restore /b"]);
+    }
 }

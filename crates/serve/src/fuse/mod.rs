@@ -14,17 +14,18 @@ mod node;
 use crate::disk::Disk;
 use crate::log::Log;
 use crate::nbd::Mode;
+use crate::spawn::spawn_within;
+use crate::steered::Steered;
 use files::Files;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use mount::Mount;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
-use zram::{Zram, room};
+use zram::room;
 
 /// Bytes of the stack of a thread of ours here.
 pub(super) const STACK: usize = 256 << 10;
@@ -54,7 +55,7 @@ impl Mounted {
     /// too little address space.
     pub fn start(
         dir: &Path,
-        zram: Arc<Zram>,
+        steered: Arc<dyn Steered>,
         disk: Arc<dyn Disk>,
         mode: Mode,
         threads: usize,
@@ -66,7 +67,7 @@ impl Mounted {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let has_ended = Arc::new(AtomicBool::new(false));
-        let files = Files::new(zram, disk, mode, has_ended.clone());
+        let files = Files::new(steered, disk, mode, has_ended.clone());
         let mut config = Config::default();
         config.n_threads = Some(threads);
         // Each thread has its own descriptor, where this user may open them.
@@ -81,18 +82,16 @@ impl Mounted {
     /// it this mount, which is dead then.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
-        let (ended, ends) = mpsc::channel();
         let Mounted { session, mut mount, log, .. } = self;
-        let named = thread::Builder::new().name("unmount".to_owned()).stack_size(STACK);
-        let waiter = named.spawn(move || {
+        let unmounted = spawn_within("unmount", STACK, within, move || {
             let taken_off = mount.detach();
             if let Err(error) = &taken_off {
                 log.line(format_args!("can't unmount {}: {error}", mount.name()));
             } else {
                 let _ = session.join();
             }
-            let _ = ended.send(taken_off.is_ok());
+            taken_off.is_ok()
         });
-        waiter.is_ok() && ends.recv_timeout(within) == Ok(true)
+        unmounted == Some(true)
     }
 }

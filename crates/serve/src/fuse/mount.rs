@@ -8,6 +8,7 @@
 use crate::log::Log;
 use crate::mountinfo::{self, MountEntry};
 use crate::own::OwnMount;
+use crate::spawn::spawn_within;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, makedev};
@@ -18,8 +19,6 @@ use rustix::mount::{
 };
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 /// What the system calls file systems of ours.
@@ -72,11 +71,7 @@ impl Mount {
     /// # Errors
     /// Something else is mounted over it or in it: that would go, too.
     pub(super) fn detach(&mut self) -> io::Result<()> {
-        let number = |entry: &MountEntry| {
-            let (major, minor) = entry.device.split_once(':')?;
-            Some(makedev(major.parse().ok()?, minor.parse().ok()?))
-        };
-        let is_there = mountinfo::all()?.iter().any(|entry| number(entry) == Some(self.device));
+        let is_there = mountinfo::all()?.iter().any(|entry| entry.device == self.device);
         if !is_there || !is_alive(&self.connection) {
             return Ok(());
         }
@@ -184,16 +179,14 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
 /// Returns whether the server of the file system that a file lies in has ended.
 fn is_dead(file: &OwnedFd) -> bool {
     let Ok(file) = file.try_clone() else { return false };
-    let (tell, told) = mpsc::channel();
-    let asks = move || {
+    // Who is stuck never answers.
+    let asked = spawn_within("is it dead", super::STACK, ANSWERS_WITHIN, move || {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         let asked = fs::statx(&file, "", flags, StatxFlags::BASIC_STATS);
         drop(file);
-        let _ = tell.send(asked.err());
-    };
-    // A stuck server never answers.
-    let has_asked = thread::Builder::new().name("is it dead".to_owned()).spawn(asks).is_ok();
-    has_asked && told.recv_timeout(ANSWERS_WITHIN) == Ok(Some(Errno::NOTCONN))
+        asked.err()
+    });
+    asked == Some(Some(Errno::NOTCONN))
 }
 
 /// Takes off the mount whose root is open, which is at `dir`.

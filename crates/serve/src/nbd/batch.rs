@@ -4,7 +4,6 @@ use super::bounds::{DONE_MAX, HEAVY_BYTES, READ_PART, REQUESTS, SHORT_MAX, WORKE
 use super::buffer::Buffer;
 use super::disconnect::End;
 use super::execute::Executor;
-use super::export::ReplyStyle;
 use super::handshake::Terms;
 use super::input::{Deadline, Input};
 use super::large_writes::{LargeWrite, LargeWrites};
@@ -51,11 +50,37 @@ pub(crate) struct Short<'r> {
     may_wait: bool,
 }
 
+/// A request, what is to be done, and what that takes.
 struct Task {
     request: Request,
     command: Result<Command, ErrorCode>,
     /// Where its payload lies.
     payload: Range<usize>,
+    /// What it costs, in bytes to be compressed.
+    weight: usize,
+    /// Bytes that the answer takes at most.
+    reply_max: usize,
+    /// Whether it may have to wait for what lies elsewhere. What is freed whole needs not.
+    may_wait: bool,
+}
+
+impl Task {
+    /// One whose payload is not taken yet.
+    fn new(request: Request, command: Result<Command, ErrorCode>, terms: &Terms) -> Self {
+        let len = request.len as usize;
+        let (needs_data, weight, reply_max) = match command {
+            Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
+            Ok(Command::Write) => (true, len, DONE_MAX),
+            // Of many blocks something is to be done, or looked at.
+            Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
+            Ok(Command::Trim) => (false, len / 64, DONE_MAX),
+            Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
+            Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),
+        };
+        let disk = &terms.export.disk;
+        let may_wait = needs_data && disk.may_wait(request.offset, request.len.into());
+        Task { request, command, payload: 0..0, weight, reply_max, may_wait }
+    }
 }
 
 /// How a request is to be served.
@@ -132,10 +157,9 @@ impl WorkerBuffer {
             }
         };
         let mut short = Short::new(self);
-        short.take(first, command, input, stream, terms)?;
-        while let Some(next) = short.next(input, share, terms) {
-            let (request, command) = next;
-            short.take(request, command, input, stream, terms)?;
+        short.take(Task::new(first, command, terms), input, stream)?;
+        while let Some(task) = short.next(input, share, terms) {
+            short.take(task, input, stream)?;
         }
         Ok(Batch::Short(short))
     }
@@ -158,48 +182,37 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// Returns the next request, if it is here whole, there is room for it beside the others, and
-    /// it does not make them wait.
-    fn next(
-        &self,
-        input: &Input,
-        share: usize,
-        terms: &Terms,
-    ) -> Option<(Request, Result<Command, ErrorCode>)> {
+    /// The next request, if it is here whole, there is room for it beside the others, and it does
+    /// not make them wait.
+    fn next(&self, input: &Input, share: usize, terms: &Terms) -> Option<Task> {
         if self.tasks.len() >= share || self.may_wait {
             return None;
         }
         // What can't be is found again when it comes first, and so is a client's end.
         let request = input.header()?.ok().filter(|request| request.kind != Some(Kind::Disc))?;
         let Class::Short(command) = Class::of(&request, terms) else { return None };
-        let needed = request.payload() as usize + reply_max(&request, command, terms.replies);
+        let task = Task::new(request, command, terms);
+        let needed = request.payload() as usize + task.reply_max;
         let fits = input.has_whole(&request)
-            && !may_wait(&request, command, terms)
+            && !task.may_wait
             && self.payloads + self.replies + needed <= WORKER_BUFFER;
-        fits.then_some((request, command))
+        fits.then_some(task)
     }
 
-    fn take(
-        &mut self,
-        request: Request,
-        command: Result<Command, ErrorCode>,
-        input: &mut Input,
-        stream: &impl Stream,
-        terms: &Terms,
-    ) -> Result<(), End> {
+    fn take(&mut self, task: Task, input: &mut Input, stream: &impl Stream) -> Result<(), End> {
         input.consume(REQUEST_HEADER);
-        let (start, len) = (self.payloads, request.payload() as usize);
-        if command.is_err() {
+        let (start, len) = (self.payloads, task.request.payload() as usize);
+        if task.command.is_err() {
             input.skip(stream, len)?;
         } else {
             let payload = &mut self.buffer[start..start + len];
             input.take(stream, payload, Deadline::for_rest(len, &|| false))?;
             self.payloads += len;
         }
-        self.replies += reply_max(&request, command, terms.replies);
-        self.may_wait = may_wait(&request, command, terms);
-        self.weight += weight(&request, command);
-        self.tasks.push(Task { request, command, payload: start..self.payloads });
+        self.replies += task.reply_max;
+        self.may_wait = task.may_wait;
+        self.weight += task.weight;
+        self.tasks.push(Task { payload: start..self.payloads, ..task });
         Ok(())
     }
 
@@ -208,45 +221,9 @@ impl<'r> Short<'r> {
         let Short { tasks, buffer, payloads, .. } = self;
         let (payloads, room) = buffer.split_at_mut(payloads);
         let mut replies = Replies::new(room);
-        for Task { request, command, payload } in tasks.iter() {
+        for Task { request, command, payload, .. } in tasks.iter() {
             executor.execute(request, *command, &payloads[payload.clone()], &mut replies);
         }
         replies.into_bytes(tasks.len())
-    }
-}
-
-/// Returns whether a request may have to wait for what lies elsewhere. What is freed whole needs
-/// not.
-fn may_wait(request: &Request, command: Result<Command, ErrorCode>, terms: &Terms) -> bool {
-    let needs_data = match command {
-        Ok(Command::Read | Command::Write | Command::WriteZeroes | Command::Punch) => true,
-        Ok(Command::Flush | Command::Trim | Command::BlockStatus { .. }) | Err(_) => false,
-    };
-    needs_data && terms.export.disk.may_wait(request.offset, request.len.into())
-}
-
-/// Returns what a request costs, in bytes to be compressed.
-fn weight(request: &Request, command: Result<Command, ErrorCode>) -> usize {
-    let len = request.len as usize;
-    match command {
-        Ok(Command::Write) => len,
-        Ok(Command::Read) => len / 4,
-        // Of many blocks something is to be done, or looked at.
-        Ok(Command::Trim | Command::Punch | Command::WriteZeroes | Command::BlockStatus { .. }) => {
-            len / 64
-        }
-        Ok(Command::Flush) | Err(_) => 0,
-    }
-}
-
-/// Returns the bytes that the answer to a short request takes at most.
-fn reply_max(request: &Request, command: Result<Command, ErrorCode>, style: ReplyStyle) -> usize {
-    match command {
-        Ok(Command::Read) => read_header(style) + request.len as usize,
-        Ok(Command::BlockStatus { .. }) => SHORT_MAX,
-        Ok(
-            Command::Write | Command::Flush | Command::Trim | Command::Punch | Command::WriteZeroes,
-        )
-        | Err(_) => DONE_MAX,
     }
 }

@@ -6,10 +6,12 @@ use super::disconnect::End;
 use super::export::Exports;
 use super::large_writes::LargeWrites;
 use super::stream::Stream;
-use crate::accept::{Acceptor, ClientPermit, ClientSet};
+use crate::accept::Acceptor;
 use crate::address::Listening;
+use crate::client_set::{ClientPermit, ClientSet};
 use crate::log::Log;
 use crate::socket::Socket;
+use crate::spawn::spawn_for_client;
 use rustix_futex_sync::Mutex;
 use std::io;
 use std::sync::Arc;
@@ -120,14 +122,9 @@ impl Server {
                 }
                 let (service, established, told) =
                     (service.clone(), established.clone(), log.clone());
-                let named = std::thread::Builder::new().name("nbd".to_owned()).stack_size(STACK);
-                let started = named
-                    .spawn(move || serve_client(&service, &socket, permit, &established, &told));
-                if let Err(error) = started {
-                    log.line(format_args!(
-                        "nbd: refused a client: can't start a thread for it: {error}"
-                    ));
-                }
+                spawn_for_client("nbd", STACK, &log, move || {
+                    serve_client(&service, &socket, permit, &established, &told);
+                });
             }
         };
         let acceptor = Mutex::new(Some(Acceptor::start(listening, TICK, log, client)?));

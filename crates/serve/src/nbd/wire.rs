@@ -80,15 +80,6 @@ pub(crate) const FLAG_CAN_MULTI_CONN: u16 = 1 << 8;
 pub(crate) const FLAG_SEND_CACHE: u16 = 1 << 10;
 pub(crate) const FLAG_SEND_FAST_ZERO: u16 = 1 << 11;
 
-pub(crate) const CMD_READ: u16 = 0;
-pub(crate) const CMD_WRITE: u16 = 1;
-pub(crate) const CMD_DISC: u16 = 2;
-pub(crate) const CMD_FLUSH: u16 = 3;
-pub(crate) const CMD_TRIM: u16 = 4;
-pub(crate) const CMD_CACHE: u16 = 5;
-pub(crate) const CMD_WRITE_ZEROES: u16 = 6;
-pub(crate) const CMD_BLOCK_STATUS: u16 = 7;
-
 pub(crate) const CMD_FLAG_FUA: u16 = 1;
 pub(crate) const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 pub(crate) const CMD_FLAG_DF: u16 = 1 << 2;

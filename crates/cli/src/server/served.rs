@@ -1,0 +1,68 @@
+//! What a server is steered by: over its control socket, and through its mount.
+
+use super::save_file::SaveFile;
+use super::turn::Turn;
+use crate::status::ServerStatus;
+use measure::text::counted;
+use rustix::io::Errno;
+use serve::control::{Refusal, Steered};
+use serve::nbd::Server;
+use serve::own::{self, Clients};
+use std::path::Path;
+use std::sync::Arc;
+use zram::{Damage, Open, Restored, Saved, Zram};
+
+/// The disk that is served, and who serves it.
+pub(super) struct Served {
+    pub(super) status: ServerStatus,
+    pub(super) zram: Arc<Zram>,
+    pub(super) disk: Arc<Open>,
+    pub(super) nbd: Server,
+    /// What the disk is saved to at the end, and whose turn that is.
+    pub(super) save_file: Option<Arc<SaveFile>>,
+    pub(super) turn: Arc<Turn>,
+}
+
+impl Steered for Served {
+    fn zram(&self) -> &Zram {
+        &self.zram
+    }
+
+    fn stat(&self) -> String {
+        self.status.stat(&self.zram, self.nbd.connections())
+    }
+
+    fn save(&self, path: &Path) -> Result<Saved, Refusal> {
+        if !path.is_absolute() {
+            let message = "the server may run in another directory; give an absolute path";
+            return Err(Refusal::new(Errno::INVAL, message));
+        }
+        let clients = if self.nbd.connections() > 0 { Clients::Some } else { Clients::None };
+        if let Some(why) = own::lies_on_disk(path, clients) {
+            return Err(Refusal::new(Errno::DEADLK, why));
+        }
+        self.turn.save(path, || {
+            let saved = self.disk.save(path)?;
+            self.save_file.iter().for_each(|save_file| save_file.note_saved(path));
+            Ok(saved)
+        })
+    }
+
+    fn restore(&self, path: &Path) -> Result<Restored, Refusal> {
+        let in_use = |message: String| Refusal::new(Errno::BUSY, message);
+        if self.status.is_mounted() {
+            let remedy = "restore it with 'uzram serve --restore', or serve it without --mount";
+            return Err(in_use(format!(
+                "the disk is mounted, and a restore would change it while it is in use; {remedy}"
+            )));
+        }
+        let restored = || self.turn.restore(|| Ok(self.disk.restore(path, Damage::Refuse)?));
+        self.nbd.alone(restored).map_err(|clients| {
+            let clients = counted(clients as u64, "client");
+            in_use(format!(
+                "the disk is in use by {clients}, and a restore would change it while they use it; \
+                 disconnect them first"
+            ))
+        })?
+    }
+}

@@ -1,0 +1,238 @@
+//! Connections that are alike: counted, evicted for others, and ended all at once.
+
+use crate::socket::Socket;
+use rustix_futex_sync::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A client that is evicted for another leaves within this time, or the other is refused.
+const EVICTED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Connections that are alike, up to some number.
+pub(crate) struct ClientSet {
+    most: usize,
+    clients: Mutex<ClientMap>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct ClientMap {
+    next: u64,
+    /// For good, and for now.
+    has_ended: bool,
+    is_paused: bool,
+    /// By number, so in the order in which they came.
+    all: BTreeMap<u64, Client>,
+}
+
+struct Client {
+    socket: Arc<Socket>,
+    stance: Stance,
+}
+
+/// What a client has done so far, by which it stays or makes room for another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stance {
+    /// It has not said yet what it wants, and makes room.
+    New,
+    /// It stays.
+    Established,
+    /// It makes room, and has no say any more.
+    Evicted,
+}
+
+/// A client's right to be there: it leaves when this goes.
+pub(crate) struct ClientPermit {
+    set: Arc<ClientSet>,
+    number: u64,
+}
+
+/// Nobody is let in until this goes.
+pub(crate) struct Paused<'c>(&'c ClientSet);
+
+impl ClientSet {
+    pub(crate) fn new(most: usize) -> Self {
+        ClientSet { most, clients: Mutex::default(), left: Condvar::new() }
+    }
+
+    /// One more, if there is room.
+    pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<ClientPermit> {
+        self.admit(&mut self.clients.lock(), socket)
+    }
+
+    /// One more, and whether another was evicted for it: the one that has been new for longest,
+    /// if there is no room, or `has_room` says that there is none for so many.
+    pub(crate) fn enter_or_evict(
+        self: &Arc<Self>,
+        socket: &Arc<Socket>,
+        has_room: impl Fn(usize) -> bool,
+    ) -> Option<(ClientPermit, bool)> {
+        let mut clients = self.clients.lock();
+        let enter = |clients: &mut ClientMap| {
+            has_room(clients.all.len() + 1).then(|| self.admit(clients, socket)).flatten()
+        };
+        if let Some(permit) = enter(&mut clients) {
+            return Some((permit, false));
+        }
+        let stands = |stance| move |client: &&mut Client| client.stance == stance;
+        if let Some(longest) = clients.all.values_mut().find(stands(Stance::New)) {
+            longest.stance = Stance::Evicted;
+            longest.socket.hang_up();
+        } else {
+            // One that is on its way will do.
+            clients.all.values_mut().find(stands(Stance::Evicted))?;
+        }
+        let until = Instant::now() + EVICTED_WITHIN;
+        loop {
+            let left = until.checked_duration_since(Instant::now())?;
+            clients = self.left.wait_timeout(clients, left).0;
+            if let Some(permit) = enter(&mut clients) {
+                return Some((permit, true));
+            }
+        }
+    }
+
+    fn admit(
+        self: &Arc<Self>,
+        clients: &mut ClientMap,
+        socket: &Arc<Socket>,
+    ) -> Option<ClientPermit> {
+        let is_shut = clients.has_ended || clients.is_paused;
+        if is_shut || clients.all.len() >= self.most {
+            return None;
+        }
+        let number = clients.next;
+        clients.next += 1;
+        clients.all.insert(number, Client { socket: socket.clone(), stance: Stance::New });
+        Some(ClientPermit { set: self.clone(), number })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.clients.lock().all.len()
+    }
+
+    /// Whether there was ever a client.
+    pub(crate) fn had_clients(&self) -> bool {
+        self.clients.lock().next > 0
+    }
+
+    /// Lets none in until what is returned goes; the number of clients, if there are any.
+    pub(crate) fn pause(&self) -> Result<Paused<'_>, usize> {
+        let mut clients = self.clients.lock();
+        if clients.is_paused || !clients.all.is_empty() {
+            return Err(clients.all.len());
+        }
+        clients.is_paused = true;
+        Ok(Paused(self))
+    }
+
+    /// Ends the connections of those who have not said what they want, and lets none in any more.
+    pub(crate) fn hang_up_on_new(&self) {
+        let mut clients = self.clients.lock();
+        clients.has_ended = true;
+        let others = clients.all.values().filter(|client| client.stance != Stance::Established);
+        others.for_each(|client| client.socket.hang_up());
+    }
+
+    /// Ends all connections, and lets none in any more.
+    pub(crate) fn hang_up(&self) {
+        let mut clients = self.clients.lock();
+        clients.has_ended = true;
+        clients.all.values().for_each(|client| client.socket.hang_up());
+    }
+
+    /// Whether all were gone in time.
+    pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
+        let mut clients = self.clients.lock();
+        while !clients.all.is_empty() {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
+            clients = self.left.wait_timeout(clients, left).0;
+        }
+        true
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.clients.lock().is_paused = false;
+    }
+}
+
+impl ClientPermit {
+    /// Whether its client stays from now on, whoever else comes: it has said what it wants. If not,
+    /// it was evicted before, or all were, and what it said may not be whole.
+    pub(crate) fn establish(&self) -> bool {
+        let mut clients = self.set.clients.lock();
+        let has_ended = clients.has_ended;
+        let client = clients
+            .all
+            .get_mut(&self.number)
+            .filter(|client| !has_ended && client.stance != Stance::Evicted);
+        client.map(|client| client.stance = Stance::Established).is_some()
+    }
+}
+
+impl Drop for ClientPermit {
+    fn drop(&mut self) {
+        self.set.clients.lock().all.remove(&self.number);
+        self.set.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    fn socket() -> Arc<Socket> {
+        let (one, _) = UnixStream::pair().unwrap();
+        Arc::new(Socket::new(one.into(), Duration::from_secs(1)).unwrap())
+    }
+
+    #[test]
+    fn a_new_client_makes_room_and_an_established_one_stays() {
+        let set = Arc::new(ClientSet::new(2));
+        let established = set.enter(&socket()).unwrap();
+        let new_client = set.enter(&socket()).unwrap();
+        assert!(established.establish());
+        assert!(set.enter(&socket()).is_none());
+        assert!(set.enter_or_evict(&socket(), |_| true).is_none(), "there are more than may be");
+        assert!(!new_client.establish(), "it was evicted");
+        let third = thread::scope(|scope| {
+            let entered = scope.spawn(|| set.enter_or_evict(&socket(), |_| true));
+            drop(new_client);
+            let (third, _) = entered.join().unwrap().unwrap();
+            third
+        });
+        assert!(third.establish() && established.establish());
+        assert!(set.enter_or_evict(&socket(), |_| true).is_none(), "all have said what they want");
+        assert_eq!(set.len(), 2);
+        set.hang_up();
+        assert!(!third.establish(), "what it said may have been cut off");
+        drop((established, third));
+        assert!(set.is_empty_by(Instant::now()));
+    }
+
+    #[test]
+    fn a_new_client_makes_room_where_memory_is_short() {
+        let set = Arc::new(ClientSet::new(9));
+        let new_client = set.enter(&socket()).unwrap();
+        let second = thread::scope(|scope| {
+            let entered = scope.spawn(|| set.enter_or_evict(&socket(), |count| count <= 1));
+            let is_evicted = || {
+                let clients = set.clients.lock();
+                clients.all.values().any(|client| client.stance == Stance::Evicted)
+            };
+            while !is_evicted() && !entered.is_finished() {
+                thread::yield_now();
+            }
+            drop(new_client);
+            entered.join().unwrap().unwrap()
+        });
+        assert!(second.1 && set.len() == 1);
+        assert!(second.0.establish());
+        assert!(set.enter_or_evict(&socket(), |_| false).is_none(), "there is no room for any");
+    }
+}

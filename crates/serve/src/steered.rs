@@ -1,0 +1,117 @@
+//! What steers a disk that is served: over the control socket, and through the files of its mount.
+
+use rustix::io::Errno;
+use std::path::Path;
+use zram::{Damage, JobKind, Restored, Saved, Zram};
+
+/// A refusal, as it is sent to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Linux's errno.
+    pub errno: i32,
+    /// In words, on one line.
+    pub message: String,
+}
+
+impl Refusal {
+    /// One with an errno of Linux's, and its reason on one line.
+    pub fn new(errno: Errno, message: impl Into<String>) -> Self {
+        Refusal { errno: errno.raw_os_error(), message: message.into() }
+    }
+}
+
+impl From<zram::Error> for Refusal {
+    fn from(error: zram::Error) -> Self {
+        let message = match &error {
+            zram::Error::Open { .. } => {
+                "a served disk can't be reset; stop its server, which frees everything".to_owned()
+            }
+            error => error.to_string(),
+        };
+        Refusal { errno: error.errno(), message }
+    }
+}
+
+/// A device that is served, and what its server has to say when it is saved or restored.
+pub trait Steered: Send + Sync {
+    /// The device with its attributes.
+    fn zram(&self) -> &Zram;
+
+    /// Tells what is served, as JSON.
+    fn stat(&self) -> String {
+        "{}".to_owned()
+    }
+
+    /// Saves to a file.
+    ///
+    /// # Errors
+    /// The server refuses, or it can't be saved there.
+    fn save(&self, path: &Path) -> Result<Saved, Refusal> {
+        Ok(self.zram().open()?.save(path)?)
+    }
+
+    /// Restores a saved file.
+    ///
+    /// # Errors
+    /// The server refuses, or it can't be restored.
+    fn restore(&self, path: &Path) -> Result<Restored, Refusal> {
+        Ok(self.zram().open()?.restore(path, Damage::Refuse)?)
+    }
+}
+
+/// A device of which no one keeps track.
+impl Steered for Zram {
+    fn zram(&self) -> &Zram {
+        self
+    }
+}
+
+/// Gives an attribute a value, whoever asks for it in whatever way: what saves or restores the disk
+/// is the server's.
+pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<(), Refusal> {
+    let path = Path::new(value);
+    match name {
+        "save" => steered.save(path)?.in_part(path).map_or(Ok(()), |lacks| Err(lacks.into())),
+        "restore" => steered.restore(path).map(drop),
+        _ => Ok(steered.zram().store(name, value)?),
+    }
+}
+
+/// Does a job; what came of it.
+pub(crate) fn job(
+    steered: &dyn Steered,
+    kind: JobKind,
+    text: &str,
+) -> Result<Vec<(&'static str, u64)>, Refusal> {
+    Ok(match kind {
+        JobKind::Save => {
+            let saved = steered.save(Path::new(text))?;
+            let lost = saved.lost.iter();
+            let lost = lost.flat_map(|of| [("lost_from", of.start), ("lost_to", of.end)]);
+            let all =
+                [("pages", saved.slots), ("bytes", saved.bytes), ("lost_pages", saved.lost_slots)];
+            all.into_iter().chain(lost).collect()
+        }
+        JobKind::Restore => vec![("pages", steered.restore(Path::new(text))?.slots)],
+        JobKind::Recompress => {
+            let done = steered.zram().recompress(text)?;
+            vec![
+                ("tried", done.tried),
+                ("smaller", done.smaller),
+                ("saved_bytes", done.saved_bytes),
+                ("touched", done.touched),
+                ("damaged", done.damaged.count),
+            ]
+        }
+        JobKind::WriteBack => {
+            let done = steered.zram().write_back(text)?;
+            vec![
+                ("pages", done.slots),
+                ("bytes", done.bytes),
+                ("blocks", done.blocks),
+                ("touched", done.touched),
+                ("damaged", done.damaged.count),
+            ]
+        }
+    })
+}

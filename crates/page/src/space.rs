@@ -167,9 +167,11 @@ impl<D: Zeroed> Space<D> {
         Ok(id)
     }
 
-    /// Frees an extent, all of whose pages were released. The callers of [`bytes`](Self::bytes) and
-    /// [`write`](Self::write) vouch that they use no extent that is freed.
-    pub fn free(&self, id: ExtentId) {
+    /// Frees an extent, all of whose pages were released.
+    ///
+    /// # Safety
+    /// It is the caller's, and no one uses its addresses any more.
+    pub unsafe fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
         if let Some(unused) = self.sections.free_run(&mut state.free_runs, first, pages) {
@@ -502,7 +504,8 @@ mod tests {
             assert_eq!(segments(), 1);
             assert!(space.alloc(fits + 1, 0).is_err());
             assert_eq!(segments(), 1);
-            space.free(id);
+            // SAFETY: no one uses it.
+            unsafe { space.free(id) };
             space.check();
         }
     }

@@ -149,7 +149,7 @@ fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
             break;
         }
         let Some(ends) = pick_source_and_target(&locked, &skipped) else { break };
-        let moved = migrate(&inner.entries, &mut locked, ends, policy::step(class.size()));
+        let moved = migrate(inner, &mut locked, ends, policy::step(class.size()));
         done = done.and(end_step(inner, locked, ends.0, &moved));
         if moved.objects == 0 {
             skipped.push(ends.0);
@@ -189,8 +189,7 @@ fn reclassify_some(
     if !locked.contains(id) {
         return (Progress::default(), false);
     }
-    let (table, step) = (&inner.entries, policy::step(class.size()));
-    let moved = reclassify(inner, table, &mut locked, id, step);
+    let moved = reclassify(inner, &mut locked, id, policy::step(class.size()));
     let done = end_step(inner, locked, id, &moved);
     let more = match moved.obstacle {
         Some(Obstacle::NoRoom(position)) => add_zspage(inner, &inner.classes[position]).is_ok(),

@@ -13,11 +13,15 @@
 //! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
 //! had begun. It knows that by itself, from the generation of the process that made it, whoever
 //! holds it over forks.
+//!
+//! # Safety
+//! What repairs is unsafe: it unlocks, and frees what lost threads had. `is_in_child` says that
+//! those are lost, and `repairing` that one thread repairs, before any other uses the pool.
+#![allow(unsafe_code)]
 
 use crate::class::ClassState;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::{Relaxed, Release};
-use crate::zspage::Header;
 use crate::{Error, purge};
 use page::ExtentId;
 use page::fork::{AtFork, generation};
@@ -83,14 +87,22 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        repair(inner);
+        // SAFETY: it is a child, which has the pages, and `repairing` is held: others wait for it.
+        unsafe { repair(inner) };
     }
     Ok(())
 }
 
-fn repair(inner: &PoolInner) {
-    inner.memory.repair_arena();
-    inner.entries.repair();
+/// Repairs the pool.
+///
+/// # Safety
+/// This is a child that lost all other threads, and none uses the pool meanwhile.
+unsafe fn repair(inner: &PoolInner) {
+    // SAFETY: as the caller says. What this thread had locked before the fork is stale.
+    unsafe {
+        inner.memory.repair_arena();
+        inner.entries.repair();
+    }
     inner.handles.iter().for_each(|handles| handles.repair(&inner.entries));
     for class in &inner.classes {
         *class.state.lock() = ClassState::default();
@@ -98,8 +110,11 @@ fn repair(inner: &PoolInner) {
     }
     inner.retained.reset();
     inner.compaction.is_active.store(false, Relaxed);
-    inner.memory.free_unattached();
-    inner.memory.live().for_each(|id| repair_zspage(inner, id));
+    // SAFETY: as the caller says.
+    unsafe {
+        inner.memory.free_unattached();
+        inner.memory.live().for_each(|id| repair_zspage(inner, id));
+    }
     let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
     inner.memory.recount(committed.sum());
     for class in &inner.classes {
@@ -115,32 +130,18 @@ fn len_named(inner: &PoolInner, index: u32, offset: u64) -> Option<usize> {
 }
 
 /// Takes a zspage into the lists, which are made anew, without what no entry names.
-fn repair_zspage(inner: &PoolInner, id: ExtentId) {
+///
+/// # Safety
+/// As for [`repair`].
+unsafe fn repair_zspage(inner: &PoolInner, id: ExtentId) {
     let mut locked = inner.lock(inner.class_of_zspage(id));
     let header = locked.header(id);
-    header.fixed.reset();
-    let mut inuse = 0;
-    keep_named(header, |slot, index| {
+    let named = |slot, index| {
         let len = len_named(inner, index, header.offset(slot));
-        len.inspect(|&len| {
-            inuse += 1;
-            inner.count_len(None, Some(len));
-        });
+        inner.count_len(None, len);
         len.is_some()
-    });
-    header.fixed.set_inuse(inuse);
-    let residency = &header.fixed.residency;
-    for page in residency.committed().runs().flatten().filter(|&page| !header.is_live(page)) {
-        residency.leave(page);
-    }
+    };
+    // SAFETY: as the caller says; the entry was asked.
+    unsafe { header.repair(named) };
     locked.insert_repaired(id);
-}
-
-/// Frees the slots of a header that are withheld, or whose entry does not name them.
-fn keep_named(header: Header<'_>, mut named: impl FnMut(u32, u32) -> bool) {
-    for slot in (0..header.entries.len() as u32).filter(|&slot| header.is_taken(slot)) {
-        if !header.entry(slot).is_some_and(|index| named(slot, index)) {
-            header.clear(slot);
-        }
-    }
 }

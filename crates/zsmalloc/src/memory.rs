@@ -139,10 +139,14 @@ impl Memory {
 
     /// Gives zspages back, in a child, that a lost thread had made or destroyed but for one step:
     /// these have no pages.
-    pub(crate) fn free_unattached(&self) {
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads.
+    pub(crate) unsafe fn free_unattached(&self) {
         for id in self.live().collect::<Vec<_>>() {
             if !self.extent(id).data.is_attached() {
-                self.space.free(id);
+                // SAFETY: no object lies there, and no thread that made or destroyed it is left.
+                unsafe { self.space.free(id) };
             }
         }
     }
@@ -188,9 +192,12 @@ impl Memory {
 
     /// Gives a zspage back.
     pub(crate) fn destroy(&self, zspage: Loose) {
-        // SAFETY: the header was made for so many objects, and is out of reach.
-        unsafe { self.free_header(zspage.objects, zspage.header) };
-        self.space.free(zspage.id);
+        // SAFETY: the header was made for so many objects; it and the zspage are out of reach, and
+        // nothing lies there.
+        unsafe {
+            self.free_header(zspage.objects, zspage.header);
+            self.space.free(zspage.id);
+        }
     }
 
     /// A copy of a header at a lower place, if there is one on pages that headers have anyway.
@@ -234,9 +241,13 @@ impl Memory {
 
     /// Repairs, in a child, what lost threads left of what manages the pool. Counted first:
     /// repairing gives pages back.
-    pub(crate) fn repair_arena(&self) {
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads.
+    pub(crate) unsafe fn repair_arena(&self) {
         self.arena.recount();
-        self.header_caches.iter().for_each(Cache::repair);
+        // SAFETY: as the caller says.
+        self.header_caches.iter().for_each(|cache| unsafe { cache.repair() });
     }
 
     /// Gives back what the caches of headers retain.

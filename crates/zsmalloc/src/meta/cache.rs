@@ -145,7 +145,10 @@ impl Cache {
 
     /// Forgets, in a child, what lost threads were giving back: the pages stay retained. They are
     /// still counted as committed; see [`Arena::recount`].
-    pub fn repair(&self) {
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads of its parent: none gives pages back.
+    pub unsafe fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
             self.slab(id).data.end_release(&PageSet::default());
@@ -228,7 +231,8 @@ impl Cache {
             state.lowest = state.lowest.filter(|&lowest| lowest != id);
             state.stat.slabs -= 1;
             state.stat.objects -= self.geometry.objects;
-            self.space().free(id);
+            // SAFETY: no object lies there, and the cache knows of it no longer.
+            unsafe { self.space().free(id) };
         }
     }
 
@@ -378,7 +382,8 @@ mod tests {
         drop(state);
         assert_eq!(cache.alloc_before(objects[4]), None, "retained pages may be on their way");
         cache.check();
-        cache.repair();
+        // SAFETY: the thread is this one, and is done with that.
+        unsafe { cache.repair() };
         assert_eq!((cache.stat().pages, cache.stat().retained), (5, 2));
         assert_eq!(cache.alloc(), Ok(objects[0]));
         assert_eq!(cache.alloc(), Ok(objects[1]));

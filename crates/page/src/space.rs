@@ -497,7 +497,7 @@ mod tests {
             let segments = || space.state.lock().segments.len();
             for _ in 0..10 {
                 let refused = space.alloc(fits + 1, 0).unwrap_err();
-                assert_eq!(refused, Error::Mapping { bytes: 1 << 18 });
+                assert_eq!(refused, Error::Refused { pages: (1 << 18) / crate::page_size() });
                 assert_eq!(segments(), 0);
             }
             let id = space.alloc(fits, 0).unwrap();

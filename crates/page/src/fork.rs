@@ -53,6 +53,14 @@ impl<T> Mutex<T> {
         self.lock_for_fork_with(|_| ());
     }
 
+    /// Takes the lock, or releases it again.
+    pub fn at_fork(&self, step: Step) {
+        match step {
+            Step::Lock => self.lock_for_fork(),
+            Step::Unlock => self.unlock_after_fork(),
+        }
+    }
+
     /// Takes the lock as [`lock_for_fork`](Self::lock_for_fork) does, and calls `look` with the
     /// data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
@@ -70,6 +78,15 @@ impl<T> Mutex<T> {
             unsafe { self.mutex.force_unlock() }
         }
     }
+}
+
+/// Before a fork, or after it: locks are taken in their order, or released, in any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The fork is about to be.
+    Lock,
+    /// It was: this is the parent, or the child.
+    Unlock,
 }
 
 /// A structure that must be whole in a child.

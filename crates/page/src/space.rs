@@ -13,6 +13,7 @@
 
 use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
 use crate::extent::{Extent, ExtentId, ExtentTable};
+use crate::fork::Step;
 use crate::free_runs::FreeRuns;
 use crate::heap::reserve;
 use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_at};
@@ -416,16 +417,10 @@ impl<D: Zeroed> Space<D> {
         (start, run.len() << page_shift())
     }
 
-    /// Locks the space over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
-    pub fn lock_for_fork(&self) {
-        self.state.lock_for_fork();
-        self.budget.lock_for_fork();
-    }
-
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
-    pub fn unlock_after_fork(&self) {
-        self.budget.unlock_after_fork();
-        self.state.unlock_after_fork();
+    /// Locks the space over a fork, and unlocks it.
+    pub fn at_fork(&self, step: Step) {
+        self.state.at_fork(step);
+        self.budget.at_fork(step);
     }
 
     /// Returns whether children have the pages too, after a fork.

@@ -77,7 +77,7 @@ fn check_zspage(
     id: ExtentId,
     visit: &mut impl FnMut(u64, u32),
 ) {
-    let extent = inner.memory.extent(id);
+    let extent = inner.memory.space.extent(id);
     let header = locked.header(id);
     assert_eq!(extent.tag(), locked.class().position);
     assert_eq!(extent.pages(), locked.class().pages());

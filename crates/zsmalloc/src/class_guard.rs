@@ -100,7 +100,7 @@ impl<'p> ClassGuard<'p> {
 
     /// A zspage of the class, and its header.
     fn header_of(&self, id: ExtentId) -> (&'p Extent<HeaderPtr>, NonNull<u8>) {
-        let extent = self.memory.extent(id);
+        let extent = self.memory.space.extent(id);
         match extent.data.header(self.class.position) {
             Some(header) => (extent, header),
             None => panic!("{id:?} is not a zspage of {:?}", self.class),
@@ -172,7 +172,7 @@ impl<'p> ClassGuard<'p> {
     ) -> Result<NewSlot, Error> {
         let (residency, pages) = (&header.fixed.residency, self.class.pages_for(slot));
         let committed = residency.missing(pages.clone());
-        self.memory.charge(committed)?;
+        self.memory.space.charge(committed)?;
         let reused = residency.enter(pages);
         // SAFETY: the class is locked, and the slot is free, as the caller says.
         let inuse = unsafe { header.take(slot, entry) };
@@ -219,7 +219,7 @@ impl<'p> ClassGuard<'p> {
 
     /// The slot of a zspage at `offset` in the pool's space.
     pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
-        let at = (offset - self.memory.extent(id).start()) as u32;
+        let at = (offset - self.memory.space.extent(id).start()) as u32;
         debug_assert!(at.is_multiple_of(self.class.grid().stride), "{at} bytes into {id:?}");
         self.class.grid().slot_at(at)
     }
@@ -370,13 +370,13 @@ impl<'p> ClassGuard<'p> {
 
     /// All zspages of the class, full ones too. It looks at all there are, of whichever class.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
-        self.memory.live().filter(|&id| self.contains(id))
+        self.memory.space.live().filter(|&id| self.contains(id))
     }
 
     /// Whether `id` is a zspage of the class: where it was noted before the lock was taken, it may
     /// be gone, and another's by now. One without a header is being made or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
-        self.memory.extent(id).data.header(self.class.position).is_some()
+        self.memory.space.extent(id).data.header(self.class.position).is_some()
     }
 
     /// Moves the header of a zspage, if it still is one, to a lower place, if there is one on pages

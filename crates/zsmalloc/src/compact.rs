@@ -167,7 +167,8 @@ fn reclassify_class(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Prog
     // All there are, of whichever class, are walked without the lock; those found are looked at
     // again under it.
     let mut backoff = Backoff::default();
-    for id in inner.memory.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class)) {
+    for id in inner.memory.space.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class))
+    {
         let mut more = true;
         while more && (aim.go_on)(&done) {
             let step;
@@ -238,7 +239,7 @@ pub(crate) fn compact_meta(
 ) {
     inner.entries.rebalance(go_on);
     let memory = &inner.memory;
-    for id in memory.live().take_while(|_| go_on()) {
+    for id in memory.space.live().take_while(|_| go_on()) {
         inner.lock(inner.class_of_zspage(id)).relocate_header(id);
     }
     memory.shrink();

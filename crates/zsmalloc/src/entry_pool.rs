@@ -226,7 +226,7 @@ impl EntryPool {
     /// The count of the pool's pages (`mem_used`) and its limit.
     pub fn pages(&self) -> &Budget {
         fork::try_repair(&self.0);
-        self.0.memory.budget()
+        self.0.memory.space.budget()
     }
 
     /// All memory of the pool in bytes: pages, their maps and descriptors, headers, classes and
@@ -333,7 +333,7 @@ impl EntryPool {
 
     /// Whether a child has the pool's pages too.
     pub fn is_in_children(&self) -> bool {
-        self.0.memory.is_in_children()
+        self.0.memory.space.is_in_children()
     }
 
     /// Whether this is a child, and the pool's pages stayed with the parent: then it refuses

@@ -24,36 +24,34 @@ use crate::inner::PoolInner;
 use crate::sync::Ordering::{Relaxed, Release};
 use crate::{Error, purge};
 use page::ExtentId;
-use page::fork::{AtFork, generation};
+use page::fork::{AtFork, Step, generation};
 
 impl AtFork for PoolInner {
     fn prepare(&self) {
-        self.compactor.lock_for_fork();
-        self.prefaulter.lock_for_fork();
-        self.repairing.lock_for_fork();
-        self.handles.iter().for_each(|handles| handles.lock_for_fork());
-        self.entries.lock_for_fork();
-        self.plan.lock_for_fork();
-        self.classes.iter().for_each(|class| class.state.lock_for_fork());
-        self.memory.lock_for_fork();
+        at_fork(self, Step::Lock);
     }
 
     fn in_parent(&self) {
-        self.memory.unlock_after_fork();
-        self.classes.iter().for_each(|class| class.state.unlock_after_fork());
-        self.plan.unlock_after_fork();
-        self.entries.unlock_after_fork();
-        self.handles.iter().for_each(|handles| handles.unlock_after_fork());
-        self.repairing.unlock_after_fork();
-        self.prefaulter.unlock_after_fork();
-        self.compactor.unlock_after_fork();
+        at_fork(self, Step::Unlock);
     }
 
     fn in_child(&self) {
-        self.in_parent();
+        at_fork(self, Step::Unlock);
         self.compactor.forget_thread();
         self.prefaulter.forget_thread();
     }
+}
+
+/// Takes or releases all locks of the pool, in their order.
+fn at_fork(inner: &PoolInner, step: Step) {
+    inner.compactor.at_fork(step);
+    inner.prefaulter.at_fork(step);
+    inner.repairing.at_fork(step);
+    inner.handles.iter().for_each(|handles| handles.at_fork(step));
+    inner.entries.at_fork(step);
+    inner.plan.at_fork(step);
+    inner.classes.iter().for_each(|class| class.state.at_fork(step));
+    inner.memory.at_fork(step);
 }
 
 /// The first use in a child repairs what lost threads left. Everything that uses the pool begins
@@ -82,7 +80,7 @@ pub(crate) fn try_repair(inner: &PoolInner) {
 
 #[cold]
 fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
-    if !inner.memory.is_in_children() {
+    if !inner.memory.space.is_in_children() {
         return Err(Error::LeftBehind);
     }
     let _one = inner.repairing.lock();
@@ -113,10 +111,10 @@ unsafe fn repair(inner: &PoolInner) {
     // SAFETY: as the caller says.
     unsafe {
         inner.memory.free_unattached();
-        inner.memory.live().for_each(|id| repair_zspage(inner, id));
+        inner.memory.space.live().for_each(|id| repair_zspage(inner, id));
     }
     let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
-    inner.memory.recount(committed.sum());
+    inner.memory.space.recount(committed.sum());
     for class in &inner.classes {
         purge::release_unused(inner, inner.lock(class));
     }

@@ -157,7 +157,7 @@ impl PoolInner {
 
     /// The class and the zspage of the object at `offset`.
     pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
-        match self.memory.find(offset) {
+        match self.memory.space.find(offset) {
             Some(id) => (self.class_of_zspage(id), id),
             None => unreachable!("an entry named offset {offset:#x}, where no zspage is"),
         }
@@ -165,7 +165,7 @@ impl PoolInner {
 
     /// The class of a zspage that stays.
     pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
-        &self.classes[self.memory.extent(id).tag() as usize]
+        &self.classes[self.memory.space.extent(id).tag() as usize]
     }
 
     /// Has the processor fetch an object that is to be overwritten, and all on the way to its
@@ -173,7 +173,7 @@ impl PoolInner {
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object first: the rest is looked up while the page table is walked for it.
         self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
-        let extent = self.memory.find(offset).map(|id| self.memory.extent(id));
+        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
         class.into_iter().for_each(prefetch_whole);
     }
@@ -190,12 +190,12 @@ impl PoolInner {
 
     /// Pages in use.
     pub(crate) fn used(&self) -> usize {
-        self.memory.budget().used()
+        self.memory.space.budget().used()
     }
 
     /// Whether the limit is near, with `others` pages more in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
-        policy::is_near(self.memory.budget().limit(), self.used() + others)
+        policy::is_near(self.memory.space.budget().limit(), self.used() + others)
     }
 
     /// Whether one more page may be prefaulted, beside `others` that are not counted yet.

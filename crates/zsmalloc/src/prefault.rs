@@ -76,7 +76,7 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
         if places.map(|(place, fetch)| *place = Some(fetch)).count() == 0 {
             return has_purged || is_wanted;
         }
-        inner.memory.populate(pages_of(&batch));
+        inner.memory.space.populate(pages_of(&batch));
         // SAFETY: `begin_prefault` made them busy for this thread, and the pages are there.
         for_each_in_flight(inner, &batch, |locked, id, _| unsafe { locked.end_busy(id) });
         fetching.note(&batch);
@@ -93,7 +93,7 @@ fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFligh
     let pages = class.grid().pages_of(slot).start..class.pages();
     let coming = PageSet::default();
     for page in pages.filter(|&page| !committed.contains(page)).take(most as usize) {
-        if !inner.may_prefault(coming.len()) || inner.memory.charge(1).is_err() {
+        if !inner.may_prefault(coming.len()) || inner.memory.space.charge(1).is_err() {
             break;
         }
         coming.insert(page..page + 1);

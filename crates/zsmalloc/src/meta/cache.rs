@@ -23,6 +23,7 @@ use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
 use super::sync::{Mutex, MutexGuard, Relaxed};
 use super::{Arena, Geometry};
+use page::fork::Step;
 use page::{Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -133,14 +134,9 @@ impl Cache {
         self.release(self.state.lock(), |_| 0)
     }
 
-    /// Locks the cache over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
-    pub fn lock_for_fork(&self) {
-        self.state.lock_for_fork();
-    }
-
-    /// Unlocks what [`lock_for_fork`](Self::lock_for_fork) locked.
-    pub fn unlock_after_fork(&self) {
-        self.state.unlock_after_fork();
+    /// Locks the cache over a fork, and unlocks it.
+    pub fn at_fork(&self, step: Step) {
+        self.state.at_fork(step);
     }
 
     /// Forgets, in a child, what lost threads were giving back: the pages stay retained. They are

@@ -60,6 +60,7 @@ use layout::{LEAVES, Level, REGION};
 use link::NodeLink;
 use locks::{EntryRef, PendingLock};
 use nodes::Nodes;
+use page::fork::Step;
 use retired::Retired;
 use row::{RowKind, RowValues};
 use std::sync::Arc;
@@ -330,14 +331,9 @@ impl Table {
     }
 
     /// Holds the table still over a fork: no entry is being made, nothing converted.
-    pub(crate) fn lock_for_fork(&self) {
-        self.making.lock_for_fork();
-        self.nodes.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.nodes.unlock_after_fork();
-        self.making.unlock_after_fork();
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.making.at_fork(step);
+        self.nodes.at_fork(step);
     }
 
     /// Repairs, in a child, what lost threads left: entries locked, readers inside, nodes retired.

@@ -13,6 +13,7 @@ use crate::Error;
 use crate::epoch::EpochGuard;
 use crate::meta::{Arena, Cache, CacheStat};
 use page::Supply;
+use page::fork::Step;
 use std::sync::Arc;
 
 /// The memory of a table's nodes.
@@ -126,12 +127,9 @@ impl Nodes {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()
     }
 
-    pub(super) fn lock_for_fork(&self) {
-        self.caches.iter().for_each(Cache::lock_for_fork);
-    }
-
-    pub(super) fn unlock_after_fork(&self) {
-        self.caches.iter().for_each(Cache::unlock_after_fork);
+    /// Holds the nodes' memory still over a fork.
+    pub(super) fn at_fork(&self, step: Step) {
+        self.caches.iter().for_each(|cache| cache.at_fork(step));
     }
 
     /// Repairs the nodes' memory in a child.

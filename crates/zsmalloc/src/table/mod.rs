@@ -294,12 +294,12 @@ impl Table {
 
     /// What is kept of a leaf of handle slots, once an entry of it or of one nearby was made.
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
-        self.floors.as_ref()?.get(leaf)
+        self.floors.as_ref()?.leaves.get(leaf)
     }
 
     /// All leaves of handle slots there is something kept of.
     pub(crate) fn handle_leaves(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
-        self.floors.iter().flat_map(Floors::all)
+        self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
     /// What lies beside an entry made anew.
@@ -327,7 +327,8 @@ impl Table {
 
     /// Bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Epoch>() + self.regions.bytes() + self.floors.as_ref().map_or(0, Floors::bytes)
+        let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
+        size_of::<Epoch>() + self.regions.bytes() + floors
     }
 
     /// Holds the table still over a fork: no entry is being made, nothing converted.

@@ -55,14 +55,10 @@ impl<T> Mutex<T> {
 
     /// Takes the lock, or releases it again.
     pub fn at_fork(&self, step: Step) {
-        match step {
-            Step::Lock => self.lock_for_fork(),
-            Step::Unlock => self.unlock_after_fork(),
-        }
+        if step == Step::Lock { self.lock_for_fork() } else { self.unlock_after_fork() }
     }
 
-    /// Takes the lock as [`lock_for_fork`](Self::lock_for_fork) does, and calls `look` with the
-    /// data.
+    /// The same as [`lock_for_fork`](Self::lock_for_fork); calls `look` with the data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.mutex.lock();
         look(&mut guard);
@@ -83,9 +79,9 @@ impl<T> Mutex<T> {
 /// Before a fork, or after it: locks are taken in their order, or released, in any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The fork is about to be.
+    /// Before it.
     Lock,
-    /// It was: this is the parent, or the child.
+    /// After it.
     Unlock,
 }
 

@@ -39,9 +39,6 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Reserves `len` bytes at a multiple of `align`, without huge pages.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] by the supply, or [`Error::Mapping`] by the system.
     pub(crate) fn reserve(
         len: usize,
         align: usize,

@@ -83,8 +83,8 @@ impl Classes {
 }
 
 /// The kernel's columns, and behind them one for zspages that are committed page by page.
-const NAMES: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% obj_allocated obj_used \
-    pages_used pages_per_zspage freeable committed";
+const NAMES: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% obj_allocated \
+    obj_used pages_used pages_per_zspage freeable committed";
 const WIDTHS: [usize; 19] = [5, 5, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 13, 10, 10, 16, 8, 9];
 
 /// What stands in the columns.

@@ -6,6 +6,7 @@ use crate::layout::GRANULE;
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicUsize, Relaxed};
 use crate::{Error, fork};
+use page::fork::Step;
 use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -75,11 +76,11 @@ impl Arena {
 
 impl Member for Arena {
     fn lock_for_fork(&self) {
-        self.space.lock_for_fork();
+        self.space.at_fork(Step::Lock);
     }
 
     fn unlock_after_fork(&self) {
-        self.space.unlock_after_fork();
+        self.space.at_fork(Step::Unlock);
     }
 
     fn recount(&self) {

@@ -61,7 +61,8 @@ pub(crate) fn make(depot: &Depot) -> Result<NewSlab<'_>, Error> {
     let (space, pages) = (depot.space(), depot.shape.pages as u32);
     let block = alloc_block(depot)?;
     let made = space.alloc(pages, depot.cache_id.tag()).and_then(|id| {
-        space.charge(pages).inspect_err(|_| space.free(id))?;
+        // SAFETY: it was made just now, and no one else knows of it.
+        space.charge(pages).inspect_err(|_| unsafe { space.free(id) })?;
         Ok(id)
     });
     match made {

@@ -2,6 +2,7 @@
 //! but after the limit was lowered.
 
 use crate::Error;
+use crate::fork::Step;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -109,14 +110,9 @@ impl Budget {
         self.used.store(used, SeqCst);
     }
 
-    /// Takes the waiters' lock over a fork.
-    pub(crate) fn lock_for_fork(&self) {
-        self.waiters.lock_for_fork();
-    }
-
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
-    pub(crate) fn unlock_after_fork(&self) {
-        self.waiters.unlock_after_fork();
+    /// Takes or releases the waiters' lock over a fork.
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.waiters.at_fork(step);
     }
 
     fn wake(&self) {

@@ -14,7 +14,8 @@ pub enum Error {
         /// Pages asked for.
         wanted: usize,
     },
-    /// A [`Supply`](crate::Supply) refused to commit the pages, or to allocate as much memory.
+    /// A [`Supply`](crate::Supply) refused to commit the pages, or to map or allocate as much
+    /// memory.
     #[error("{pages} more pages were refused by another limit than that of pages")]
     Refused {
         /// Pages asked for.

@@ -53,8 +53,12 @@ impl<T> Mutex<T> {
         self.lock_for_fork_with(|_| ());
     }
 
-    /// Takes the lock as [`lock_for_fork`](Self::lock_for_fork) does, and calls `look` with the
-    /// data.
+    /// Takes the lock, or releases it again.
+    pub fn at_fork(&self, step: Step) {
+        if step == Step::Lock { self.lock_for_fork() } else { self.unlock_after_fork() }
+    }
+
+    /// The same as [`lock_for_fork`](Self::lock_for_fork); calls `look` with the data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.mutex.lock();
         look(&mut guard);
@@ -70,6 +74,15 @@ impl<T> Mutex<T> {
             unsafe { self.mutex.force_unlock() }
         }
     }
+}
+
+/// Before a fork, or after it: locks are taken in their order, or released, in any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Before it.
+    Lock,
+    /// After it.
+    Unlock,
 }
 
 /// A structure that must be whole in a child.

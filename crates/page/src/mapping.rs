@@ -47,7 +47,7 @@ impl Mapping {
         debug_assert!(len.is_multiple_of(page_size()) && align.is_power_of_two());
         let refused = Error::Mapping { bytes: len };
         if supply.is_some_and(|supply| !supply.grant(Request::Map { bytes: len })) {
-            return Err(refused);
+            return Err(Error::Refused { pages: len / page_size() });
         }
         let slack = if align > page_size() { align } else { 0 };
         let whole = len.checked_add(slack).ok_or(refused)?;

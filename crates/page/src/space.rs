@@ -13,6 +13,7 @@
 
 use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
 use crate::extent::{Extent, ExtentId, ExtentTable};
+use crate::fork::Step;
 use crate::free_runs::FreeRuns;
 use crate::heap::reserve;
 use crate::mapping::{IoRange, Mapping, populate_all_at, release_all_at, release_at};
@@ -167,9 +168,11 @@ impl<D: Zeroed> Space<D> {
         Ok(id)
     }
 
-    /// Frees an extent, all of whose pages were released. The callers of [`bytes`](Self::bytes) and
-    /// [`write`](Self::write) vouch that they use no extent that is freed.
-    pub fn free(&self, id: ExtentId) {
+    /// Frees an extent, all of whose pages were released.
+    ///
+    /// # Safety
+    /// It is the caller's, and no one uses its addresses any more.
+    pub unsafe fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
         if let Some(unused) = self.sections.free_run(&mut state.free_runs, first, pages) {
@@ -414,16 +417,10 @@ impl<D: Zeroed> Space<D> {
         (start, run.len() << page_shift())
     }
 
-    /// Locks the space over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
-    pub fn lock_for_fork(&self) {
-        self.state.lock_for_fork();
-        self.budget.lock_for_fork();
-    }
-
-    /// Releases what [`lock_for_fork`](Self::lock_for_fork) took.
-    pub fn unlock_after_fork(&self) {
-        self.budget.unlock_after_fork();
-        self.state.unlock_after_fork();
+    /// Locks the space over a fork, and unlocks it.
+    pub fn at_fork(&self, step: Step) {
+        self.state.at_fork(step);
+        self.budget.at_fork(step);
     }
 
     /// Returns whether children have the pages too, after a fork.
@@ -495,14 +492,15 @@ mod tests {
             let segments = || space.state.lock().segments.len();
             for _ in 0..10 {
                 let refused = space.alloc(fits + 1, 0).unwrap_err();
-                assert_eq!(refused, Error::Mapping { bytes: 1 << 18 });
+                assert_eq!(refused, Error::Refused { pages: (1 << 18) / crate::page_size() });
                 assert_eq!(segments(), 0);
             }
             let id = space.alloc(fits, 0).unwrap();
             assert_eq!(segments(), 1);
             assert!(space.alloc(fits + 1, 0).is_err());
             assert_eq!(segments(), 1);
-            space.free(id);
+            // SAFETY: no one uses it.
+            unsafe { space.free(id) };
             space.check();
         }
     }

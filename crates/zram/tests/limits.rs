@@ -131,6 +131,23 @@ fn tables_are_limited_with_pages() {
     assert_eq!((device.total_limit(), fill(&device)), (None, None));
 }
 
+/// Whichever request for memory the limit of all memory refuses, address space too, it is named.
+#[test]
+fn the_limit_that_refuses_is_named_whatever_was_asked_for() {
+    let device = |total_limit| Device::new(Config { total_limit, ..config(1 << 30) });
+    let Error::TotalLimit { needed, .. } = device(Some(1)).unwrap_err() else { panic!() };
+    let mut refused = 0;
+    for more in (0..256 << 10).step_by(2 << 10) {
+        let device = device(Some(needed + more)).unwrap();
+        let stored = (0..100).map(|nth| device.write(nth << 20, &[nth as u8, 1, 2]));
+        let Some(error) = stored.filter_map(Result::err).next() else { continue };
+        refused += 1;
+        let is_named = matches!(error, Error::OutOfMemory { total_limit: Some(_), .. });
+        assert!(is_named, "with {more} bytes more than an empty device takes: {error}");
+    }
+    assert!(refused > 10, "{refused} refusals");
+}
+
 /// Whichever of two who set limits at once is the last: all memory is limited with the pool's pages
 /// as they are then.
 #[test]

@@ -32,12 +32,10 @@ pub(crate) struct ClassGuard<'p> {
 /// A slot that was taken, and what that changed.
 #[derive(Debug)]
 pub(crate) struct NewSlot {
-    pub(crate) id: ExtentId,
-    pub(crate) slot: u32,
-    /// Where it is in the pool's space.
-    pub(crate) offset: u64,
-    /// Pages committed for it.
-    pub(crate) committed: u32,
+    id: ExtentId,
+    slot: u32,
+    offset: u64,
+    committed: u32,
     /// Pages that are no longer retained.
     reused: u32,
     /// Objects of the zspage.
@@ -47,7 +45,25 @@ pub(crate) struct NewSlot {
 }
 
 impl NewSlot {
-    /// Returns the pages on which nothing lived before.
+    pub(crate) fn id(&self) -> ExtentId {
+        self.id
+    }
+
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Where it is in the pool's space.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Pages committed for it.
+    pub(crate) fn committed(&self) -> u32 {
+        self.committed
+    }
+
+    /// Pages on which nothing lived before.
     pub(crate) fn entered(&self) -> u32 {
         self.committed + self.reused
     }
@@ -84,7 +100,7 @@ impl<'p> ClassGuard<'p> {
 
     /// Returns a zspage of the class, and its header.
     fn header_of(&self, id: ExtentId) -> (&'p Extent<HeaderPtr>, NonNull<u8>) {
-        let extent = self.memory.extent(id);
+        let extent = self.memory.space.extent(id);
         match extent.data.header(self.class.position) {
             Some(header) => (extent, header),
             None => panic!("{id:?} is not a zspage of {:?}", self.class),
@@ -129,19 +145,25 @@ impl<'p> ClassGuard<'p> {
         self.state.offering.iter(|id| &self.fixed_header(id).offering)
     }
 
-    /// Takes a free slot of a zspage.
+    /// Takes a slot of a zspage, which is free.
     pub(crate) fn alloc_slot_at(
         &mut self,
         id: ExtentId,
         slot: u32,
         entry: u32,
     ) -> Result<NewSlot, Error> {
-        let new = self.take(id, self.header(id), slot, entry)?;
+        let header = self.header(id);
+        assert!(!header.is_taken(slot), "slot {slot} of {id:?} is taken");
+        // SAFETY: it is free, as was seen just now.
+        let new = unsafe { self.take(id, header, slot, entry) }?;
         Ok(self.count(new))
     }
 
     /// Commits what a free slot needs, and takes it. To be counted afterwards.
-    pub(crate) fn take(
+    ///
+    /// # Safety
+    /// `header` is that of the zspage, borrowed from this lock, and the slot is free.
+    pub(crate) unsafe fn take(
         &self,
         id: ExtentId,
         header: Header<'_>,
@@ -150,11 +172,10 @@ impl<'p> ClassGuard<'p> {
     ) -> Result<NewSlot, Error> {
         let (residency, pages) = (&header.fixed.residency, self.class.pages_for(slot));
         let committed = residency.missing(pages.clone());
-        self.memory.charge(committed)?;
+        self.memory.space.charge(committed)?;
         let reused = residency.enter(pages);
-        header.set(slot, entry);
-        let inuse = header.fixed.inuse() + 1;
-        header.fixed.set_inuse(inuse);
+        // SAFETY: the class is locked, and the slot is free, as the caller says.
+        let inuse = unsafe { header.take(slot, entry) };
         let next = self.class.next_page(slot);
         let wants_page = next.is_some_and(|page| !residency.committed().contains(page));
         let offset = header.offset(slot);
@@ -176,9 +197,13 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Gives a live slot back; pages on which nothing lives then.
-    pub(crate) fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
+    ///
+    /// # Safety
+    /// It is live, and no entry names it any more, or ever did.
+    pub(crate) unsafe fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
         let header = self.header(id);
-        let emptied = header.free(slot);
+        // SAFETY: the class is locked; the rest as the caller says.
+        let emptied = unsafe { header.free(slot) };
         let inuse = header.fixed.inuse();
         self.state.inuse -= 1;
         self.update_group(id, inuse + 1, inuse);
@@ -194,7 +219,7 @@ impl<'p> ClassGuard<'p> {
 
     /// Returns the slot of a zspage at `offset` in the pool's space.
     pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
-        let at = (offset - self.memory.extent(id).start()) as u32;
+        let at = (offset - self.memory.space.extent(id).start()) as u32;
         debug_assert!(at.is_multiple_of(self.class.grid().stride), "{at} bytes into {id:?}");
         self.class.grid().slot_at(at)
     }
@@ -306,26 +331,39 @@ impl<'p> ClassGuard<'p> {
 
     /// Takes note of a release: what is gone is no longer committed, withheld slots are free again.
     /// Gives the zspage back if nothing is left in it.
-    pub(crate) fn end_release(mut self, id: ExtentId, gone: &PageSet) {
-        self.header(id).end_release(gone);
+    ///
+    /// # Safety
+    /// `begin_release` made both, for the caller, who no longer gives the pages back.
+    pub(crate) unsafe fn end_release(mut self, id: ExtentId, gone: &PageSet) {
+        // SAFETY: as the caller says.
+        unsafe { self.header(id).end_release(gone) };
         self.retained.note_gone(gone.len() as usize);
         self.state.retained -= gone.len();
         self.state.committed -= gone.len();
-        self.end_busy(id);
+        // SAFETY: as the caller says.
+        unsafe { self.end_busy(id) };
     }
 
-    /// Counts pages that are being prefaulted, in a zspage that offered some before or not.
-    pub(crate) fn note_prefault(&mut self, id: ExtentId, had_offer: bool, pages: u32) {
+    /// Begins to prefault pages of a zspage, which no one is about: they are charged already.
+    pub(crate) fn begin_prefault(&mut self, id: ExtentId, coming: &PageSet) {
+        let fixed = self.fixed_header(id);
+        let had_offer = fixed.has_offer();
+        coming.runs().for_each(|pages| fixed.residency.prefault(pages));
+        fixed.begin_busy();
         self.update_offer(id, had_offer);
-        self.state.committed += pages;
-        self.state.retained += pages;
-        self.retained.add_prefaulted(pages as usize);
+        self.state.committed += coming.len();
+        self.state.retained += coming.len();
+        self.retained.add_prefaulted(coming.len() as usize);
     }
 
     /// Pages of a zspage are no longer being given back or prefaulted. Gives the zspage back if
     /// nothing is left in it.
-    pub(crate) fn end_busy(mut self, id: ExtentId) {
-        self.fixed_header(id).set_busy(false);
+    ///
+    /// # Safety
+    /// They were by the caller, who is done with that.
+    pub(crate) unsafe fn end_busy(mut self, id: ExtentId) {
+        // SAFETY: as the caller says.
+        unsafe { self.fixed_header(id).end_busy() };
         self.update_offer(id, false);
         self.destroy_if_unused(id);
     }
@@ -333,13 +371,13 @@ impl<'p> ClassGuard<'p> {
     /// Returns all zspages of the class, full ones too. It looks at all there are, of whichever
     /// class.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
-        self.memory.live().filter(|&id| self.contains(id))
+        self.memory.space.live().filter(|&id| self.contains(id))
     }
 
     /// Returns whether `id` is a zspage of the class: where it was noted before the lock was taken,
     /// it may be gone, and another's by now. One without a header is being made or destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
-        self.memory.extent(id).data.header(self.class.position).is_some()
+        self.memory.space.extent(id).data.header(self.class.position).is_some()
     }
 
     /// Moves the header of a zspage, if it still is one, to a lower place, if there is one on pages

@@ -150,7 +150,7 @@ fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
             break;
         }
         let Some(ends) = pick_source_and_target(&locked, &skipped) else { break };
-        let moved = migrate(&inner.entries, &mut locked, ends, policy::step(class.size()));
+        let moved = migrate(inner, &mut locked, ends, policy::step(class.size()));
         done = done.and(end_step(inner, locked, ends.0, &moved));
         if moved.objects == 0 {
             skipped.push(ends.0);
@@ -168,7 +168,8 @@ fn reclassify_class(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Prog
     // All there are, of whichever class, are walked without the lock; those found are looked at
     // again under it.
     let mut backoff = Backoff::default();
-    for id in inner.memory.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class)) {
+    for id in inner.memory.space.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class))
+    {
         let mut more = true;
         while more && (aim.go_on)(&done) {
             let step;
@@ -190,8 +191,7 @@ fn reclassify_some(
     if !locked.contains(id) {
         return (Progress::default(), false);
     }
-    let (table, step) = (&inner.entries, policy::step(class.size()));
-    let moved = reclassify(inner, table, &mut locked, id, step);
+    let moved = reclassify(inner, &mut locked, id, policy::step(class.size()));
     let done = end_step(inner, locked, id, &moved);
     let more = match moved.obstacle {
         Some(Obstacle::NoRoom(position)) => add_zspage(inner, &inner.classes[position]).is_ok(),
@@ -240,7 +240,7 @@ pub(crate) fn compact_meta(
 ) {
     inner.entries.rebalance(go_on);
     let memory = &inner.memory;
-    for id in memory.live().take_while(|_| go_on()) {
+    for id in memory.space.live().take_while(|_| go_on()) {
         inner.lock(inner.class_of_zspage(id)).relocate_header(id);
     }
     memory.shrink();

@@ -18,11 +18,21 @@
 //! does. So a writer finds the flags in force once the readers have left, and a mover that copied
 //! beside such a change finds the entry changed.
 //!
-//! Nothing here waits but [`Entry::wait_for_readers`]: a function that can't lock an entry at once
-//! returns why.
+//! Nothing here waits but [`Entry::wait_for_readers`]: who could not lock an entry at once is told
+//! why.
+//!
+//! # Safety
+//! Memory is read, written and freed by what entries say, and nodes are freed that have no locked
+//! entry. So what changes an object's place, unlocks or thaws is unsafe: each says whose right that
+//! is. Locking is safe, and so is what changes flags alone.
+#![allow(unsafe_code)]
 
-use crate::geometry::{GRAIN, OBJECT_MAX};
+mod value;
+
 use crate::sync::{AtomicU64, Backoff, Ordering};
+use value::{FLAGS_SHIFT, OBJECT};
+
+pub(crate) use value::{Location, Value};
 
 const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
@@ -30,71 +40,6 @@ const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
 /// More than all readers and a writer make.
 const FROZEN: u64 = LOCK;
-const FLAGS_SHIFT: u32 = 4;
-const LEN_SHIFT: u32 = 8;
-const OFFSET_SHIFT: u32 = 24;
-const OBJECT: u64 = 1 << 63;
-
-/// Bits of an entry without an object that are its user's.
-pub(crate) const PAYLOAD_BITS: u32 = 59;
-
-const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
-const _: () = assert!(OBJECT_MAX == 1 << (OFFSET_SHIFT - LEN_SHIFT));
-
-/// What an entry says, its lock left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value(u64);
-
-/// An object as its entry names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Location {
-    /// Offset in the pool's space, a multiple of 8.
-    pub(crate) offset: u64,
-    /// Bytes of the object, 1 to 65536.
-    pub(crate) len: usize,
-    /// Four bits that are the user's.
-    pub(crate) flags: u8,
-}
-
-impl Location {
-    /// The same with other flags.
-    pub(crate) fn with_flags(self, flags: u8) -> Self {
-        Location { flags, ..self }
-    }
-}
-
-impl Value {
-    pub(crate) const EMPTY: Value = Value(0);
-
-    /// Returns an entry without an object.
-    pub(crate) fn inline(payload: u64) -> Value {
-        debug_assert!(payload >> PAYLOAD_BITS == 0);
-        Value(payload << FLAGS_SHIFT)
-    }
-
-    pub(crate) fn object(place: Location) -> Value {
-        // More bits would change the length.
-        assert!(place.flags < 16, "flags {:#x} have more than 4 bits", place.flags);
-        debug_assert!((1..=OBJECT_MAX).contains(&place.len));
-        debug_assert!(place.offset.is_multiple_of(GRAIN as u64));
-        let offset = (place.offset / GRAIN as u64) << OFFSET_SHIFT;
-        let len = (place.len as u64 - 1) << LEN_SHIFT;
-        Value(OBJECT | offset | len | (place.flags as u64) << FLAGS_SHIFT)
-    }
-
-    /// The object the entry names, or its payload.
-    #[inline]
-    pub(crate) fn decode(self) -> Result<Location, u64> {
-        if self.0 & OBJECT == 0 {
-            return Err(self.0 >> FLAGS_SHIFT);
-        }
-        Ok(Location {
-            offset: ((self.0 & !OBJECT) >> OFFSET_SHIFT) * GRAIN as u64,
-            len: ((self.0 >> LEN_SHIFT) & 0xffff) as usize + 1,
-            flags: (self.0 >> FLAGS_SHIFT) as u8 & 0xf,
-        })
-    }
-}
 
 /// Why an entry could not be locked at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +72,11 @@ impl Entry {
     }
 
     /// Makes the entry say `to`, if it says `from` and no one has it locked. Never waits.
-    pub(crate) fn retarget(&self, from: Value, to: Value) -> bool {
+    ///
+    /// # Safety
+    /// `from` is what the entry said. An object that `to` names lies there whole, and no other
+    /// entry names it; the place of one that it names no longer is the caller's, from then on.
+    pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
@@ -137,7 +86,10 @@ impl Entry {
     }
 
     /// Unlocks the entry, in a child that lost the threads that had locked it.
-    pub(crate) fn unlock_lost(&self) {
+    ///
+    /// # Safety
+    /// It is such a child, which no other thread uses the entry in.
+    pub(crate) unsafe fn unlock_lost(&self) {
         if self.0.load(Ordering::Relaxed) & LOCK != 0 {
             self.0.fetch_and(!LOCK, Ordering::Relaxed);
         }
@@ -178,8 +130,11 @@ impl Entry {
         self.enter(1, READERS_MAX - 1)
     }
 
-    #[inline]
-    pub(crate) fn unlock_shared(&self) {
+    /// Leaves.
+    ///
+    /// # Safety
+    /// The caller entered with `try_lock_shared`, and uses no longer what was named then.
+    pub(crate) unsafe fn unlock_shared(&self) {
         let word = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
@@ -213,8 +168,8 @@ impl Entry {
             if flags == place.flags {
                 return Ok(true);
             }
-            // Refused where another was faster.
-            self.retarget(Value(word), Value::object(place.with_flags(flags)));
+            // SAFETY: it is the object that the entry named. (Refused where another was faster.)
+            unsafe { self.retarget(Value(word), Value::object(place.with_flags(flags))) };
         }
     }
 
@@ -254,7 +209,11 @@ impl Entry {
     }
 
     /// Makes a frozen entry an unlocked one; any other stays as it is.
-    pub(crate) fn thaw(&self) {
+    ///
+    /// # Safety
+    /// The conversion that froze it was given up, or the entry is that of the nodes in force (zs-T3
+    /// of [`crate::table`]).
+    pub(crate) unsafe fn thaw(&self) {
         let word = self.0.load(Ordering::Relaxed);
         if word & LOCK == FROZEN {
             // Refused where another thawed it meanwhile.
@@ -264,13 +223,20 @@ impl Entry {
     }
 
     /// Leaves the entry empty, and locked.
-    pub(crate) fn empty(&self) {
+    ///
+    /// # Safety
+    /// The caller has it locked exclusively, with no readers, and frees what it named.
+    pub(crate) unsafe fn empty(&self) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(EXCLUSIVE, Ordering::Release);
     }
 
     /// Leaves the entry saying `value`.
-    pub(crate) fn unlock_exclusive(&self, value: Value) {
+    ///
+    /// # Safety
+    /// The caller has it locked exclusively, with no readers. An object that `value` names lies
+    /// there whole, and no other entry names it.
+    pub(crate) unsafe fn unlock_exclusive(&self, value: Value) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(value.0, Ordering::Release);
     }
@@ -281,33 +247,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_survive_the_word() {
-        for offset in [0, 8, (1u64 << 42) - 8] {
-            for len in [1, 4096, 65536] {
-                for flags in [0, 15] {
-                    let place = Location { offset, len, flags };
-                    assert_eq!(Value::object(place).decode(), Ok(place));
-                }
-            }
-        }
-        for payload in [0, 1, (1 << PAYLOAD_BITS) - 1] {
-            assert_eq!(Value::inline(payload).decode(), Err(payload));
-        }
-        assert_eq!(Value::EMPTY, Value::inline(0));
-    }
-
-    #[test]
     fn the_lock_leaves_the_value_alone() {
         let value = Value::object(Location { offset: 4096, len: 100, flags: 5 });
         let word = Entry::new(value);
         (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
         assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
         assert!(word.is_locked() && !word.freeze() && !word.try_claim());
-        (0..READERS_MAX).for_each(|_| word.unlock_shared());
+        // SAFETY: that many have entered, and nothing rests on what the entries of these tests say.
+        (0..READERS_MAX).for_each(|_| unsafe { word.unlock_shared() });
         assert_eq!(word.try_lock_exclusive(), Ok(()));
         assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));
         assert_eq!(word.wait_for_readers(), value);
-        word.unlock_exclusive(Value::inline(3));
+        // SAFETY: it was locked just now, and names nothing.
+        unsafe { word.unlock_exclusive(Value::inline(3)) };
         assert_eq!(word.peek().decode(), Err(3));
     }
 
@@ -317,10 +269,13 @@ mod tests {
         assert!(word.freeze() && word.is_locked() && !word.freeze());
         assert_eq!(word.try_lock_shared(), Err(Busy::Frozen));
         assert_eq!(word.try_lock_exclusive(), Err(Busy::Frozen));
-        assert!(!word.retarget(Value::inline(3), Value::EMPTY));
-        word.thaw();
-        assert_eq!(word.try_lock_shared(), Ok(Value::inline(3)));
-        word.thaw();
+        // SAFETY: it names nothing, and is in no node.
+        unsafe {
+            assert!(!word.retarget(Value::inline(3), Value::EMPTY));
+            word.thaw();
+            assert_eq!(word.try_lock_shared(), Ok(Value::inline(3)));
+            word.thaw();
+        }
         assert!(word.is_locked());
     }
 
@@ -332,7 +287,8 @@ mod tests {
         word.clear_flags(0b0101);
         assert_eq!(word.peek().decode(), Ok(place.with_flags(0b1010)));
         assert_eq!(word.set_flags_if_unlocked(|_| 0), Err(Busy::Readers));
-        word.unlock_shared();
+        // SAFETY: it was entered above.
+        unsafe { word.unlock_shared() };
         assert_eq!(word.set_flags_if_unlocked(|place| place.flags), Ok(true));
         assert_eq!(word.set_flags_if_unlocked(|place| place.flags & 0b1000), Ok(true));
         assert_eq!(word.unlocked(), Some(Value::object(place.with_flags(0b1000))));
@@ -348,7 +304,8 @@ mod tests {
     fn only_an_empty_word_is_claimed() {
         let word = Entry::new(Value::EMPTY);
         assert!(word.is_vacant() && word.try_claim() && !word.try_claim() && !word.is_vacant());
-        word.unlock_exclusive(Value::inline(1));
+        // SAFETY: it was claimed just now, and names nothing.
+        unsafe { word.unlock_exclusive(Value::inline(1)) };
         assert!(!word.try_claim() && !word.is_vacant());
         let read = Entry::new(Value::EMPTY);
         assert!(read.try_lock_shared().is_ok() && read.is_vacant());

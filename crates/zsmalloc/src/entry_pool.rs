@@ -14,7 +14,7 @@ use crate::prefault::run_prefaulter;
 use crate::read_guard::{EntryIter, EntryReadGuard, Old};
 use crate::stats::{ClassStat, Classes};
 use crate::sync::JobGuard;
-use crate::table::{Columns, LEAF, Row, Table, WriteLock};
+use crate::table::{Columns, LEAF, Row, Table};
 use crate::{ClassTable, Config, Error, purge};
 use page::fork::AtFork;
 use page::{Budget, page_size};
@@ -127,8 +127,7 @@ impl EntryPool {
     /// There is no such entry, no memory for it, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
         ensure_here(&self.0)?;
-        self.0.check_index(index)?;
-        Ok(self.write_guard(index, self.0.entries.lock(index)?))
+        EntryWriteGuard::lock(&self.0, index)
     }
 
     /// Locks entry `index` as [`lock`](Self::lock) does; returns `None` for an entry that does not
@@ -138,7 +137,7 @@ impl EntryPool {
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
         expect_here(&self.0);
-        Some(self.write_guard(index, self.0.entries.lock_existing(index, |_| true)?))
+        EntryWriteGuard::lock_existing(&self.0, index, |_| true)
     }
 
     /// As [`lock_existing`](Self::lock_existing), with `admits` as in [`read_if`](Self::read_if).
@@ -148,17 +147,7 @@ impl EntryPool {
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Result<Option<EntryWriteGuard<'_>>, Error> {
         ensure_here(&self.0)?;
-        let entry = self.0.entries.lock_existing(index, admits);
-        Ok(entry.map(|entry| self.write_guard(index, entry)))
-    }
-
-    #[inline]
-    pub(crate) fn write_guard<'p>(
-        &'p self,
-        index: u32,
-        entry: WriteLock<'p>,
-    ) -> EntryWriteGuard<'p> {
-        EntryWriteGuard::new(&self.0, index, entry)
+        Ok(EntryWriteGuard::lock_existing(&self.0, index, admits))
     }
 
     /// Returns the first entry from `index` on that may hold something; those before it hold
@@ -239,7 +228,7 @@ impl EntryPool {
     /// Returns the count of the pool's pages (`mem_used`) and its limit, both in pages.
     pub fn pages(&self) -> &Budget {
         fork::try_repair(&self.0);
-        self.0.memory.budget()
+        self.0.memory.space.budget()
     }
 
     /// Returns all memory of the pool in bytes: pages, their maps and descriptors, headers, classes
@@ -346,7 +335,7 @@ impl EntryPool {
 
     /// Returns whether a child has the pool's pages too.
     pub fn is_in_children(&self) -> bool {
-        self.0.memory.is_in_children()
+        self.0.memory.space.is_in_children()
     }
 
     /// Returns whether this is a child, and the pool's pages stayed with the parent: then it

@@ -88,7 +88,11 @@ impl Epoch {
     }
 
     /// Forgets the readers, in a child that lost their threads.
-    pub(crate) fn forget_lost(&self) {
+    ///
+    /// # Safety
+    /// It is such a child, in which no other thread is inside.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn forget_lost(&self) {
         let counts = self.stripes.iter().flat_map(|stripe| &stripe.inside);
         counts.for_each(|inside| inside.store(0, Ordering::Relaxed));
     }
@@ -109,7 +113,11 @@ mod tests {
     fn lost_readers_hold_up_no_one() {
         let readers = Epoch::new();
         std::mem::forget(readers.enter());
-        readers.forget_lost();
+        // SAFETY: no thread is inside.
+        #[allow(unsafe_code)]
+        unsafe {
+            readers.forget_lost();
+        }
         readers.wait();
         readers.count_emptied();
         assert_eq!(readers.emptied(), 1);

@@ -11,46 +11,48 @@
 //! dropped.
 //!
 //! A pool whose pages are not `in_children` has no object in a child. Nothing is repaired then:
-//! counts stay as they were, every request is refused, and no thread waits for what a lost thread
-//! had begun. The pool knows that by itself, from the generation of the process that made it,
-//! whether or not anything holds it over forks.
+//! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
+//! had begun. It knows that by itself, from the generation of the process that made it, whoever
+//! holds it over forks.
+//!
+//! # Safety
+//! What repairs is unsafe: it unlocks, and frees what lost threads had. `is_in_child` says that
+//! those are lost, and `repairing` that one thread repairs, before any other uses the pool.
+#![allow(unsafe_code)]
 
 use crate::class::ClassState;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::{Relaxed, Release};
-use crate::zspage::Header;
 use crate::{Error, purge};
 use page::ExtentId;
-use page::fork::{AtFork, generation};
+use page::fork::{AtFork, Step, generation};
 
 impl AtFork for PoolInner {
     fn prepare(&self) {
-        self.compactor.lock_for_fork();
-        self.prefaulter.lock_for_fork();
-        self.repairing.lock_for_fork();
-        self.handles.iter().for_each(|handles| handles.lock_for_fork());
-        self.entries.lock_for_fork();
-        self.plan.lock_for_fork();
-        self.classes.iter().for_each(|class| class.state.lock_for_fork());
-        self.memory.lock_for_fork();
+        at_fork(self, Step::Lock);
     }
 
     fn in_parent(&self) {
-        self.memory.unlock_after_fork();
-        self.classes.iter().for_each(|class| class.state.unlock_after_fork());
-        self.plan.unlock_after_fork();
-        self.entries.unlock_after_fork();
-        self.handles.iter().for_each(|handles| handles.unlock_after_fork());
-        self.repairing.unlock_after_fork();
-        self.prefaulter.unlock_after_fork();
-        self.compactor.unlock_after_fork();
+        at_fork(self, Step::Unlock);
     }
 
     fn in_child(&self) {
-        self.in_parent();
+        at_fork(self, Step::Unlock);
         self.compactor.forget_thread();
         self.prefaulter.forget_thread();
     }
+}
+
+/// Takes or releases all locks of the pool, in their order.
+fn at_fork(inner: &PoolInner, step: Step) {
+    inner.compactor.at_fork(step);
+    inner.prefaulter.at_fork(step);
+    inner.repairing.at_fork(step);
+    inner.handles.iter().for_each(|handles| handles.at_fork(step));
+    inner.entries.at_fork(step);
+    inner.plan.at_fork(step);
+    inner.classes.iter().for_each(|class| class.state.at_fork(step));
+    inner.memory.at_fork(step);
 }
 
 /// The first use in a child repairs what lost threads left. Everything that uses the pool begins
@@ -79,19 +81,27 @@ pub(crate) fn try_repair(inner: &PoolInner) {
 
 #[cold]
 fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
-    if !inner.memory.is_in_children() {
+    if !inner.memory.space.is_in_children() {
         return Err(Error::LeftBehind);
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        repair(inner);
+        // SAFETY: it is a child, which has the pages, and `repairing` is held: others wait for it.
+        unsafe { repair(inner) };
     }
     Ok(())
 }
 
-fn repair(inner: &PoolInner) {
-    inner.memory.repair_arena();
-    inner.entries.repair();
+/// Repairs the pool.
+///
+/// # Safety
+/// This is a child that lost all other threads, and none uses the pool meanwhile.
+unsafe fn repair(inner: &PoolInner) {
+    // SAFETY: as the caller says. What this thread had locked before the fork is stale.
+    unsafe {
+        inner.memory.repair_arena();
+        inner.entries.repair();
+    }
     inner.handles.iter().for_each(|handles| handles.repair(&inner.entries));
     for class in &inner.classes {
         *class.state.lock() = ClassState::default();
@@ -99,10 +109,13 @@ fn repair(inner: &PoolInner) {
     }
     inner.retained.reset();
     inner.compaction.is_active.store(false, Relaxed);
-    inner.memory.free_unattached();
-    inner.memory.live().for_each(|id| repair_zspage(inner, id));
+    // SAFETY: as the caller says.
+    unsafe {
+        inner.memory.free_unattached();
+        inner.memory.space.live().for_each(|id| repair_zspage(inner, id));
+    }
     let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
-    inner.memory.recount(committed.sum());
+    inner.memory.space.recount(committed.sum());
     for class in &inner.classes {
         purge::release_unused(inner, inner.lock(class));
     }
@@ -116,32 +129,18 @@ fn len_named(inner: &PoolInner, index: u32, offset: u64) -> Option<usize> {
 }
 
 /// Takes a zspage into the lists, which are made anew, without what no entry names.
-fn repair_zspage(inner: &PoolInner, id: ExtentId) {
+///
+/// # Safety
+/// As for [`repair`].
+unsafe fn repair_zspage(inner: &PoolInner, id: ExtentId) {
     let mut locked = inner.lock(inner.class_of_zspage(id));
     let header = locked.header(id);
-    header.fixed.reset();
-    let mut inuse = 0;
-    keep_named(header, |slot, index| {
+    let named = |slot, index| {
         let len = len_named(inner, index, header.offset(slot));
-        len.inspect(|&len| {
-            inuse += 1;
-            inner.count_len(None, Some(len));
-        });
+        inner.count_len(None, len);
         len.is_some()
-    });
-    header.fixed.set_inuse(inuse);
-    let residency = &header.fixed.residency;
-    for page in residency.committed().runs().flatten().filter(|&page| !header.is_live(page)) {
-        residency.leave(page);
-    }
+    };
+    // SAFETY: as the caller says; the entry was asked.
+    unsafe { header.repair(named) };
     locked.insert_repaired(id);
-}
-
-/// Frees the slots of a header that are withheld, or whose entry does not name them.
-fn keep_named(header: Header<'_>, mut named: impl FnMut(u32, u32) -> bool) {
-    for slot in (0..header.entries.len() as u32).filter(|&slot| header.is_taken(slot)) {
-        if !header.entry(slot).is_some_and(|index| named(slot, index)) {
-            header.clear(slot);
-        }
-    }
 }

@@ -7,8 +7,9 @@
 
 use crate::class::Class;
 use crate::class_guard::NewSlot;
-use crate::entry::{Location, PAYLOAD_BITS, Value};
+use crate::entry::{Location, Value};
 use crate::fork_stamp::ForkStamp;
+use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, ASK_EVERY, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MAX};
@@ -27,13 +28,13 @@ fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     if new.wants_page {
         prefault::request_page(inner, class);
     }
-    if new.committed > 0 && inner.plan.is_outgrown(inner.used()) {
+    if new.committed() > 0 && inner.plan.is_outgrown(inner.used()) {
         inner.replan(Purpose::Growth);
         if inner.has_grown().is_some() {
             inner.compactor.notify();
         }
     }
-    Ok(new.offset)
+    Ok(new.offset())
 }
 
 /// At the limit, slots on committed pages are tried, then pages retained are given back, or those
@@ -85,10 +86,15 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
 }
 
 /// Frees an object of `len` bytes at `offset` in a zspage of `class`, that no entry names any more.
-fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, len: usize) {
+///
+/// # Safety
+/// There is one, and it is the caller's to free.
+unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, len: usize) {
     inner.count_len(Some(len), None);
     let mut locked = inner.lock(class);
-    let emptied = locked.free_slot(zspage, locked.slot_at(zspage, offset));
+    let slot = locked.slot_at(zspage, offset);
+    // SAFETY: as the caller says.
+    let emptied = unsafe { locked.free_slot(zspage, slot) };
     let is_worth_asking = locked.state.inuse.is_multiple_of(ASK_EVERY)
         && (policy::should_begin(locked.gain(), locked.state.committed)
             || inner.plan.is_too_large(inner.used()));
@@ -126,7 +132,8 @@ impl Drop for StagedObject<'_> {
         // A child frees what no entry names.
         if !self.stamp.is_stale() {
             let (class, zspage) = self.inner.locate(self.offset);
-            free(self.inner, class, zspage, self.offset, self.len);
+            // SAFETY: `new` stored it, and no entry was made to name it, or it would be forgotten.
+            unsafe { free(self.inner, class, zspage, self.offset, self.len) };
         }
     }
 }
@@ -164,9 +171,27 @@ pub struct EntryWriteGuard<'p> {
 }
 
 impl<'p> EntryWriteGuard<'p> {
+    /// Locks entry `index`, made if there is none.
     #[inline]
-    pub(crate) fn new(inner: &'p PoolInner, index: u32, lock: WriteLock<'p>) -> Self {
-        EntryWriteGuard { inner, index, lock }
+    pub(crate) fn lock(inner: &'p PoolInner, index: u32) -> Result<Self, Error> {
+        inner.check_index(index)?;
+        Ok(EntryWriteGuard { inner, index, lock: inner.entries.lock(index)? })
+    }
+
+    /// The same, if there is one and `admits` says so of its row.
+    pub(crate) fn lock_existing(
+        inner: &'p PoolInner,
+        index: u32,
+        admits: impl Fn(Row<'_>) -> bool,
+    ) -> Option<Self> {
+        let lock = inner.entries.lock_existing(index, admits)?;
+        Some(EntryWriteGuard { inner, index, lock })
+    }
+
+    /// Locks the entry of a free handle slot, which is empty; and its number.
+    pub(crate) fn claim(inner: &'p PoolInner, handles: &HandleSlots) -> Result<(u32, Self), Error> {
+        let (index, lock) = handles.claim(&inner.entries)?;
+        Ok((index, EntryWriteGuard { inner, index, lock }))
     }
 
     /// What lies beside the entry.
@@ -261,7 +286,8 @@ impl<'p> EntryWriteGuard<'p> {
         staged.stamp.assert_same_process();
         let value = Value::object(Location { offset: staged.offset, len: staged.len, flags });
         std::mem::forget(staged);
-        self.finish(value, held)
+        // SAFETY: it was staged for this entry, in this pool, and is whole; it is named once.
+        unsafe { self.finish(value, held) }
     }
 
     /// Makes the entry hold `payload` (59 bits), unlocks it and frees what it held.
@@ -269,9 +295,9 @@ impl<'p> EntryWriteGuard<'p> {
     /// # Panics
     /// When `payload` has more than 59 bits.
     pub fn set_payload(self, payload: u64) -> Old {
-        assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
-        let held = self.object();
-        self.finish(Value::inline(payload), held)
+        let (value, held) = (Value::inline(payload), self.object());
+        // SAFETY: it names no object.
+        unsafe { self.finish(value, held) }
     }
 
     /// Puts `bytes` in the place of the object the entry holds, if they fit in its slot: what an
@@ -295,9 +321,11 @@ impl<'p> EntryWriteGuard<'p> {
         // child the entry says how long the bytes are that are there.
         let locked = self.inner.lock(class);
         // SAFETY: the object's slot has room for them; its entry is locked exclusively and its
-        // class is locked (zs-M2).
-        unsafe { self.inner.memory.write(offset, bytes) };
-        self.lock.unlock(value);
+        // class is locked (zs-M2). The entry goes on to name the same place.
+        unsafe {
+            self.inner.memory.write(offset, bytes);
+            self.lock.unlock(value);
+        }
         drop(locked);
         Old::Object { bytes: len, flags: old_flags }
     }
@@ -323,16 +351,23 @@ impl<'p> EntryWriteGuard<'p> {
     /// none.
     pub fn set_flags(self, flags: u8) {
         if let Ok(place) = self.lock.value().decode() {
-            self.lock.unlock(Value::object(place.with_flags(flags)));
+            // SAFETY: it is the object that the entry names.
+            unsafe { self.lock.unlock(Value::object(place.with_flags(flags))) };
         }
     }
 
     /// Unlocks the entry, which says `value` from then on, and frees what it held.
-    fn finish(self, value: Value, held: Option<Object<'p>>) -> Old {
+    ///
+    /// # Safety
+    /// An object that `value` names lies in this pool, whole, and no other entry names it; `held`
+    /// is what the entry holds.
+    unsafe fn finish(self, value: Value, held: Option<Object<'p>>) -> Old {
         let (inner, old) = (self.inner, self.lock.value());
-        self.lock.unlock(value);
+        // SAFETY: as the caller says.
+        unsafe { self.lock.unlock(value) };
         if let Some(Object { location, class, zspage }) = held {
-            free(inner, class, zspage, location.offset, location.len);
+            // SAFETY: the entry named it up to now, and no other does.
+            unsafe { free(inner, class, zspage, location.offset, location.len) };
         }
         old.into()
     }

@@ -17,6 +17,7 @@ use crate::Error;
 use crate::entry::Value;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number};
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
+use page::fork::Step;
 
 /// Handle slots are taken from a leaf that has room for so many, or from a new one: that pays for
 /// looking at all.
@@ -184,12 +185,8 @@ impl HandleSlots {
     }
 
     /// Holds the shards still over a fork: no slot is being given out. Before the table is.
-    pub(crate) fn lock_for_fork(&self) {
-        self.shards.iter().for_each(|shard| shard.free.lock_for_fork());
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.shards.iter().for_each(|shard| shard.free.unlock_after_fork());
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.shards.iter().for_each(|shard| shard.free.at_fork(step));
     }
 
     /// Counts anew in a child, whose table is repaired.

@@ -158,7 +158,7 @@ impl PoolInner {
 
     /// Returns the class and the zspage of the object at `offset`.
     pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
-        match self.memory.find(offset) {
+        match self.memory.space.find(offset) {
             Some(id) => (self.class_of_zspage(id), id),
             None => unreachable!("I1: an entry names offset {offset:#x}, where no zspage is"),
         }
@@ -166,7 +166,7 @@ impl PoolInner {
 
     /// Returns the class of a zspage that stays.
     pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
-        &self.classes[self.memory.extent(id).tag() as usize]
+        &self.classes[self.memory.space.extent(id).tag() as usize]
     }
 
     /// Makes the processor fetch an object that is to be overwritten, and all on the way to its
@@ -174,7 +174,7 @@ impl PoolInner {
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object first: the rest is looked up while the page table is walked for it.
         self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
-        let extent = self.memory.find(offset).map(|id| self.memory.extent(id));
+        let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
         class.into_iter().for_each(prefetch_whole);
     }
@@ -191,12 +191,12 @@ impl PoolInner {
 
     /// Returns the pages in use.
     pub(crate) fn used(&self) -> usize {
-        self.memory.budget().used()
+        self.memory.space.budget().used()
     }
 
     /// Returns whether the limit is near, with `others` pages more in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
-        policy::is_near(self.memory.budget().limit(), self.used() + others)
+        policy::is_near(self.memory.space.budget().limit(), self.used() + others)
     }
 
     /// Returns whether one more page may be prefaulted, beside `others` that are not counted yet.

@@ -19,8 +19,9 @@ use crate::geometry::OBJECTS_MAX;
 use crate::header_ptr::HeaderPtr;
 use crate::meta::{Arena, Cache};
 use crate::zspage::Header;
+use page::fork::Step;
 use page::heap::try_boxed;
-use page::{Budget, Extent, ExtentId, PageSet, Space};
+use page::{ExtentId, PageSet, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -77,7 +78,8 @@ pub(crate) fn prefetch(bytes: NonNull<[u8]>, lines: usize) {
 /// Pages and headers.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    space: Space<HeaderPtr>,
+    /// The pages, and a descriptor of each zspage. What opens or frees memory there is unsafe.
+    pub(crate) space: Space<HeaderPtr>,
     /// What manages the pool lies here: headers, nodes of the table of entries.
     arena: Arc<Arena>,
     /// Caches of headers, by size.
@@ -92,57 +94,21 @@ impl Memory {
         Ok(Memory { space: Space::new(pages)?, arena, header_caches })
     }
 
-    /// Returns the extent of a zspage.
-    pub(crate) fn extent(&self, id: ExtentId) -> &Extent<HeaderPtr> {
-        self.space.extent(id)
-    }
-
-    /// Returns the zspage at `offset`, if there is one.
-    pub(crate) fn find(&self, offset: u64) -> Option<ExtentId> {
-        self.space.find(offset)
-    }
-
-    /// Returns all zspages, those too that are being made or destroyed.
-    pub(crate) fn live(&self) -> impl Iterator<Item = ExtentId> {
-        self.space.live()
-    }
-
-    /// Returns the count of the pages and its limit.
-    pub(crate) fn budget(&self) -> &Budget {
-        self.space.budget()
-    }
-
-    /// Counts pages that are about to be committed.
-    pub(crate) fn charge(&self, pages: u32) -> Result<(), Error> {
-        Ok(self.space.charge(pages)?)
-    }
-
-    /// Has pages of zspages prefaulted.
-    pub(crate) fn populate<'b>(&self, batch: impl Iterator<Item = (ExtentId, &'b PageSet)>) {
-        self.space.populate(batch);
-    }
-
-    /// Returns whether a child has the pages too.
-    pub(crate) fn is_in_children(&self) -> bool {
-        self.space.is_in_children()
-    }
-
-    /// Returns the bytes of what manages the pages, and of the arena.
+    /// Bytes of what manages the pages, and of the arena.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.space.metadata_bytes() + self.arena.bytes()
     }
 
-    /// Makes the count of pages what the classes found, in a child.
-    pub(crate) fn recount(&self, committed: usize) {
-        self.space.recount(committed);
-    }
-
     /// Gives zspages back, in a child, that a lost thread had made or destroyed but for one step:
     /// these have no pages.
-    pub(crate) fn free_unattached(&self) {
-        for id in self.live().collect::<Vec<_>>() {
-            if !self.extent(id).data.is_attached() {
-                self.space.free(id);
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads.
+    pub(crate) unsafe fn free_unattached(&self) {
+        for id in self.space.live().collect::<Vec<_>>() {
+            if !self.space.extent(id).data.is_attached() {
+                // SAFETY: no object lies there, and no thread that made or destroyed it is left.
+                unsafe { self.space.free(id) };
             }
         }
     }
@@ -183,15 +149,18 @@ impl Memory {
     pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
         assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
         // SAFETY: it was made for a zspage of this class, and is no other's.
-        unsafe { self.extent(zspage.id).data.attach(class.position, zspage.header) };
+        unsafe { self.space.extent(zspage.id).data.attach(class.position, zspage.header) };
         zspage.id
     }
 
     /// Gives a zspage back.
     pub(crate) fn destroy(&self, zspage: Loose) {
-        // SAFETY: the header was made for so many objects, and is out of reach.
-        unsafe { self.free_header(zspage.objects, zspage.header) };
-        self.space.free(zspage.id);
+        // SAFETY: the header was made for so many objects; it and the zspage are out of reach, and
+        // nothing lies there.
+        unsafe {
+            self.free_header(zspage.objects, zspage.header);
+            self.space.free(zspage.id);
+        }
     }
 
     /// Returns a copy of a header at a lower place, if there is one on pages that headers have
@@ -221,24 +190,22 @@ impl Memory {
         debug_assert_eq!(freed, Ok(()), "a header is freed once, to its own cache");
     }
 
-    /// Locks the memory over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
-    pub(crate) fn lock_for_fork(&self) {
-        self.header_caches.iter().for_each(Cache::lock_for_fork);
-        self.arena.lock_for_fork();
-        self.space.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.space.unlock_after_fork();
-        self.arena.unlock_after_fork();
-        self.header_caches.iter().for_each(Cache::unlock_after_fork);
+    /// Locks the memory over a fork, and unlocks it.
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.header_caches.iter().for_each(|cache| cache.at_fork(step));
+        self.arena.at_fork(step);
+        self.space.at_fork(step);
     }
 
     /// Repairs, in a child, what lost threads left of what manages the pool. Counted first:
     /// repairing gives pages back.
-    pub(crate) fn repair_arena(&self) {
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads.
+    pub(crate) unsafe fn repair_arena(&self) {
         self.arena.recount();
-        self.header_caches.iter().for_each(Cache::repair);
+        // SAFETY: as the caller says.
+        self.header_caches.iter().for_each(|cache| unsafe { cache.repair() });
     }
 
     /// Gives back what the caches of headers retain.

@@ -20,7 +20,7 @@
 use crate::Error;
 use crate::policy::{self, CHANGE_MIN};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
-use page::fork::Mutex;
+use page::fork::{Mutex, Step};
 use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
@@ -162,12 +162,8 @@ impl Plan {
     }
 
     /// Holds the plan still over a fork.
-    pub(crate) fn lock_for_fork(&self) {
-        self.planning.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.planning.unlock_after_fork();
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.planning.at_fork(step);
     }
 
     /// Asserts that every size has an open class that holds it.

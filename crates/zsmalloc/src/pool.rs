@@ -102,8 +102,7 @@ impl Pool {
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
         ensure_here(self.core.inner())?;
-        let (index, entry) = self.handles.claim(self.core.entries())?;
-        let entry = self.core.write_guard(index, entry);
+        let (index, entry) = EntryWriteGuard::claim(self.core.inner(), &self.handles)?;
         let staged = entry.stage(bytes)?;
         let handle = Handle::new(self.id, index, entry.row().generation());
         self.handles.mark_used(self.core.entries(), index);

@@ -9,6 +9,7 @@
 //! Prefaulted pages are retained pages, as those are that objects have left. While a zspage's are
 //! being prefaulted it is *busy*, as while they are given back: else one that was given back could
 //! be prefaulted after.
+#![allow(unsafe_code)]
 
 use crate::class::Class;
 use crate::fork::ensure_here;
@@ -74,8 +75,9 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
         if places.map(|(place, fetch)| *place = Some(fetch)).count() == 0 {
             return has_purged || is_wanted;
         }
-        inner.memory.populate(pages_of(&batch));
-        for_each_in_flight(inner, &batch, |locked, id, _| locked.end_busy(id));
+        inner.memory.space.populate(pages_of(&batch));
+        // SAFETY: `begin_prefault` made them busy for this thread, and the pages are there.
+        for_each_in_flight(inner, &batch, |locked, id, _| unsafe { locked.end_busy(id) });
         fetching.note(&batch);
     }
 }
@@ -86,19 +88,20 @@ fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFligh
     let mut locked = inner.lock(class);
     let (id, slot, header) =
         first_with_room(&locked).filter(|(.., header)| !header.fixed.is_busy())?;
-    let (had_offer, residency) = (header.fixed.has_offer(), &header.fixed.residency);
+    let committed = header.fixed.residency.committed();
     let pages = class.grid().pages_of(slot).start..class.pages();
     let coming = PageSet::default();
-    for page in pages.filter(|&page| !residency.committed().contains(page)).take(most as usize) {
-        if !inner.may_prefault(coming.len()) || inner.memory.charge(1).is_err() {
+    for page in pages.filter(|&page| !committed.contains(page)).take(most as usize) {
+        if !inner.may_prefault(coming.len()) || inner.memory.space.charge(1).is_err() {
             break;
         }
         coming.insert(page..page + 1);
     }
-    coming.runs().for_each(|pages| residency.prefault(pages));
-    header.fixed.set_busy(!coming.is_empty());
-    locked.note_prefault(id, had_offer, coming.len());
-    (!coming.is_empty()).then_some((id, coming))
+    if coming.is_empty() {
+        return None;
+    }
+    locked.begin_prefault(id, &coming);
+    Some((id, coming))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -128,7 +128,8 @@ unsafe fn give_back(
 ) -> usize {
     // SAFETY: their slots were withheld when it began, and are until the end below.
     unsafe { inner.memory.release(pages_of(batch)) };
-    for_each_in_flight(inner, batch, |locked, id, gone| locked.end_release(id, gone));
+    // SAFETY: it was begun as the caller says, and the pages went just now.
+    for_each_in_flight(inner, batch, |locked, id, gone| unsafe { locked.end_release(id, gone) });
     releasing.note(batch)
 }
 

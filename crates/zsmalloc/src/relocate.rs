@@ -16,7 +16,6 @@ use crate::entry::{Location, Value};
 use crate::inner::PoolInner;
 use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
-use crate::table::Table;
 use page::ExtentId;
 
 /// What was moved in a step.
@@ -47,27 +46,32 @@ struct Movable {
     location: Location,
 }
 
-/// Returns the object in a slot of a zspage, if its entry names it and no one has that locked.
-fn movable(table: &Table, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
+/// The object in a slot of a zspage, if its entry names it and no one has that locked.
+fn movable(inner: &PoolInner, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
-    let location = table.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
+    let location = inner.entries.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
 /// Copies an object to a slot taken for it, and has its entry name that, if it still names the
-/// other and no one has it locked, and returns whether it did.
-fn move_object(table: &Table, source: &ClassGuard<'_>, from: &Movable, to: &NewSlot) -> bool {
+/// other and no one has it locked; whether it did.
+///
+/// # Safety
+/// `movable` said `from` with the class locked that the object lies in, which is since then. `to`
+/// was taken for it, in this pool.
+unsafe fn move_object(inner: &PoolInner, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
     // SAFETY: the entry named the object in a slot of this class, whose lock is held since before;
-    // `to` was taken for an object of this length, by us.
-    unsafe { source.memory().copy(offset, to.offset, len) };
-    let retargeted = table.peek(from.index, |entry, _| {
+    // `to` was taken for an object of this length, by the caller.
+    unsafe { inner.memory.copy(offset, to.offset(), len) };
+    let retargeted = inner.entries.peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
         // With the flags of now.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
-        let moved = Location { offset: to.offset, ..location };
-        Some(entry.retarget(value, Value::object(moved)))
+        let moved = Location { offset: to.offset(), ..location };
+        // SAFETY: the copy lies there, and no other entry names it; the caller has the old place.
+        Some(unsafe { entry.retarget(value, Value::object(moved)) })
     });
     retargeted.flatten().unwrap_or(false)
 }
@@ -75,25 +79,29 @@ fn move_object(table: &Table, source: &ClassGuard<'_>, from: &Movable, to: &NewS
 /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
 /// `target`. Objects whose entries are locked, or do not name them yet, stay.
 pub(crate) fn migrate(
-    table: &Table,
+    inner: &PoolInner,
     locked: &mut ClassGuard<'_>,
     (source, target): (ExtentId, ExtentId),
     most: usize,
 ) -> Moved {
+    assert!(std::ptr::eq(locked.memory(), &inner.memory), "{locked:?} is of another pool");
     let mut moved = Moved::default();
     for slot in (0..locked.class().objects()).rev() {
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(table, locked, source, slot) else { continue };
+        let Some(object) = movable(inner, locked, source, slot) else { continue };
         let is_below = |free: u32| source != target || free < slot;
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
         let Some(to) = alloc_slot_in(locked, target, lowest, object.index, is_below) else { break };
-        if move_object(table, locked, &object, &to) {
-            moved.add(&object, &to, locked.free_slot(source, slot));
-        } else {
-            locked.free_slot(target, to.slot);
+        // SAFETY: both were found with the class locked; the slot is freed that no entry names.
+        unsafe {
+            if move_object(inner, &object, &to) {
+                moved.add(&object, &to, locked.free_slot(source, slot));
+            } else {
+                locked.free_slot(target, to.slot());
+            }
         }
     }
     moved
@@ -118,11 +126,11 @@ fn alloc_slot_in(
 /// is another.
 pub(crate) fn reclassify(
     inner: &PoolInner,
-    table: &Table,
     locked: &mut ClassGuard<'_>,
     source: ExtentId,
     most: usize,
 ) -> Moved {
+    assert!(std::ptr::eq(locked.memory(), &inner.memory), "{locked:?} is of another pool");
     let class = locked.class();
     let mut moved = Moved::default();
     let mut target: Option<ClassGuard<'_>> = None;
@@ -130,7 +138,7 @@ pub(crate) fn reclassify(
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(table, locked, source, slot) else { continue };
+        let Some(object) = movable(inner, locked, source, slot) else { continue };
         let Ok((_, wanted)) = inner.classes_of(object.location.len) else { continue };
         if wanted.position == class.position {
             continue;
@@ -151,10 +159,13 @@ pub(crate) fn reclassify(
             }
             Err(_limit) => break,
         };
-        if move_object(table, locked, &object, &to) {
-            moved.add(&object, &to, locked.free_slot(source, slot));
-        } else {
-            other.free_slot(to.id, to.slot);
+        // SAFETY: as in `migrate`; `to` is of the other class, which is locked too.
+        unsafe {
+            if move_object(inner, &object, &to) {
+                moved.add(&object, &to, locked.free_slot(source, slot));
+            } else {
+                other.free_slot(to.id(), to.slot());
+            }
         }
     }
     moved

@@ -1,4 +1,5 @@
 //! Where in a locked class an object goes, and from where to where objects move.
+#![allow(unsafe_code)]
 
 use crate::Error;
 use crate::class::FULL;
@@ -27,7 +28,8 @@ pub(crate) fn alloc_slot(
     search: Search,
 ) -> Result<Option<NewSlot>, Error> {
     let Some((id, slot, header)) = find(locked, search) else { return Ok(None) };
-    let new = locked.take(id, header, slot, entry)?;
+    // SAFETY: it was found free just now, under this lock.
+    let new = unsafe { locked.take(id, header, slot, entry) }?;
     Ok(Some(locked.count(new)))
 }
 

@@ -80,51 +80,45 @@ impl Classes {
     pub fn iter(&self) -> impl Iterator<Item = &ClassStat> {
         self.0.iter()
     }
-
-    /// Returns the sum of one column.
-    fn total(&self, column: impl Fn(&ClassStat) -> u64) -> u64 {
-        self.0.iter().map(column).sum()
-    }
 }
 
-const LABELS: [&str; 11] =
-    ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "99%", "100%"];
+/// The kernel's columns, and behind them one for zspages that are committed page by page.
+const NAMES: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% obj_allocated \
+    obj_used pages_used pages_per_zspage freeable committed";
+const WIDTHS: [usize; 19] = [5, 5, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 13, 10, 10, 16, 8, 9];
+
+/// What stands in the columns.
+fn numbers(stat: &ClassStat) -> [u64; WIDTHS.len()] {
+    let ClassStat { shape, groups, obj_allocated, obj_used, committed, .. } = *stat;
+    let class = [shape.index.into(), shape.size as u64];
+    let groups = groups[1..].iter().map(|&zspages| zspages.into());
+    let (pages_used, freeable) = (stat.pages_used(), stat.freeable());
+    let zspages = [obj_allocated, obj_used, pages_used, shape.pages as u64, freeable, committed];
+    let mut numbers = class.into_iter().chain(groups).chain(zspages);
+    std::array::from_fn(|_| numbers.next().unwrap_or(0))
+}
 
 impl fmt::Display for Classes {
-    /// Returns the kernel's columns, and where zspages are committed page by page, `committed`
-    /// behind them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, " {:>5} {:>5}", "class", "size")?;
-        for label in LABELS {
-            write!(f, " {label:>9}")?;
-        }
-        write!(f, " {:>13} {:>10} {:>10}", "obj_allocated", "obj_used", "pages_used")?;
         let by_page = self.0.iter().any(|stat| !stat.whole);
-        let committed = |f: &mut fmt::Formatter<'_>, text: &dyn fmt::Display| match by_page {
-            true => writeln!(f, " {text:>9}"),
-            false => writeln!(f),
+        let columns = WIDTHS.len() - usize::from(!by_page);
+        let row = |f: &mut fmt::Formatter<'_>, cell: &dyn Fn(usize) -> String| {
+            let mut cells = WIDTHS[..columns].iter().enumerate();
+            cells.try_for_each(|(nth, &width)| write!(f, " {:>width$}", cell(nth)))?;
+            writeln!(f)
         };
-        write!(f, " {:>16} {:>8}", "pages_per_zspage", "freeable")?;
-        committed(f, &"committed")?;
-        for stat in &self.0 {
-            write!(f, " {:>5} {:>5}", stat.shape.index, stat.shape.size)?;
-            for group in 1..=FULL {
-                write!(f, " {:>9}", stat.groups[group])?;
-            }
-            write!(f, " {:>13} {:>10}", stat.obj_allocated, stat.obj_used)?;
-            write!(f, " {:>10} {:>16}", stat.pages_used(), stat.shape.pages)?;
-            write!(f, " {:>8}", stat.freeable())?;
-            committed(f, &stat.committed)?;
+        let names: Vec<_> = NAMES.split(' ').collect();
+        row(f, &|nth| names[nth].into())?;
+        let mut total = [0; WIDTHS.len()];
+        for numbers in self.0.iter().map(numbers) {
+            row(f, &|nth| numbers[nth].to_string())?;
+            total.iter_mut().zip(numbers).for_each(|(total, number)| *total += number);
         }
-        write!(f, "\n {:>5} {:>5}", "Total", "")?;
-        for group in 1..=FULL {
-            write!(f, " {:>9}", self.total(|stat| stat.groups[group] as u64))?;
-        }
-        let sum = |column: fn(&ClassStat) -> u64| self.total(column);
-        write!(f, " {:>13}", sum(|stat| stat.obj_allocated))?;
-        write!(f, " {:>10}", sum(|stat| stat.obj_used))?;
-        write!(f, " {:>10} {:>16}", sum(ClassStat::pages_used), "")?;
-        write!(f, " {:>8}", sum(ClassStat::freeable))?;
-        committed(f, &sum(|stat| stat.committed))
+        writeln!(f)?;
+        row(f, &|nth| match names[nth] {
+            "class" => "Total".into(),
+            "size" | "pages_per_zspage" => String::new(),
+            _ => total[nth].to_string(),
+        })
     }
 }

@@ -160,11 +160,7 @@ mod model {
             Some(MutexGuard { guard: Some(guard), unlocked: &self.unlocked })
         }
 
-        pub(crate) fn lock_for_fork(&self) {
-            unreachable!("no model forks");
-        }
-
-        pub(crate) fn unlock_after_fork(&self) {
+        pub(crate) fn at_fork(&self, _step: page::fork::Step) {
             unreachable!("no model forks");
         }
     }

@@ -5,7 +5,7 @@
 //! others.
 
 use crate::policy::{self, NICENESS};
-use page::fork::Mutex;
+use page::fork::{Mutex, Step};
 use rustix_futex_sync::Condvar;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -176,12 +176,9 @@ impl Worker {
         }
     }
 
-    pub(crate) fn lock_for_fork(&self) {
-        self.inner.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.inner.unlock_after_fork();
+    /// Holds the thread's start and end still over a fork.
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.inner.at_fork(step);
     }
 
     /// Forgets the thread, in a child that has not got it.

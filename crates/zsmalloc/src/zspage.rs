@@ -16,6 +16,11 @@
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are
 //! atomics.
+//!
+//! # Safety
+//! Who is given a slot writes there, and pages are given back by what is withheld: so what takes a
+//! slot or frees it is unsafe, and so is the end of what a thread does with a zspage's pages.
+#![allow(unsafe_code)]
 
 use crate::class::Class;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -46,33 +51,29 @@ impl FixedHeader {
         self.inuse.load(Relaxed)
     }
 
-    pub(crate) fn set_inuse(&self, inuse: u32) {
-        self.inuse.store(inuse, Relaxed);
-    }
-
-    /// Returns whether a thread gives pages of this zspage back, or prefaults some, at the moment,
-    /// outside the lock.
+    /// Whether a thread gives pages of this zspage back, or prefaults some, at the moment, outside
+    /// the lock.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed) != 0
     }
 
-    pub(crate) fn set_busy(&self, busy: bool) {
-        self.busy.store(u32::from(busy), Relaxed);
+    /// Takes note that the caller's thread gives pages back, or prefaults some.
+    pub(crate) fn begin_busy(&self) {
+        self.busy.store(1, Relaxed);
+    }
+
+    /// Takes note that it is done with that.
+    ///
+    /// # Safety
+    /// It is, and the zspage was busy for it alone.
+    pub(crate) unsafe fn end_busy(&self) {
+        self.busy.store(0, Relaxed);
     }
 
     /// Returns whether retained pages may be given back: there are some, and no one is about it.
     /// Such a zspage is in the list for it.
     pub(crate) fn has_offer(&self) -> bool {
         !self.is_busy() && !self.residency.retained().is_empty()
-    }
-
-    /// Takes the zspage out of all lists and counts, but for the pages it has.
-    pub(crate) fn reset(&self) {
-        self.by_fullness.clear();
-        self.offering.clear();
-        self.set_inuse(0);
-        self.set_busy(false);
-        self.residency.clear_retained();
     }
 }
 
@@ -140,8 +141,19 @@ impl Header<'_> {
         (self.is_taken(slot) && entry != WITHHELD).then_some(entry)
     }
 
+    /// Takes a free slot for `entry`. Returns the number of live objects then.
+    ///
+    /// # Safety
+    /// The class is locked, the slot is free and its pages are committed.
+    pub(crate) unsafe fn take(&self, slot: u32, entry: u32) -> u32 {
+        self.set(slot, entry);
+        let inuse = self.fixed.inuse() + 1;
+        self.fixed.inuse.store(inuse, Relaxed);
+        inuse
+    }
+
     /// Takes a free slot for `entry`, which may be `WITHHELD`.
-    pub(crate) fn set(&self, slot: u32, entry: u32) {
+    fn set(&self, slot: u32, entry: u32) {
         debug_assert!(!self.is_taken(slot), "slot {slot} is taken twice");
         let word = &self.taken[slot as usize / 64];
         word.store(word.load(Relaxed) | 1 << (slot % 64), Relaxed);
@@ -149,16 +161,19 @@ impl Header<'_> {
     }
 
     /// Makes a slot free.
-    pub(crate) fn clear(&self, slot: u32) {
+    fn clear(&self, slot: u32) {
         debug_assert!(self.is_taken(slot), "slot {slot} is freed twice");
         let word = &self.taken[slot as usize / 64];
         word.store(word.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
     }
 
     /// Makes a live slot free. Returns the number of pages that are retained by that.
-    pub(crate) fn free(&self, slot: u32) -> u32 {
+    ///
+    /// # Safety
+    /// The class is locked, and no entry names the slot, or will.
+    pub(crate) unsafe fn free(&self, slot: u32) -> u32 {
         self.clear(slot);
-        self.fixed.set_inuse(self.fixed.inuse() - 1);
+        self.fixed.inuse.store(self.fixed.inuse() - 1, Relaxed);
         // Mostly a neighbour lives.
         let is_live = |page| self.has_live_neighbour(slot, page) || self.is_live(page);
         let emptied = self.class.pages_for(slot).filter(|&page| !is_live(page));
@@ -186,7 +201,7 @@ impl Header<'_> {
 
     /// Begins to give all retained pages back: withholds the free slots on them. Returns which.
     pub(crate) fn begin_release(&self) -> PageSet {
-        self.fixed.set_busy(true);
+        self.fixed.begin_busy();
         let going = self.fixed.residency.releasable(u32::MAX);
         for slot in going.runs().flat_map(|pages| self.class.grid().slots_of(pages)) {
             if !self.is_taken(slot) {
@@ -198,7 +213,10 @@ impl Header<'_> {
 
     /// Takes note that the pages `gone` went, and that no others will: makes the withheld slots
     /// free.
-    pub(crate) fn end_release(&self, gone: &PageSet) {
+    ///
+    /// # Safety
+    /// `begin_release` withheld them, and their pages are no longer being given back.
+    pub(crate) unsafe fn end_release(&self, gone: &PageSet) {
         let residency = &self.fixed.residency;
         for slot in residency.retained().runs().flat_map(|pages| self.class.grid().slots_of(pages))
         {
@@ -209,11 +227,24 @@ impl Header<'_> {
         residency.released(gone);
     }
 
-    /// Number of live slots, after a look at the bits beyond the last.
-    pub(crate) fn check(&self) -> u32 {
-        for slot in self.entries.len()..self.taken.len() * 64 {
-            assert!(!self.is_taken(slot as u32), "slot {slot} is beyond the last");
+    /// Frees, in a child, slots that are withheld or that `named` says no of, given their entry's
+    /// number; takes the zspage out of all lists and counts, but for the pages it has.
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads. An entry names each slot that `named` says no of
+    /// no longer, or not yet.
+    pub(crate) unsafe fn repair(&self, mut named: impl FnMut(u32, u32) -> bool) {
+        let FixedHeader { by_fullness, offering, inuse, busy, residency } = self.fixed;
+        [by_fullness, offering].into_iter().for_each(Links::clear);
+        busy.store(0, Relaxed);
+        residency.clear_retained();
+        let is_live = |slot: &u32| self.entry(*slot).is_some_and(|index| named(*slot, index));
+        let taken = (0..self.entries.len() as u32).filter(|&slot| self.is_taken(slot));
+        let (live, lost): (Vec<u32>, Vec<u32>) = taken.partition(is_live);
+        lost.into_iter().for_each(|slot| self.clear(slot));
+        inuse.store(live.len() as u32, Relaxed);
+        for page in residency.committed().runs().flatten().filter(|&page| !self.is_live(page)) {
+            residency.leave(page);
         }
-        (0..self.entries.len() as u32).filter(|&slot| self.entry(slot).is_some()).count() as u32
     }
 }

@@ -638,3 +638,30 @@ fn nothing_is_staged_for_an_entry_that_cannot_be() {
     }
     pool.check();
 }
+
+/// A supply that refuses requests of one kind.
+#[derive(Debug)]
+struct Without(fn(Request) -> bool);
+
+impl Supply for Without {
+    fn grant(&self, request: Request) -> bool {
+        !(self.0)(request)
+    }
+}
+
+/// Address space that a supply refuses was said to be refused by the system.
+#[test]
+fn what_a_supply_refuses_is_told_from_what_the_system_does() {
+    let kinds: [fn(Request) -> bool; 3] = [
+        |request| matches!(request, Request::Map { .. }),
+        |request| matches!(request, Request::Commit { .. }),
+        |request| matches!(request, Request::Allocate { .. }),
+    ];
+    for (nth, kind) in kinds.into_iter().enumerate() {
+        let mut config = config(Geometry::default());
+        config.pages.supply = Some(Arc::new(Without(kind)));
+        let stored = Pool::new(config).and_then(|pool| pool.store(&[7; 100]).map(drop));
+        let refused = stored.expect_err("all need some of each kind");
+        assert!(refused.is_refused(), "request {nth}: {refused}");
+    }
+}

@@ -1,10 +1,12 @@
 //! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p zsmalloc --lib loom`.
 //!
 //! # Safety
-//! Pointers are those of loom's cells, which checks each access.
+//! Pointers are those of loom's cells, which checks each access; entries name places that loom
+//! checks too, and are in no node.
 #![allow(unsafe_code)]
 
 use super::*;
+use crate::geometry::GRAIN;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -39,13 +41,15 @@ fn write(guarded: &Guarded, payload: u64) {
     lock_exclusive(&guarded.entry);
     // loom reports an access that races with this one.
     guarded.cell.with_mut(|_| ());
-    guarded.entry.unlock_exclusive(Value::inline(payload));
+    // SAFETY: it was locked above.
+    unsafe { guarded.entry.unlock_exclusive(Value::inline(payload)) };
 }
 
 fn read(guarded: &Guarded) -> u64 {
     let value = lock_shared(&guarded.entry);
     guarded.cell.with(|_| ());
-    guarded.entry.unlock_shared();
+    // SAFETY: it was locked above.
+    unsafe { guarded.entry.unlock_shared() };
     value.decode().unwrap_err()
 }
 
@@ -91,7 +95,8 @@ fn loom_readers_share_the_word() {
         let inside = lock_shared(&shared.entry);
         // The other reader comes and goes while this one stays.
         assert_eq!(reader.join().unwrap(), 1);
-        shared.entry.unlock_shared();
+        // SAFETY: it was locked above.
+        unsafe { shared.entry.unlock_shared() };
         assert_eq!(inside, lock_exclusive(&shared.entry));
     });
 }
@@ -115,7 +120,8 @@ fn read_pinned(moving: &Moving) -> u64 {
     let at = lock_shared(&moving.entry).decode().unwrap().offset / GRAIN as u64;
     // SAFETY: the pointer is loom's, which checks the access.
     let value = moving.places[at as usize].with(|cell| unsafe { *cell });
-    moving.entry.unlock_shared();
+    // SAFETY: it was locked above.
+    unsafe { moving.entry.unlock_shared() };
     value
 }
 
@@ -133,7 +139,8 @@ fn move_object(moving: &Moving) -> bool {
     // SAFETY: as above.
     moving.places[1].with_mut(|cell| unsafe { *cell = copy });
     let to = Location { offset: GRAIN as u64, ..from };
-    let retargeted = moving.entry.retarget(Value::object(from), Value::object(to));
+    // SAFETY: the copy lies there, and the entry alone names it.
+    let retargeted = unsafe { moving.entry.retarget(Value::object(from), Value::object(to)) };
     let freed = if retargeted { 0 } else { 1 };
     // SAFETY: as above.
     moving.places[freed].with_mut(|cell| unsafe { *cell = 0xdead });
@@ -172,7 +179,8 @@ fn loom_writer_against_move() {
         let other = shared.clone();
         let mover = thread::spawn(move || move_object(&other));
         let old = lock_exclusive(&shared.entry);
-        shared.entry.unlock_exclusive(Value::inline(5));
+        // SAFETY: it was locked above.
+        unsafe { shared.entry.unlock_exclusive(Value::inline(5)) };
         // The place the entry named last is the writer's to free, wherever the mover put it; the
         // class's lock, held by the mover from its copy on, is not part of this model.
         let moved = mover.join().unwrap();
@@ -195,7 +203,8 @@ fn read_and_unmark(moving: &Moving) -> u64 {
     if place.flags & IDLE != 0 {
         moving.entry.clear_flags(IDLE);
     }
-    moving.entry.unlock_shared();
+    // SAFETY: it was locked above.
+    unsafe { moving.entry.unlock_shared() };
     value
 }
 
@@ -229,7 +238,8 @@ fn loom_unmark_against_writer() {
         let old = lock_exclusive(&shared.entry).decode().unwrap();
         // The reader is either gone, and the mark with him, or finds the new one.
         let new = old.with_flags(0b1000);
-        shared.entry.unlock_exclusive(Value::object(new));
+        // SAFETY: it was locked above.
+        unsafe { shared.entry.unlock_exclusive(Value::object(new)) };
         assert_eq!(reader.join().unwrap(), 7);
         assert_eq!(shared.entry.peek().decode(), Ok(new));
     });
@@ -249,7 +259,8 @@ fn loom_remark_against_reader() {
             if place.flags & IDLE != 0 {
                 reader.entry.clear_flags(IDLE);
             }
-            reader.entry.unlock_shared();
+            // SAFETY: it was locked above.
+            unsafe { reader.entry.unlock_shared() };
         });
         let is_old = || used.load(Ordering::Relaxed) == 0;
         let choose = |place: Location| if is_old() { place.flags | IDLE } else { 0 };

@@ -1,10 +1,10 @@
 //! Which slots are given out, what their generations become, and what free ones take.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::*;
-use crate::entry::Location;
 use crate::meta::Arena;
 use crate::table::LIFT;
+use crate::table::helpers::{unlock, unlock_object};
 use fastrand::Rng;
 use std::sync::Arc;
 use testkit::seed;
@@ -41,14 +41,14 @@ fn give_out(slots: &Slots) -> (u32, u32) {
     let (index, entry) = slots.handles.claim(&slots.table).unwrap();
     let generation = entry.row().generation();
     slots.handles.mark_used(&slots.table, index);
-    entry.unlock(Value::object(Location { offset: 8 * index as u64, len: 1, flags: 0 }));
+    unlock_object(entry, 8 * index as u64, 1);
     (index, generation)
 }
 
 fn take_back(slots: &Slots, index: u32) {
     let entry = slots.table.lock_existing(index, |_| true).unwrap();
     let generation = entry.row().generation();
-    entry.unlock(Value::EMPTY);
+    unlock(entry, 0);
     slots.handles.mark_free(&slots.table, index, generation);
 }
 
@@ -104,7 +104,7 @@ fn a_slot_that_went_comes_back_with_a_later_generation() {
 fn give_out_in_place(slots: &Slots, index: u32) -> u32 {
     let entry = slots.table.claim(index).unwrap().unwrap();
     slots.handles.mark_used(&slots.table, index);
-    entry.unlock(Value::object(Location { offset: 8, len: 1, flags: 0 }));
+    unlock_object(entry, 8, 1);
     index
 }
 
@@ -166,8 +166,9 @@ fn a_child_counts_anew_and_ends_generations() {
     take_back(&slots, 5);
     // A thread was about to store, another had emptied an entry and not come to counting that.
     std::mem::forget(slots.handles.claim(&slots.table).unwrap());
-    slots.table.lock_existing(6, |_| true).unwrap().unlock(Value::EMPTY);
-    slots.table.repair();
+    unlock(slots.table.lock_existing(6, |_| true).unwrap(), 0);
+    // SAFETY: no other thread uses the table.
+    unsafe { slots.table.repair() };
     slots.handles.repair(&slots.table);
     slots.check();
     assert_eq!(slots.live(), LEAF as u64 - 2);

@@ -4,13 +4,14 @@ use super::error::Error;
 use super::slab::Slab;
 use super::sync::{AtomicU32, Relaxed};
 use page::Space;
+use page::fork::Step;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Pages for caches. An offset within the arena names an object in fewer bits than an address does.
 #[derive(Debug)]
 pub struct Arena {
-    pub(crate) space: Space<Slab>,
+    pub(super) space: Space<Slab>,
     caches: AtomicU32,
 }
 
@@ -50,14 +51,9 @@ impl Arena {
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
-    /// Locks the arena over a fork, after all its caches; see [`page::fork`].
-    pub fn lock_for_fork(&self) {
-        self.space.lock_for_fork();
-    }
-
-    /// Unlocks what [`lock_for_fork`](Self::lock_for_fork) locked.
-    pub fn unlock_after_fork(&self) {
-        self.space.unlock_after_fork();
+    /// Locks the arena over a fork, after all its caches, and unlocks it; see [`page::fork`].
+    pub fn at_fork(&self, step: Step) {
+        self.space.at_fork(step);
     }
 
     /// Counts the committed pages anew, in a child, before its caches are repaired.

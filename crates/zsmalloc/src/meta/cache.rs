@@ -23,6 +23,7 @@ use super::slab_tree::SlabTree;
 use super::stat::CacheStat;
 use super::sync::{Mutex, MutexGuard, Relaxed};
 use super::{Arena, Geometry};
+use page::fork::Step;
 use page::{Extent, ExtentId, PageSet, Space};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -133,19 +134,17 @@ impl Cache {
         self.release(self.state.lock(), |_| 0)
     }
 
-    /// Locks the cache over a fork, until [`unlock_after_fork`](Self::unlock_after_fork).
-    pub fn lock_for_fork(&self) {
-        self.state.lock_for_fork();
-    }
-
-    /// Unlocks what [`lock_for_fork`](Self::lock_for_fork) locked.
-    pub fn unlock_after_fork(&self) {
-        self.state.unlock_after_fork();
+    /// Locks the cache over a fork, and unlocks it.
+    pub fn at_fork(&self, step: Step) {
+        self.state.at_fork(step);
     }
 
     /// Forgets, in a child, what lost threads were giving back: the pages stay retained. They are
     /// still counted as committed; see [`Arena::recount`].
-    pub fn repair(&self) {
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads of its parent: none gives pages back.
+    pub unsafe fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
             self.slab(id).data.end_release(&PageSet::default());
@@ -228,7 +227,8 @@ impl Cache {
             state.lowest = state.lowest.filter(|&lowest| lowest != id);
             state.stat.slabs -= 1;
             state.stat.objects -= self.geometry.objects;
-            self.space().free(id);
+            // SAFETY: no object lies there, and the cache knows of it no longer.
+            unsafe { self.space().free(id) };
         }
     }
 
@@ -378,7 +378,8 @@ mod tests {
         drop(state);
         assert_eq!(cache.alloc_before(objects[4]), None, "retained pages may be on their way");
         cache.check();
-        cache.repair();
+        // SAFETY: the thread is this one, and is done with that.
+        unsafe { cache.repair() };
         assert_eq!((cache.stat().pages, cache.stat().retained), (5, 2));
         assert_eq!(cache.alloc(), Ok(objects[0]));
         assert_eq!(cache.alloc(), Ok(objects[1]));

@@ -18,15 +18,19 @@
 //! The entries of packed nodes before an inner node move behind it in the same way (`absorb`):
 //! their places in the inner node's leaves are hidden until the link names the inner node, so they
 //! are filled before it does; what the inner node has already is used meanwhile.
+//!
+//! Safety rules are those of [`node`](super::node) and of [`Table`].
+#![allow(unsafe_code)]
 
 use super::floors::Floors;
-use super::layout::{FEW, LEAF, Level, NodeKind, PACKED_MAX};
+use super::fresh::Fresh;
+use super::layout::{FEW, LEAF, Level, NodeKind, NodeRef, PACKED_MAX};
 use super::link::NodeLink;
 use super::locks::EntryRef;
 use super::make::make_in;
-use super::node::{Fresh, Node};
+use super::node::Node;
 use super::retired::Behind;
-use super::{Making, Table, index_of};
+use super::{Making, Table, index_of, split};
 use crate::entry::Value;
 use crate::epoch::EpochGuard;
 
@@ -149,6 +153,56 @@ fn replace_chain(
     }
 }
 
+/// Has `to` named in place of the nodes of a chain, or of the packed ones if what is behind them
+/// stays, once all their entries are frozen and `copy` was made of them; false if someone uses one
+/// meanwhile: `undo` is told of each then.
+///
+/// # Safety
+/// `copy` leaves in `to` what is to stay, and it is whole (zs-W1) and given up if it is named; or
+/// it is the wide node that stays.
+unsafe fn swap_nodes<'s>(
+    making: &mut Making,
+    subject: &Subject<'s>,
+    (to, behind): (Option<NodeRef>, Behind),
+    copy: impl FnOnce() -> bool,
+    undo: impl Fn(u16),
+) -> bool {
+    let Subject { level, chain, first, .. } = *subject;
+    let all = |look: &mut dyn FnMut(u16, EntryRef<'s>) -> bool| match behind {
+        Behind::Goes => first.all_entries(level, look),
+        Behind::Stays => first.all_packed_entries(look),
+    };
+    // SAFETY: `convert` found the first node under the table's lock, under which links change.
+    unsafe { chain.begin(&mut making.retired, first.node_ref()) };
+    let is_copied = all(&mut |_, entry_ref| entry_ref.entry.freeze()) && copy();
+    // SAFETY: it was begun and all are frozen; the rest as the caller says.
+    let mut install =
+        || unsafe { chain.install(&mut making.retired, first.node_ref(), to, behind) };
+    if is_copied && install() {
+        return true;
+    }
+    chain.give_up();
+    all(&mut |key, entry_ref| {
+        undo(key);
+        // SAFETY: the conversion was given up.
+        unsafe { entry_ref.entry.thaw() };
+        true
+    });
+    false
+}
+
+/// Gives conversions up that may have frozen entry `index`, which someone inside found frozen.
+/// Those that are done have it elsewhere.
+pub(super) fn give_up(table: &Table, inside: &EpochGuard<'_>, index: u32) {
+    let (region, key) = split(index);
+    let Some(chain) = table.regions.get(region) else { return };
+    chain.give_up();
+    let inner = table.nodes.load(chain, inside).and_then(Node::inner);
+    inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).give_up());
+    // SAFETY: it is the entry in force, and was frozen before, if at all (zs-T3).
+    table.find(inside, index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
+}
+
 /// Replaces the nodes of a chain, unless someone uses an entry there meanwhile; then `fresh`
 /// comes back.
 fn try_replace(
@@ -157,23 +211,14 @@ fn try_replace(
     subject: &Subject<'_>,
     mut fresh: Option<Fresh>,
 ) -> Result<(), Option<Fresh>> {
-    let Subject { level, chain, first, .. } = *subject;
-    let (_, before) = footprint(table, first);
-    let after = fresh.as_ref().map_or(0, |fresh| fresh.node_ref().kind.capacity());
-    chain.begin(&mut making.retired, first.node_ref());
-    let to = |fresh: &Option<Fresh>| fresh.as_ref().map(Fresh::node_ref);
-    let replaced = first.all_entries(level, |_, entry_ref| entry_ref.entry.freeze())
-        && copy(table, subject, &mut fresh)
-        && chain.install(&mut making.retired, first.node_ref(), to(&fresh), Behind::Goes);
-    if replaced {
-        making.room = making.room - before + after;
+    let (_, before) = footprint(table, subject.first);
+    let to = fresh.as_ref().map(Fresh::node_ref);
+    let copy = || copy(table, subject, &mut fresh);
+    // SAFETY: a fresh node is whole, all that is to stay is copied, and it is given up here.
+    if unsafe { swap_nodes(making, subject, (to, Behind::Goes), copy, |_| ()) } {
+        making.room = making.room - before + to.map_or(0, |to| to.kind.capacity());
         return Ok(());
     }
-    chain.give_up();
-    first.all_entries(level, |_, entry_ref| {
-        entry_ref.entry.thaw();
-        true
-    });
     Err(fresh)
 }
 
@@ -205,7 +250,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
 /// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
 /// is one.
 fn absorb(table: &Table, making: &mut Making, subject: &Subject<'_>) -> Outcome {
-    let Subject { region, chain, first, inside, .. } = *subject;
+    let Subject { region, first, inside, .. } = *subject;
     let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
         return Outcome::Left;
     };
@@ -222,30 +267,21 @@ fn absorb(table: &Table, making: &mut Making, subject: &Subject<'_>) -> Outcome 
     if !has_place {
         return Outcome::Busy;
     }
-    chain.begin(&mut making.retired, first.node_ref());
-    let moved = first.all_packed_entries(|_, entry_ref| entry_ref.entry.freeze())
-        && reveal(table, subject, inner)
-        && chain.install(
-            &mut making.retired,
-            first.node_ref(),
-            Some(inner.node_ref()),
-            Behind::Stays,
-        );
-    if moved {
-        let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
-        making.room -= packed().map(NodeKind::capacity).sum::<usize>();
-        return Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum());
-    }
-    chain.give_up();
-    first.all_packed_entries(|key, entry_ref| {
+    let hide = |key: u16| {
         if let Some(hidden) = inner.find(key) {
             hidden.row.set_values(table.fresh_row(index_of(region, key)));
-            hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY);
+            // SAFETY: no one finds it, and the entry that hides it names what it named.
+            unsafe { hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY) };
         }
-        entry_ref.entry.thaw();
-        true
-    });
-    Outcome::GivenUp
+    };
+    let (to, reveal) = (Some(inner.node_ref()), || reveal(table, subject, inner));
+    // SAFETY: it is the wide node that stays, and has all that is to stay then.
+    if !unsafe { swap_nodes(making, subject, (to, Behind::Stays), reveal, hide) } {
+        return Outcome::GivenUp;
+    }
+    let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
+    making.room -= packed().map(NodeKind::capacity).sum::<usize>();
+    Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum())
 }
 
 /// Gives the hidden entries what those say that hide them; false if one has to have a place,
@@ -255,7 +291,8 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
         Some(hidden) => {
             hidden.row.set_values(entry_ref.row.values());
-            hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek())
+            // SAFETY: the entry that hides it is frozen, and is found no more once it is found.
+            unsafe { hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek()) }
         }
         None => !is_kept(table, region, key, &entry_ref),
     });

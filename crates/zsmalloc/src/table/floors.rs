@@ -33,7 +33,8 @@ impl HandleLeaf {
 /// The leaves of a table of handle slots.
 #[derive(Debug)]
 pub(super) struct Floors {
-    leaves: Chunks<HandleLeaf>,
+    /// What is kept of a leaf, once an entry of it or of one nearby was made.
+    pub(super) leaves: Chunks<HandleLeaf>,
     /// The generation that all slots begin with.
     first: u32,
 }
@@ -49,19 +50,9 @@ impl Floors {
         self.leaves.get_or_make(leaf, supply, made).map(|_| ())
     }
 
-    /// Returns what is kept of a leaf, once an entry of it or of one nearby was made.
-    pub(super) fn get(&self, leaf: u64) -> Option<&HandleLeaf> {
-        self.leaves.get(leaf)
-    }
-
-    /// Returns all leaves there is something kept of.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
-        self.leaves.from(0)
-    }
-
-    /// Returns the leaf of an entry that there is, or is about to be.
+    /// The leaf of an entry that there is, or is about to be.
     fn of(&self, index: u32) -> &HandleLeaf {
-        match self.get(index as u64 / LEAF as u64) {
+        match self.leaves.get(index as u64 / LEAF as u64) {
             Some(leaf) => leaf,
             None => unreachable!("handle slot {index} was made before the floor of its leaf"),
         }
@@ -80,10 +71,6 @@ impl Floors {
     /// A free slot goes from the table.
     pub(super) fn dropped(&self, index: u32, generation: u32) {
         self.of(index).floor.fetch_max(generation, Relaxed);
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.leaves.bytes()
     }
 }
 

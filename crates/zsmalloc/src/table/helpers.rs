@@ -1,17 +1,29 @@
 //! What tests and models do with a table.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unsafe_code)]
 
-use super::Table;
-use crate::entry::Value;
+use super::{Table, WriteLock};
+use crate::entry::{Location, Value};
+
+/// Unlocks an entry, which holds nothing but `payload` from then on.
+pub(crate) fn unlock(entry: WriteLock<'_>, payload: u64) {
+    // SAFETY: it names no object then.
+    unsafe { entry.unlock(Value::inline(payload)) }
+}
+
+/// Unlocks an entry, which names an object that no one looks at.
+pub(crate) fn unlock_object(entry: WriteLock<'_>, offset: u64, len: usize) {
+    // SAFETY: the table is of no pool, so nothing is read or freed there.
+    unsafe { entry.unlock(Value::object(Location { offset, len, flags: 0 })) }
+}
 
 pub(super) fn set(table: &Table, index: u32, payload: u64) {
-    table.lock(index).unwrap().unlock(Value::inline(payload));
+    unlock(table.lock(index).unwrap(), payload);
 }
 
 /// Empties an entry as a discard does.
 pub(super) fn clear(table: &Table, index: u32) {
     if let Some(entry) = table.lock_existing(index, |_| true) {
-        entry.unlock(Value::EMPTY);
+        unlock(entry, 0);
     }
 }
 

@@ -6,6 +6,11 @@
 //!              bit 63                   bits 47 to 4                            4 bits
 //! ```
 //! One load of a head tells how many keys there are, and what was behind them at that moment.
+//!
+//! # Safety
+//! Who is inside goes wherever links and heads lead, by the rules of [`node`](super::node): so what
+//! changes them is unsafe. `alone` is that of the table (zs-W4).
+#![allow(unsafe_code)]
 
 use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
 use super::retired::{Behind, Retired};
@@ -47,8 +52,12 @@ impl PackedHeader {
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
-    /// Stores the count of keys and the node behind. Only the holder of the table's lock calls it.
-    pub(super) fn store(&self, count: usize, behind: Option<NodeRef>) {
+    /// Says that there are so many keys, and that node behind.
+    ///
+    /// # Safety
+    /// So many keys and entries were written, and that node is whole (zs-W1). No one else changes
+    /// the head, and who could find the node before it still can.
+    pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
     }
@@ -79,12 +88,18 @@ impl NodeLink {
     }
 
     /// Names the first node of a chain without nodes.
-    pub(super) fn publish(&self, _alone: &mut Retired, node: NodeRef) {
+    ///
+    /// # Safety
+    /// The node is whole (zs-W1), of this table, and given up by who made it.
+    pub(super) unsafe fn publish(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(to_raw(node), Ordering::Release);
     }
 
     /// Says that the nodes from `node` on are being converted.
-    pub(super) fn begin(&self, _alone: &mut Retired, node: NodeRef) {
+    ///
+    /// # Safety
+    /// `node` is the first of the chain.
+    pub(super) unsafe fn begin(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(converting(node), Ordering::Release);
     }
 
@@ -101,7 +116,12 @@ impl NodeLink {
     /// Ends a conversion whose entries are all frozen: `to` is named from now on, unless a reader
     /// gave the conversion up. `behind` says what becomes of a wide node behind those that were
     /// converted.
-    pub(super) fn install(
+    ///
+    /// # Safety
+    /// `begin` was told of `node`, and since then all entries that can be found from there on, up
+    /// to a wide node that stays, were frozen by the caller (zs-W3). `to` is whole (zs-W1), has
+    /// what they say, and is given up by who made it; or it is that wide node.
+    pub(super) unsafe fn install(
         &self,
         retired: &mut Retired,
         node: NodeRef,
@@ -112,7 +132,8 @@ impl NodeLink {
         let swapped =
             self.0.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
         if swapped.is_ok() {
-            retired.add(node, behind);
+            // SAFETY: the link alone named it, and its entries are frozen, as the caller says.
+            unsafe { retired.add(node, behind) };
         }
         swapped.is_ok()
     }

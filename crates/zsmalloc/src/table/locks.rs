@@ -36,11 +36,12 @@ impl EntryRef<'_> {
     }
 
     /// Locks the entry for a change; its readers are still to be waited for.
-    pub(super) fn try_lock_exclusive(self, readers: &Epoch) -> Result<WriteLock<'_>, Busy> {
+    pub(super) fn try_lock_exclusive(self, readers: &Epoch) -> Result<PendingLock<'_>, Busy> {
         self.entry.try_lock_exclusive()?;
         // SAFETY: it was locked just now; `WriteLock` lends the references with itself and unlocks
         // at its end.
-        Ok(WriteLock::new(readers, unsafe { self.locked(readers) }))
+        let lock = WriteLock::new(readers, unsafe { self.locked(readers) });
+        Ok(PendingLock(ManuallyDrop::new(lock)))
     }
 
     /// Locks the entry for a change if it is empty and no one has it locked.
@@ -92,12 +93,24 @@ impl Drop for ReadLock<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
-            self.entry.unlock_shared();
+            // SAFETY: `EntryRef::try_lock_shared` entered, in this process, and this is the end.
+            unsafe { self.entry.unlock_shared() };
         }
     }
 }
 
-/// An entry locked for a change; unchanged if dropped.
+/// An entry locked for a change whose readers may still be there: it stays locked if dropped.
+pub(super) struct PendingLock<'t>(ManuallyDrop<WriteLock<'t>>);
+
+impl<'t> PendingLock<'t> {
+    /// Waits for the readers that were there before.
+    pub(super) fn wait_for_readers(self) -> WriteLock<'t> {
+        self.0.entry.wait_for_readers();
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+/// An entry locked for a change, which no one reads; unchanged if dropped.
 #[derive(Debug)]
 pub(crate) struct WriteLock<'t> {
     /// Its table's.
@@ -119,13 +132,7 @@ impl<'t> WriteLock<'t> {
         self.stamp.assert_same_process();
     }
 
-    /// Waits for the readers that were there before.
-    pub(super) fn wait_for_readers(self) -> Self {
-        self.entry.wait_for_readers();
-        self
-    }
-
-    /// Returns what the entry says.
+    /// What the entry says.
     pub(crate) fn value(&self) -> Value {
         self.assert_same_process();
         self.entry.peek()
@@ -138,23 +145,30 @@ impl<'t> WriteLock<'t> {
     }
 
     /// Unlocks the entry, which says `value` from then on.
-    pub(crate) fn unlock(self, value: Value) {
+    ///
+    /// # Safety
+    /// An object that `value` names lies there whole, in the pool of this table, and no other entry
+    /// names it. Who has the place of one that the entry names no longer is the caller.
+    pub(crate) unsafe fn unlock(self, value: Value) {
         self.assert_same_process();
         // Not forgotten at the end: once unlocked, the entry may be gone.
         let held = ManuallyDrop::new(self);
         if value == Value::EMPTY && held.value() != value {
-            held.entry.empty();
+            // SAFETY: this is the entry's exclusive lock, and its readers were waited for.
+            unsafe { held.entry.empty() };
             held.row.emptied();
             held.readers.count_emptied();
         }
-        held.entry.unlock_exclusive(value);
+        // SAFETY: as above; and as the caller says.
+        unsafe { held.entry.unlock_exclusive(value) };
     }
 }
 
 impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
-            self.entry.unlock_exclusive(self.entry.peek());
+            // SAFETY: as in `unlock`; it says what it said.
+            unsafe { self.entry.unlock_exclusive(self.entry.peek()) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Models of the table: regions of 2 leaves of 8 entries, packed nodes of 2 entries.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{clear, get, set};
+use super::helpers::{clear, get, set, unlock, unlock_object};
 use super::*;
 use crate::entry::{Location, Value};
 use crate::loom_tests::{model_of, slow};
@@ -18,7 +18,7 @@ fn table() -> Table {
 fn add(table: &Table, index: u32) {
     let entry = table.lock(index).unwrap();
     let payload = entry.value().decode().unwrap_err();
-    entry.unlock(Value::inline(payload + 1));
+    unlock(entry, payload + 1);
 }
 
 fn tidy(table: &Table) {
@@ -270,7 +270,7 @@ fn loom_table_two_claims_against_removal() {
     let claim: Actor = |table| {
         if let Some(entry) = table.claim(0).unwrap() {
             assert_eq!(entry.value(), Value::EMPTY);
-            entry.unlock(Value::inline(1));
+            unlock(entry, 1);
         }
     };
     let before: Actor = |table| {
@@ -290,7 +290,7 @@ fn loom_table_remark_against_conversion() {
     let store: Actor = |table| {
         sparse(table);
         (0..2).for_each(|index| {
-            table.lock(index).unwrap().unlock(Value::object(OBJECT));
+            unlock_object(table.lock(index).unwrap(), OBJECT.offset, OBJECT.len);
         });
     };
     let mark: Actor =

@@ -1,10 +1,12 @@
 //! Making entries: they go to a chain's last node, or to a new one behind it. Nothing is converted
 //! for it, but once there is a wide node, the packed ones before it are only in the way, and go if
 //! they can at once.
+#![allow(unsafe_code)]
 
+use super::fresh::Fresh;
 use super::layout::{CROWD, LEAF, LEAVES, Level, NodeKind};
 use super::link::NodeLink;
-use super::node::{Fresh, Node};
+use super::node::Node;
 use super::{Making, Table, split};
 use crate::Error;
 use crate::entry::Value;
@@ -62,7 +64,8 @@ pub(super) fn make_in(
         let wide = is_filled(table, inside, index);
         let kind = if wide { level.wide() } else { NodeKind::first() };
         let node = make_node(table, making, inside, kind, index)?;
-        chain.publish(&mut making.retired, node.node_ref());
+        // SAFETY: it was made just now, and is given up here; `making` is the table's (zs-W4).
+        unsafe { chain.publish(&mut making.retired, node.node_ref()) };
         return Ok(());
     };
     if let Some(inner) = first.inner() {
@@ -70,12 +73,14 @@ pub(super) fn make_in(
         return make_in(table, making, inside, inner.leaf(nth), Level::Leaf(nth), index);
     }
     let Some(last) = first.nodes().last() else { return Ok(()) };
-    if last.push(&mut making.retired, key, table.fresh_row(index)) {
+    // SAFETY: `making` is the table's (zs-W4).
+    if unsafe { last.push(&mut making.retired, key, table.fresh_row(index)) } {
         return Ok(());
     }
     let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
     let node = make_node(table, making, inside, kind, index)?;
-    last.append(&mut making.retired, node);
+    // SAFETY: as above; the node was made just now, and is given up here.
+    unsafe { last.append(&mut making.retired, node.node_ref()) };
     making.pass.made_behind(kind);
     Ok(())
 }

@@ -31,6 +31,7 @@ mod check;
 mod chunks;
 mod convert;
 mod floors;
+mod fresh;
 #[cfg(test)]
 pub(crate) mod helpers;
 mod layout;
@@ -57,9 +58,9 @@ use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
 use layout::{LEAVES, Level, REGION};
 use link::NodeLink;
-use locks::EntryRef;
-use node::Node;
+use locks::{EntryRef, PendingLock};
 use nodes::Nodes;
+use page::fork::Step;
 use retired::Retired;
 use row::{RowKind, RowValues};
 use std::sync::Arc;
@@ -141,28 +142,30 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        let attempt = || self.try_lock_shared(index, &admits);
-        attempt().unwrap_or_else(|busy| {
+        let attempt = || self.try_lock(index, &admits, |entry, epoch| entry.try_lock_shared(epoch));
+        let entry = attempt().unwrap_or_else(|busy| {
             let count = |busy| {
                 if busy == Busy::Exclusive {
                     self.read_waits.fetch_add(1, Ordering::Relaxed);
                 }
             };
             persist(busy, count, attempt)
-        })
+        });
+        entry.filter(|entry| admits(entry.row()))
     }
 
+    /// Looks entry `index` up and has `lock` try to lock it, unless `admits` says no of its row.
     #[inline(always)]
-    fn try_lock_shared(
-        &self,
+    fn try_lock<'t, L>(
+        &'t self,
         index: u32,
         admits: &impl Fn(Row<'_>) -> bool,
-    ) -> Result<Option<ReadLock<'_>>, Busy> {
+        lock: impl FnOnce(EntryRef<'_>, &'t Epoch) -> Result<L, Busy>,
+    ) -> Result<Option<L>, Busy> {
         let inside = self.epoch.enter();
         match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
-            Some(entry_ref) => entry_ref
-                .try_lock_shared(&self.epoch)
-                .map(|entry| Some(entry).filter(|entry| admits(entry.row())))
+            Some(entry_ref) => lock(entry_ref, &self.epoch)
+                .map(Some)
                 .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
             None => Ok(None),
         }
@@ -175,26 +178,10 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<WriteLock<'_>> {
-        let attempt = || self.try_lock_existing(index, &admits);
+        let attempt =
+            || self.try_lock(index, &admits, |entry, epoch| entry.try_lock_exclusive(epoch));
         let entry = attempt().unwrap_or_else(|busy| persist(busy, |_| (), attempt));
-        entry.map(WriteLock::wait_for_readers).filter(|entry| admits(entry.row()))
-    }
-
-    /// The caller still has to wait for the entry's readers.
-    #[inline(always)]
-    fn try_lock_existing(
-        &self,
-        index: u32,
-        admits: &impl Fn(Row<'_>) -> bool,
-    ) -> Result<Option<WriteLock<'_>>, Busy> {
-        let inside = self.epoch.enter();
-        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
-            Some(entry_ref) => entry_ref
-                .try_lock_exclusive(&self.epoch)
-                .map(Some)
-                .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
-            None => Ok(None),
-        }
+        entry.map(PendingLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
 
     /// Locks entry `index` for a change, made if there is none.
@@ -297,31 +284,23 @@ impl Table {
         pass::rebalance(self, go_on)
     }
 
-    /// Gives conversions up that may have frozen entry `index`, which someone inside found frozen.
-    /// Those that are done have it elsewhere.
+    /// Has an entry thawed that someone inside found frozen.
     #[cold]
     fn unless_frozen(&self, inside: &EpochGuard<'_>, index: u32, busy: Busy) {
-        if busy != Busy::Frozen {
-            return;
+        if busy == Busy::Frozen {
+            convert::give_up(self, inside, index);
         }
-        let (region, key) = split(index);
-        let Some(chain) = self.regions.get(region) else { return };
-        chain.give_up();
-        let inner = self.nodes.load(chain, inside).and_then(Node::inner);
-        inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).give_up());
-        // The entry in force: it was frozen before, if at all (zs-T3).
-        self.find(inside, index).into_iter().for_each(|entry_ref| entry_ref.entry.thaw());
     }
 
     /// Returns what is kept of a leaf of handle slots, once an entry of it or of one nearby was
     /// made.
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
-        self.floors.as_ref()?.get(leaf)
+        self.floors.as_ref()?.leaves.get(leaf)
     }
 
     /// Returns all leaves of handle slots there is something kept of.
     pub(crate) fn handle_leaves(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
-        self.floors.iter().flat_map(Floors::all)
+        self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
     /// Returns what lies beside an entry made anew.
@@ -349,29 +328,32 @@ impl Table {
 
     /// Returns the bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Epoch>() + self.regions.bytes() + self.floors.as_ref().map_or(0, Floors::bytes)
+        let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
+        size_of::<Epoch>() + self.regions.bytes() + floors
     }
 
     /// Holds the table still over a fork: no entry is being made, nothing converted.
-    pub(crate) fn lock_for_fork(&self) {
-        self.making.lock_for_fork();
-        self.nodes.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.nodes.unlock_after_fork();
-        self.making.unlock_after_fork();
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.making.at_fork(step);
+        self.nodes.at_fork(step);
     }
 
     /// Repairs, in a child, what lost threads left: entries locked, readers inside, nodes retired.
-    pub(crate) fn repair(&self) {
-        self.epoch.forget_lost();
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads, and what this one has locked holds nothing there.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn repair(&self) {
         let mut making = self.making.lock();
-        self.nodes.free_lost(&mut making.retired);
         making.pass.forget_lost();
+        // SAFETY: as the caller says; both are this table's.
+        unsafe {
+            self.epoch.forget_lost();
+            self.nodes.repair(&mut making.retired);
+        }
         drop(making);
-        self.nodes.repair();
-        self.for_each(|_, entry, _| entry.unlock_lost());
+        // SAFETY: as the caller says.
+        self.for_each(|_, entry, _| unsafe { entry.unlock_lost() });
     }
 
     /// Asserts the state of all nodes. Nothing else may use the table meanwhile.

@@ -14,8 +14,9 @@
 //! - zs-W1: a link names a node of its table that was whole before the link was stored: all entries
 //!   and their rows, up to the count; keys below the count never change.
 //! - zs-W2: a node is given back only when no link leads to it any more, and then either no link
-//!   ever did (`discard`), or all readers that were inside when the last link went have left
-//!   (`free_retired`; later ones find no way there). In a child nobody was inside (`free_lost`).
+//!   ever did (`discard`), or all who were inside when the last link went have left
+//!   (`free_retired`; who comes later finds no way there). In a child no one was inside
+//!   (`Nodes::repair`).
 //! - zs-W3: the last way to a node goes only when the node's entries are frozen, all that can be
 //!   found. A locked entry is not frozen, and none is locked again before its chain was given up,
 //!   which keeps the link (zs-T3 of [`super`] sees to it that a late thaw is not one too many). So
@@ -37,7 +38,7 @@ use std::ptr::NonNull;
 // SAFETY: a link is a number; what is behind it is shared as zs-W1 to zs-W4 say.
 unsafe impl Send for NodeRef {}
 
-fn header(node: NodeRef) -> NonNull<PackedHeader> {
+pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
     debug_assert!(node.kind.is_packed());
     node.address.cast()
 }
@@ -46,7 +47,13 @@ fn header(node: NodeRef) -> NonNull<PackedHeader> {
 ///
 /// # Safety
 /// The node has room for it and such rows, and no one looks at that place.
-unsafe fn write(node: NodeRef, nth: usize, key: u16, value: Value, rows: (RowKind, RowValues)) {
+pub(super) unsafe fn write(
+    node: NodeRef,
+    nth: usize,
+    key: u16,
+    value: Value,
+    rows: (RowKind, RowValues),
+) {
     let (kind, values) = rows;
     assert!(nth < node.kind.capacity());
     // SAFETY: `bytes` of the kind cover this place in all its parts, aligned as they are; the
@@ -62,67 +69,6 @@ unsafe fn write(node: NodeRef, nth: usize, key: u16, value: Value, rows: (RowKin
         if node.kind.is_packed() {
             start.add(node.kind.keys_at(kind)).cast::<u16>().add(nth).write(key);
         }
-    }
-}
-
-/// A node that no link has named yet.
-#[derive(Debug)]
-pub(super) struct Fresh {
-    node: NodeRef,
-    row: RowKind,
-    /// Keys of a packed one.
-    count: usize,
-}
-
-impl Fresh {
-    /// Makes a node of memory: a packed one has no entries, an inner node no nodes, a dense one all
-    /// entries, and they are empty with those `values`.
-    ///
-    /// # Safety
-    /// The memory is one of a cache for nodes of that kind and such rows, and no one else's.
-    pub(super) unsafe fn new(node: NodeRef, row: RowKind, values: RowValues) -> Self {
-        let mut fresh = Fresh { node, row, count: 0 };
-        // SAFETY: the memory has this kind's size and alignment, and no one else has it.
-        unsafe {
-            if node.kind.is_inner() {
-                let chains = node.address.cast::<NodeLink>();
-                (0..LEAVES).for_each(|nth| chains.add(nth).write(NodeLink::new()));
-            } else if node.kind.is_packed() {
-                header(node).write(PackedHeader::new());
-            } else {
-                (0..LEAF as u16).for_each(|key| {
-                    fresh.put(key, Value::EMPTY, values);
-                });
-            }
-        }
-        fresh
-    }
-
-    pub(super) fn node_ref(&self) -> NodeRef {
-        self.node
-    }
-
-    /// Gives it an entry; false where it has no room.
-    pub(super) fn put(&mut self, key: u16, value: Value, values: RowValues) -> bool {
-        let packed = self.node.kind.is_packed();
-        let nth = if packed { self.count } else { key as usize % LEAF };
-        if nth >= self.node.kind.capacity() {
-            return false;
-        }
-        // SAFETY: there is room, and the node is this caller's alone.
-        unsafe { write(self.node, nth, key, value, (self.row, values)) }
-        if packed {
-            self.count += 1;
-            // SAFETY: `new` wrote the head.
-            unsafe { header(self.node).as_ref() }.store(self.count, None);
-        }
-        true
-    }
-
-    /// It as others will see it.
-    pub(super) fn node(&self) -> Node<'_> {
-        // SAFETY: `new` wrote the node, and it stays while this is borrowed.
-        unsafe { Node::new(self.node, self.row) }
     }
 }
 
@@ -234,22 +180,33 @@ impl<'s> Node<'s> {
 
     /// Adds an empty entry to the last node of a chain that has not got that key; false where that
     /// has no room.
-    pub(super) fn push(self, _alone: &mut Retired, key: u16, values: RowValues) -> bool {
+    ///
+    /// # Safety
+    /// `_alone` is the table's (zs-W4).
+    pub(super) unsafe fn push(self, _alone: &mut Retired, key: u16, values: RowValues) -> bool {
         let Some(head) = self.header() else { return false };
         let (count, _) = head.load();
         if count == self.kind.capacity() {
             return false;
         }
         // SAFETY: there is room, no one looks beyond the count, and no one else adds to it (zs-W4).
-        unsafe { write(self.node_ref(), count, key, Value::EMPTY, (self.row, values)) }
-        head.store(count + 1, None);
+        // It is the last node, as only full ones have others behind them.
+        unsafe {
+            write(self.node_ref(), count, key, Value::EMPTY, (self.row, values));
+            head.store(count + 1, None);
+        }
         true
     }
 
     /// Puts a node behind a packed one that is full and has none.
-    pub(super) fn append(self, _alone: &mut Retired, behind: Fresh) {
+    ///
+    /// # Safety
+    /// `_alone` is the table's (zs-W4). The other node is too, whole (zs-W1), and given up by who
+    /// made it.
+    pub(super) unsafe fn append(self, _alone: &mut Retired, behind: NodeRef) {
         if let Some(head) = self.header() {
-            head.store(head.load().0, Some(behind.node_ref()));
+            // SAFETY: as many keys as before; the rest as the caller says.
+            unsafe { head.store(head.load().0, Some(behind)) };
         }
     }
 }

@@ -3,15 +3,17 @@
 //! Safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
 
+use super::fresh::Fresh;
 use super::layout::{ALIGN, NodeKind, NodeRef};
 use super::link::{ADDRESS, NodeLink};
-use super::node::{Fresh, Node};
+use super::node::Node;
 use super::retired::{Behind, Retired};
 use super::row::{RowKind, RowValues};
 use crate::Error;
 use crate::epoch::EpochGuard;
 use crate::meta::{Arena, Cache, CacheStat};
 use page::Supply;
+use page::fork::Step;
 use std::sync::Arc;
 
 /// The memory of a table's nodes.
@@ -77,33 +79,37 @@ impl Nodes {
         unsafe { Fresh::new(node, self.row, values) }
     }
 
-    fn free(&self, node: NodeRef) {
-        // SAFETY: both callers say why no one uses the node again.
+    /// Gives a node back.
+    ///
+    /// # Safety
+    /// It is of this table, and no one uses it again (zs-W2).
+    unsafe fn free(&self, node: NodeRef) {
+        // SAFETY: as the caller says.
         let freed = unsafe { self.cache(node.kind).free(node.address) };
         debug_assert_eq!(freed, Ok(()), "a node is freed once, to its own cache");
     }
 
     /// Gives back a node that was not wanted after all, and names no others.
     pub(super) fn discard(&self, fresh: Fresh) {
-        // No link has named it (zs-W2).
-        self.free(fresh.node_ref());
-    }
-
-    /// Gives back what lost threads had retired, in a child whose readers are forgotten (zs-W2).
-    pub(super) fn free_lost(&self, retired: &mut Retired) {
-        while self.free_first(retired, u64::MAX) {}
+        // SAFETY: no link has named it (zs-W2), or it would have been given up for that.
+        unsafe { self.free(fresh.node_ref()) };
     }
 
     /// Gives back the first chain that was retired before `until`: all readers that could know of
     /// it have left.
-    pub(super) fn free_first(&self, retired: &mut Retired, until: u64) -> bool {
+    ///
+    /// # Safety
+    /// They have, and `retired` is of this table (zs-W2).
+    pub(super) unsafe fn free_first(&self, retired: &mut Retired, until: u64) -> bool {
         let Some((first, behind)) = retired.take(until) else { return false };
         // SAFETY: it is freed below only, and what it names after it was read.
         let node = unsafe { Node::new(first, self.row) };
         let goes = |node: &Node<'_>| behind == Behind::Goes || node.kind().is_packed();
+        // SAFETY: no link names the chain, and who found it before has left, as the caller says.
+        let free = |node: Node<'_>| unsafe { self.free(node.node_ref()) };
         for part in node.nodes().filter(goes) {
-            part.leaves().flat_map(Node::nodes).for_each(|node| self.free(node.node_ref()));
-            self.free(part.node_ref());
+            part.leaves().flat_map(Node::nodes).for_each(free);
+            free(part);
         }
         true
     }
@@ -121,16 +127,22 @@ impl Nodes {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()
     }
 
-    pub(super) fn lock_for_fork(&self) {
-        self.caches.iter().for_each(Cache::lock_for_fork);
+    /// Holds the nodes' memory still over a fork.
+    pub(super) fn at_fork(&self, step: Step) {
+        self.caches.iter().for_each(|cache| cache.at_fork(step));
     }
 
-    pub(super) fn unlock_after_fork(&self) {
-        self.caches.iter().for_each(Cache::unlock_after_fork);
-    }
-
-    pub(super) fn repair(&self) {
-        self.caches.iter().for_each(Cache::repair);
+    /// Repairs the nodes' memory in a child.
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads; `retired` is of this table, and its readers are
+    /// forgotten (zs-W2).
+    pub(super) unsafe fn repair(&self, retired: &mut Retired) {
+        // SAFETY: as the caller says.
+        unsafe {
+            while self.free_first(retired, u64::MAX) {}
+            self.caches.iter().for_each(|cache| cache.repair());
+        }
     }
 
     /// Asserts the state of the caches, and that they hold so many nodes of each kind.

@@ -1,4 +1,5 @@
 //! Passes: all leaves and regions are looked at in turn, if enough has changed.
+#![allow(unsafe_code)]
 
 use super::Table;
 use super::convert::{Outcome, convert};
@@ -204,7 +205,7 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // All readers that could know of these have left (zs-W2). They are freed one at a time, since
-    // other threads wait to make entries.
-    while table.nodes.free_first(&mut table.making.lock().retired, until) {}
+    // One at a time: others wait to make entries.
+    // SAFETY: all who could know of these have left (zs-W2); they are of this table.
+    while unsafe { table.nodes.free_first(&mut table.making.lock().retired, until) } {}
 }

@@ -1,4 +1,7 @@
 //! Nodes that were replaced, until their readers have left.
+//!
+//! Safety rules are those of [`node`](super::node).
+#![allow(unsafe_code)]
 
 use super::layout::NodeRef;
 
@@ -34,7 +37,11 @@ impl Retired {
         self.len < BATCH
     }
 
-    pub(super) fn add(&mut self, first: NodeRef, behind: Behind) {
+    /// Adds a chain, which is given back when all who are inside now have left.
+    ///
+    /// # Safety
+    /// No link names it any more, nor will (zs-W2, zs-W3); it is of the table that this is of.
+    pub(super) unsafe fn add(&mut self, first: NodeRef, behind: Behind) {
         self.chains[self.len] = Some((first, behind));
         self.len += 1;
     }

@@ -1,11 +1,10 @@
 //! The table against a model, under threads, and in bytes.
 #![allow(clippy::unwrap_used)]
 
-use super::helpers::{clear, get, set};
+use super::helpers::{clear, get, set, unlock};
 use super::layout::NodeKind;
 use super::node::Node;
 use super::*;
-use crate::entry::Value;
 use fastrand::Rng;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -337,7 +336,7 @@ fn rows_go_with_their_entries() {
             let entry = table.lock(index).unwrap();
             entry.row().set_access_time(index + 1);
             entry.row().set_checksum(sum(index));
-            entry.unlock(Value::inline(1));
+            unlock(entry, 1);
         };
         // Packed nodes, and entries that go behind an inner node; a dense leaf; packed again.
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
@@ -386,7 +385,7 @@ fn a_refusal_changes_nothing() {
             scarce.granted.store(0, Ordering::Relaxed);
             let (bytes, room) = (table.node_bytes(), table.making.lock().room);
             match table.lock(index) {
-                Ok(entry) => break entry.unlock(Value::inline(1 + index as u64)),
+                Ok(entry) => break unlock(entry, 1 + index as u64),
                 Err(_) => {
                     refused += 1;
                     assert_eq!((table.node_bytes(), table.making.lock().room), (bytes, room));
@@ -413,7 +412,7 @@ fn reads_that_wait_for_a_writer_are_counted() {
         while table.read_waits() == 0 {
             std::thread::yield_now();
         }
-        entry.unlock(Value::inline(2));
+        unlock(entry, 2);
         assert_eq!(reader.join().unwrap(), 2);
     });
     assert_eq!(table.read_waits(), 1);

@@ -1,0 +1,92 @@
+//! What an entry says: where an object lies, or bits of the user's.
+
+use crate::geometry::{GRAIN, OBJECT_MAX};
+
+pub(super) const FLAGS_SHIFT: u32 = 4;
+const LEN_SHIFT: u32 = 8;
+const OFFSET_SHIFT: u32 = 24;
+pub(super) const OBJECT: u64 = 1 << 63;
+
+/// Bits of an entry without an object that are its user's.
+const PAYLOAD_BITS: u32 = 59;
+
+const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
+const _: () = assert!(OBJECT_MAX == 1 << (OFFSET_SHIFT - LEN_SHIFT));
+
+/// What an entry says, its lock left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value(pub(super) u64);
+
+/// An object as its entry names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// Offset in the pool's space, a multiple of 8.
+    pub(crate) offset: u64,
+    /// Bytes of the object, 1 to 65536.
+    pub(crate) len: usize,
+    /// Four bits that are the user's.
+    pub(crate) flags: u8,
+}
+
+impl Location {
+    /// The same with other flags.
+    pub(crate) fn with_flags(self, flags: u8) -> Self {
+        Location { flags, ..self }
+    }
+}
+
+impl Value {
+    pub(crate) const EMPTY: Value = Value(0);
+
+    /// An entry without an object.
+    ///
+    /// # Panics
+    /// When `payload` has more than 59 bits: those would make it an object's.
+    pub(crate) fn inline(payload: u64) -> Value {
+        assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
+        Value(payload << FLAGS_SHIFT)
+    }
+
+    pub(crate) fn object(place: Location) -> Value {
+        // More bits would change the length.
+        assert!(place.flags < 16, "flags {:#x} have more than 4 bits", place.flags);
+        debug_assert!((1..=OBJECT_MAX).contains(&place.len));
+        debug_assert!(place.offset.is_multiple_of(GRAIN as u64));
+        let offset = (place.offset / GRAIN as u64) << OFFSET_SHIFT;
+        let len = (place.len as u64 - 1) << LEN_SHIFT;
+        Value(OBJECT | offset | len | (place.flags as u64) << FLAGS_SHIFT)
+    }
+
+    /// The object the entry names, or its payload.
+    pub(crate) fn decode(self) -> Result<Location, u64> {
+        if self.0 & OBJECT == 0 {
+            return Err(self.0 >> FLAGS_SHIFT);
+        }
+        Ok(Location {
+            offset: ((self.0 & !OBJECT) >> OFFSET_SHIFT) * GRAIN as u64,
+            len: ((self.0 >> LEN_SHIFT) & 0xffff) as usize + 1,
+            flags: (self.0 >> FLAGS_SHIFT) as u8 & 0xf,
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_word() {
+        for offset in [0, 8, (1u64 << 42) - 8] {
+            for len in [1, 4096, 65536] {
+                for flags in [0, 15] {
+                    let place = Location { offset, len, flags };
+                    assert_eq!(Value::object(place).decode(), Ok(place));
+                }
+            }
+        }
+        for payload in [0, 1, (1 << PAYLOAD_BITS) - 1] {
+            assert_eq!(Value::inline(payload).decode(), Err(payload));
+        }
+        assert_eq!(Value::EMPTY, Value::inline(0));
+    }
+}

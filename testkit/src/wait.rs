@@ -35,8 +35,8 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Works for `time` at least, and goes on until it has come about what a test is for: a machine may be
-/// busy. Whether it has is returned, as it never does where patience ends.
+/// Works for `time` at least, and goes on until it has come about what a test is for: a machine may
+/// be busy. Whether it has is returned, as it never does where patience ends.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

@@ -29,9 +29,12 @@ fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    for sent in [bytes, &[&handshake()[..], bytes].concat()] {
-        let step = 1 + bytes.len() % 61;
-        assert!(answers(sent, usize::MAX) == answers(sent, step), "by {step} bytes it is others");
-    }
+    // Devices are what takes time: of the two ways, each input goes one.
+    let sent = match bytes.len() % 2 {
+        0 => bytes.to_vec(),
+        _ => [&handshake()[..], bytes].concat(),
+    };
+    let step = 1 + bytes.len() % 61;
+    assert!(answers(&sent, usize::MAX) == answers(&sent, step), "by {step} bytes it is others");
     testkit::fuzz::<NbdModel>(bytes);
 });

@@ -255,7 +255,7 @@ impl Model for SavedModel {
     fn setup(choices: &mut Choices) -> Setup {
         Setup {
             has_blocks: choices.bool(),
-            is_large: choices.one_in(4),
+            is_large: choices.one_in(16),
             block: *choices.pick(&[SLOT_BYTES, 4 * SLOT_BYTES]),
             is_forged: choices.bool(),
             is_salvaged: choices.bool(),

@@ -6,9 +6,9 @@ use fastrand::Rng;
 use page::RefuseNth;
 use slab::{Arena, Error, Layout, Memory, Options, RawCache, Tunables};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use testkit::seed;
 use testkit::subject::{Subject, options};
+use testkit::wait::until;
 
 #[test]
 fn random_operations_match_the_model() {
@@ -173,11 +173,10 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     assert!(objects.iter().all(|object| unsafe { object.read() } == 7));
     drop(guard);
     // Threads of other tests may be in an epoch.
-    let begun = Instant::now();
-    while cache.stat().waiting > 0 && begun.elapsed() < Duration::from_secs(120) {
+    until("what waits is freed", || {
         slab::pin().flush();
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        cache.stat().waiting == 0
+    });
     assert_eq!((cache.stat().waiting, arena.budget().used()), (0, 0));
     cache.destroy().unwrap();
     arena.check();

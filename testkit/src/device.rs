@@ -327,12 +327,14 @@ impl DeviceModel {
             None => self.device().compact(),
         };
         let (freed, after) = (freed as u64 * page, used());
-        // Where classes with hardly an object are closed, a few pages more may be taken than freed.
-        // Blocks that are stored anew free what is not counted, and may take a zspage of their
-        // size.
-        let is_taken = freed == 0 && (before..before + 8 * page).contains(&after);
-        let is_stored_anew =
-            self.setup.block > SLOT_BYTES && after < before + 8 * self.setup.block as u64;
+        // Where classes with hardly an object are closed, a zspage may be taken that takes in their
+        // objects, and none be freed. Blocks that are stored anew may take one, too, and free
+        // others, which is not counted.
+        let classes = self.device().classes();
+        let in_use = classes.iter().filter(|class| class.obj_allocated > 0);
+        let taken = in_use.map(|class| class.shape.pages as u64).max().unwrap_or(0) * page;
+        let is_stored_anew = self.setup.block > SLOT_BYTES && after + freed <= before + taken;
+        let is_taken = freed == 0 && (before..=before + taken).contains(&after);
         let is_right = after + freed == before || is_taken || is_stored_anew;
         assert!(is_right || self.setup.is_compacted, "{before} to {after}, {freed} freed");
     }
@@ -348,8 +350,9 @@ impl DeviceModel {
     fn limit_total(&mut self, limit: Option<u64>) {
         let limit = limit.map(|above| self.empty + above);
         self.device().set_total_limit(limit);
-        // What comes with an extent is not asked for: for that so much is left below the limit.
-        let at_most = self.device().mem_total() + (64 << 10);
+        // Past the limit all is refused but the list of who reads the store, which is short.
+        let unasked = self.setup.store.map_or(0, |_| 512);
+        let at_most = self.device().mem_total() + unasked;
         self.total_max = limit.unwrap_or(u64::MAX).max(at_most);
     }
 

@@ -32,9 +32,9 @@ pub mod geometry;
 pub mod handles;
 #[cfg(feature = "zram")]
 pub mod idle;
-mod interleave;
 pub mod load;
 mod model;
+pub mod nbd;
 #[cfg(feature = "zsmalloc")]
 pub mod pool;
 mod quiet;
@@ -42,6 +42,8 @@ mod quiet;
 pub mod range;
 pub mod s4;
 pub mod samples;
+#[cfg(feature = "zram")]
+pub mod saved;
 mod seed;
 #[cfg(feature = "zcomp")]
 pub mod settings;
@@ -57,6 +59,5 @@ pub mod supply;
 pub mod wait;
 
 pub use choices::Choices;
-pub use interleave::outcomes;
 pub use model::{Model, Run, fuzz, replay, run, run_any};
 pub use seed::{is_long, load_time, random_seed, scaled, seed, seed_of, setting};

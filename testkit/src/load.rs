@@ -1,11 +1,12 @@
 //! Load from threads that others get in the way of: they compact and swing the limit. Between two
 //! rounds of it is quiet.
 
+use crate::wait::load;
 use fastrand::Rng;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Threads that work in a round. A word has 7 readers at most, and a thread pins a word once.
 const WORKERS: u64 = 4;
@@ -117,16 +118,18 @@ pub fn round(subject: &dyn Subject, rng: &mut Rng) {
 
 /// Rounds for `time`, and until objects were moved and classes chosen anew a few times.
 pub fn rounds(subject: &dyn Subject, rng: &mut Rng, time: Duration) {
-    let begun = Instant::now();
-    let is_idle = || subject.moved() < (1000, 10) && begun.elapsed() < Duration::from_secs(60);
     let mut count = 0;
-    while begun.elapsed() < time || is_idle() {
-        round(subject, rng);
-        count += 1;
-        if count % 4 == 0 {
-            subject.check();
-        }
-    }
+    load(
+        time,
+        || subject.moved() >= (1000, 10),
+        || {
+            round(subject, rng);
+            count += 1;
+            if count % 4 == 0 {
+                subject.check();
+            }
+        },
+    );
     subject.check();
     let (moved, plans) = subject.moved();
     println!("{count} rounds, {moved} objects moved, {plans} plans");

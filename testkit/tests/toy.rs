@@ -3,7 +3,7 @@
 
 use std::panic::catch_unwind;
 use std::process::Command;
-use testkit::{Choices, Model, Run, outcomes, replay, run, run_any, seed};
+use testkit::{Choices, Model, Run, replay, run, run_any, seed};
 
 /// A stack that loses the lowest number when a third one above 100 is pushed.
 #[derive(Default)]
@@ -185,24 +185,4 @@ fn a_seed_is_settable() {
         let output = String::from_utf8(again.output().unwrap().stdout).unwrap();
         assert!(output.contains(&format!("UZRAM_SEED={printed}\n")), "{output}");
     }
-}
-
-#[test]
-fn outcomes_are_those_of_all_orders() {
-    // Each adds to a number, and doubles it; both answer with what was there before.
-    let apply = |number: &mut u32, event: &char| match event {
-        '+' => std::mem::replace(number, *number + 1),
-        _ => std::mem::replace(number, *number * 2),
-    };
-    let found = outcomes(&1, &[&['+', '*'], &['*']], apply);
-    let expected = [
-        // +** , +** with the lists' doublings the other way round, *+*.
-        (vec![vec![1, 2], vec![4]], 8),
-        (vec![vec![1, 4], vec![2]], 8),
-        (vec![vec![2, 3], vec![1]], 6),
-    ];
-    assert_eq!(found, expected.into());
-    let orders = outcomes(&Vec::new(), &[&[1, 2], &[3], &[4, 5]], |all, event| all.push(*event));
-    assert_eq!(orders.len(), 30, "5! / (2! 1! 2!)");
-    assert_eq!(outcomes(&0, &[&[], &[]], apply), [(vec![vec![], vec![]], 0)].into());
 }

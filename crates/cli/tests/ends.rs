@@ -13,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::host::{Looped, Unmounted, run};
-use support::{PATIENCE, Server, end, noise, serve, text, until};
+use support::{Server, end, noise, serve, text, until};
+use testkit::wait::{load, until_with};
 
 const MIB: usize = 1 << 20;
 
@@ -253,12 +254,10 @@ fn where_there_is_no_place_it_stays_and_says_so() {
             fs::remove_file(places.at("to/saved")).unwrap();
         } else {
             // Once more is enough, unless it ran so little that it takes that for the same.
-            let begun = Instant::now();
-            while server.child.try_wait().unwrap().is_none() {
-                assert!(begun.elapsed() < PATIENCE, "it is not given up");
+            until_with(Duration::from_millis(500), "it is given up", || {
                 server.signal("TERM");
-                thread::sleep(Duration::from_millis(500));
-            }
+                server.child.try_wait().unwrap().is_some()
+            });
             assert_eq!(server.ended().0, Some(1));
             assert!(lines.last().unwrap().contains("was not saved"));
             back();
@@ -428,10 +427,9 @@ fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
         save.args(["save", "--control", &server.control()]).arg(places.at("to/saved"));
         let mut save = save.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         if round % 3 > 0 {
-            let begun = Instant::now();
-            let is_there =
-                || places.at("to/saved").exists() || places.at("to/.saved.saving").exists();
-            while !is_there() && begun.elapsed() < PATIENCE {}
+            until_with(Duration::ZERO, "something is saved", || {
+                places.at("to/saved").exists() || places.at("to/.saved.saving").exists()
+            });
         }
         thread::sleep(Duration::from_micros(250 * round));
         server.signal("TERM");
@@ -572,11 +570,11 @@ fn nothing_waits_for_a_pipe() {
     fifo("to/.other.saving");
     fifo("to/fifo");
     let within = |mut child: Child| {
-        let begun = Instant::now();
-        while child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(10));
-        }
-        let is_over = child.try_wait().unwrap().is_some();
+        let is_over = load(
+            Duration::ZERO,
+            || child.try_wait().unwrap().is_some(),
+            || thread::sleep(Duration::from_millis(10)),
+        );
         let _ = child.kill();
         assert!(is_over, "it waits");
         support::Ended::from(child.wait_with_output().unwrap())
@@ -681,11 +679,11 @@ fn a_job_that_hangs_is_given_up_and_all_is_saved() {
     let mut job = job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the job begins", || !server.ask("stat", &["--json"]).json()["job"].is_null());
     server.signal("TERM");
-    let begun = Instant::now();
-    while !places.at("to/saved").exists() && begun.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(20));
-    }
-    let is_saved = places.at("to/saved").exists();
+    let is_saved = load(
+        Duration::ZERO,
+        || places.at("to/saved").exists(),
+        || thread::sleep(Duration::from_millis(20)),
+    );
     // What it waits for holds the process up.
     store.signal("CONT");
     let _ = job.wait();

@@ -11,11 +11,9 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use support::cgroup::Group;
 use support::host::{Looped, Unmounted, has, run};
-use support::{Server, text};
+use support::{Server, text, until};
 
 const MIB: usize = 1 << 20;
 
@@ -23,9 +21,6 @@ const MIB: usize = 1 << 20;
 const DATA: usize = 96 * MIB;
 const OF_WRITERS: usize = 48 * MIB;
 const OF_SERVER: usize = 96 * MIB;
-
-/// Long enough for a slow machine; a deadlock would last for ever.
-const WITHIN: Duration = Duration::from_secs(300);
 
 /// Aborts what waits for a mount if the test fails: nobody could end it.
 struct Aborted<'m>(&'m Path);
@@ -53,14 +48,9 @@ fn run_in(group: &Group, line: &str, dir: &Path) {
     let mut command = Command::new("sh");
     command.args(["-c", &group.enter(), "sh", "sh", "-ec", line]).current_dir(dir);
     let mut ending = Ending(command.stdin(Stdio::null()).spawn().unwrap());
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = ending.0.try_wait().unwrap() {
-            return assert!(status.success(), "{line}: {status}");
-        }
-        assert!(begun.elapsed() < WITHIN, "it is stuck: {line}");
-        sleep(Duration::from_millis(20));
-    }
+    until(&format!("this ends: {line}"), || ending.0.try_wait().unwrap().is_some());
+    let status = ending.0.wait().unwrap();
+    assert!(status.success(), "{line}: {status}");
 }
 
 #[test]

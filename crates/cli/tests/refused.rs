@@ -23,12 +23,11 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
 use support::nbd::Client;
 use support::{noise, text};
+use testkit::wait::{patience, until};
 use zram::{BackingFile, Config, Damage, Device, Restored, Saved, Selection, Zram};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const DISK: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 const WORKERS: usize = 2;
@@ -187,7 +186,7 @@ impl Served {
 
     fn client(&self) -> std::io::Result<Client> {
         let client = Client::try_new(&self.dir.path().join("nbd.sock"))?;
-        client.0.set_read_timeout(Some(PATIENCE))?;
+        client.0.set_read_timeout(Some(patience()))?;
         Ok(client)
     }
 
@@ -213,7 +212,7 @@ impl Served {
     fn look(&self) {
         let socket = self.dir.path().join("nbd.sock");
         let mut stream = UnixStream::connect(socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(patience())).unwrap();
         let context = b"base:allocation";
         let name = [&[0; 4][..], &1_u32.to_be_bytes(), &15_u32.to_be_bytes(), context].concat();
         // LIST, STRUCTURED_REPLY, LIST_META_CONTEXT, SET_META_CONTEXT, INFO, GO, then BLOCK_STATUS
@@ -246,11 +245,7 @@ impl Served {
 
     /// Waits until those who have left are gone.
     fn is_alone(&self) {
-        let begun = Instant::now();
-        while self.nbd.connections() > 0 {
-            assert!(begun.elapsed() < PATIENCE, "a connection stays");
-            thread::sleep(Duration::from_millis(1));
-        }
+        until("no connection stays", || self.nbd.connections() == 0);
     }
 }
 

@@ -13,9 +13,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::host::Unmounted;
 use support::{ENDS_WITHIN, Server, UZRAM, end, noise, serve, serve_unsized, text, until};
+use testkit::wait::until_with;
 
 const MIB: usize = 1 << 20;
 
@@ -120,13 +121,14 @@ fn another_signal_gives_the_save_up() {
         // What comes at once is of the same end: until it has looked for that it saves little, as
         // it hardly runs.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
-        let begun = Instant::now();
-        while server.child.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < ENDS_WITHIN, "it is not given up");
-            thread::sleep(Duration::from_millis(20));
-            let signals = [Signal::INT, Signal::CONT, Signal::STOP];
-            server.signal_at_once(&signals, Duration::from_millis(1));
-        }
+        until_with(Duration::from_millis(20), "it is given up", || {
+            let is_over = server.child.try_wait().unwrap().is_some();
+            if !is_over {
+                let signals = [Signal::INT, Signal::CONT, Signal::STOP];
+                server.signal_at_once(&signals, Duration::from_millis(1));
+            }
+            is_over
+        });
         let (code, _) = server.ended();
         assert!(matches!(code, Some(0 | 1)), "{code:?}");
         (code == Some(1)).then(|| server.said())

@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::Stdio;
 use std::time::Duration;
-use support::{ENDS_WITHIN, PATIENCE, Server, end, nbd, serve};
+use support::{ENDS_WITHIN, Server, end, nbd, serve};
+use testkit::wait::patience;
 
 fn connect(server: &Server) -> UnixStream {
     nbd::connect(&server.socket())
@@ -238,7 +239,7 @@ fn systemd_is_told() {
     let mut server = Server::announced(child, dir);
     let told = || {
         let mut text = [0; 100];
-        notify.set_read_timeout(Some(PATIENCE)).unwrap();
+        notify.set_read_timeout(Some(patience())).unwrap();
         let len = notify.recv(&mut text).unwrap();
         String::from_utf8_lossy(&text[..len]).into_owned()
     };

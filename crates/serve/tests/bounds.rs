@@ -353,13 +353,7 @@ fn names_and_options_of_every_length() {
     for len in [OPTION_DATA_MAX - 1, OPTION_DATA_MAX, INPUT_BUFFER / 2 - 17, INPUT_BUFFER / 3] {
         let mut client = served.greeted();
         let mut sender = client.stream.try_clone().unwrap();
-        let option = [
-            &IHAVEOPT.to_be_bytes()[..],
-            &99_u32.to_be_bytes(),
-            &(len as u32).to_be_bytes(),
-            &vec![1; len],
-        ];
-        let options = option.concat().repeat(9);
+        let options = option(99, &vec![1; len]).repeat(9);
         thread::scope(|scope| {
             scope.spawn(move || sender.write_all(&options).unwrap());
             (0..9).for_each(|_| assert_eq!(client.option_reply(99).0, ERR_UNSUP));

@@ -17,7 +17,14 @@ fn an_export_is_listed_told_of_and_chosen() {
     assert_eq!(names, [(2, Some(&b"disk"[..])), (2, Some(b"fixe")), (ACK, None)]);
     let told = client.option(INFO, &info("disk", &[1, 2, 77]));
     let size = 64 * MIB;
-    let flags: u16 = 1 | 4 | 8 | 32 | 64 | 256 | 1024 | 2048;
+    let flags = HAS_FLAGS
+        | SEND_FLUSH
+        | SEND_FUA
+        | SEND_TRIM
+        | SEND_WRITE_ZEROES
+        | CAN_MULTI_CONN
+        | SEND_CACHE
+        | SEND_FAST_ZERO;
     let export = [&[0, 0], &size.to_be_bytes()[..], &flags.to_be_bytes()].concat();
     let sizes =
         [&[0, 3], &1_u32.to_be_bytes()[..], &4096_u32.to_be_bytes(), &(32_u32 << 20).to_be_bytes()];
@@ -67,7 +74,7 @@ fn options_that_can_t_be_are_refused_and_haggling_goes_on() {
         (STARTTLS, vec![1], ERR_INVALID),
         (LIST, vec![1], ERR_INVALID),
         (STRUCTURED_REPLY, vec![1], ERR_INVALID),
-        (SET_META_CONTEXT, contexts("disk", &["base:allocation"]), ERR_INVALID),
+        (SET_META_CONTEXT, contexts("disk", &[BASE_ALLOCATION]), ERR_INVALID),
         (LIST_META_CONTEXT, contexts("disk", &[]), ERR_INVALID),
     ];
     for option in [INFO, GO] {
@@ -87,8 +94,8 @@ fn options_that_can_t_be_are_refused_and_haggling_goes_on() {
     assert_eq!(client.option_kind(STRUCTURED_REPLY, &[]), ACK);
     for option in [SET_META_CONTEXT, LIST_META_CONTEXT] {
         for (data, error) in [
-            (contexts("no", &["base:allocation"]), ERR_UNKNOWN),
-            (contexts(&long, &["base:allocation"]), ERR_TOO_BIG),
+            (contexts("no", &[BASE_ALLOCATION]), ERR_UNKNOWN),
+            (contexts(&long, &[BASE_ALLOCATION]), ERR_TOO_BIG),
             (contexts("disk", &[&long]), ERR_TOO_BIG),
             (vec![0; 4], ERR_INVALID),
             ([contexts("disk", &["a"]), vec![0]].concat(), ERR_INVALID),
@@ -108,8 +115,7 @@ fn contexts_are_listed_and_set() {
     let named = |id: u32| (4, [&id.to_be_bytes()[..], b"base:allocation"].concat());
     let ack = (ACK, Vec::new());
     let nothing = std::slice::from_ref(&ack);
-    for queries in [&[][..], &["base:"], &["x:", "base:allocation"], &["base:", "base:allocation"]]
-    {
+    for queries in [&[][..], &["base:"], &["x:", BASE_ALLOCATION], &["base:", BASE_ALLOCATION]] {
         let listed = client.option(LIST_META_CONTEXT, &contexts("disk", queries));
         assert_eq!(listed, [named(0), ack.clone()], "{queries:?}");
     }
@@ -117,16 +123,16 @@ fn contexts_are_listed_and_set() {
     for queries in [&[][..], &["base:"], &["base:alloc"], &["base:allocation2"]] {
         assert_eq!(client.option(SET_META_CONTEXT, &contexts("disk", queries)), nothing);
     }
-    let set = client.option(SET_META_CONTEXT, &contexts("", &["x:y", "base:allocation"]));
+    let set = client.option(SET_META_CONTEXT, &contexts("", &["x:y", BASE_ALLOCATION]));
     assert_eq!(set, [named(1), ack.clone()]);
     // It was set for another name.
     client.option(GO, &info("disk", &[]));
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 4096), EINVAL);
     // It is forgotten when it is set again, and when that fails.
-    for data in [contexts("disk", &[]), contexts("no", &["base:allocation"])] {
+    for data in [contexts("disk", &[]), contexts("no", &[BASE_ALLOCATION])] {
         let mut client = served.greeted();
         client.option(STRUCTURED_REPLY, &[]);
-        client.option(SET_META_CONTEXT, &contexts("disk", &["base:allocation"]));
+        client.option(SET_META_CONTEXT, &contexts("disk", &[BASE_ALLOCATION]));
         client.option(SET_META_CONTEXT, &data);
         client.option(GO, &info("disk", &[]));
         assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 4096), EINVAL);
@@ -346,15 +352,6 @@ fn what_was_asked_for_before_disc_is_done() {
 fn bytes_may_come_one_by_one() {
     let exports: Exports = exports();
     let mut script = Vec::new();
-    let option = |option: u32, data: &[u8]| {
-        [
-            &IHAVEOPT.to_be_bytes()[..],
-            &option.to_be_bytes(),
-            &(data.len() as u32).to_be_bytes(),
-            data,
-        ]
-        .concat()
-    };
     script.extend(3_u32.to_be_bytes());
     script.extend(option(STRUCTURED_REPLY, &[]));
     script.extend(option(GO, &info("disk", &[])));

@@ -11,12 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 use testkit::faulty::Faulty;
+use testkit::wait::{patience, until};
 use zram::{JobKind, Zram};
-
-/// How long it is waited for what comes soon: a machine may be busy.
-const SOON: Duration = Duration::from_secs(60);
 
 struct Steering {
     store: Arc<Faulty>,
@@ -55,14 +52,6 @@ impl Steering {
         request.ask(&self.path, &mut text).map(|()| String::from_utf8(text).unwrap())
     }
 
-    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !is_so() {
-            assert!(begun.elapsed() < SOON, "{what}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
     fn job(&self) -> Option<JobKind> {
         self.zram.open().unwrap().job().map(|job| job.kind)
     }
@@ -84,7 +73,7 @@ fn beside_a_stuck_job(steering: &Steering, work: impl FnOnce()) {
         let _unstuck = Unstuck(&steering.store);
         let write_back = Request::Job(JobKind::WriteBack, "idle".to_owned());
         let job = scope.spawn(move || steering.ask(&write_back));
-        steering.until("it does not begin", || steering.job() == Some(JobKind::WriteBack));
+        until("it begins", || steering.job() == Some(JobKind::WriteBack));
         work();
         steering.store.stick(false);
         let told = job.join().unwrap().unwrap();
@@ -106,16 +95,15 @@ fn sent(steering: &Steering, bytes: &[u8]) -> String {
 fn others_are_answered_while_a_job_takes_long() {
     let steering = Steering::new();
     beside_a_stuck_job(&steering, || {
-        let begun = Instant::now();
         assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
         assert_eq!(steering.ask(&Request::Show("disksize".to_owned())).unwrap(), "1048576\n");
         let busy = Request::Job(JobKind::Save, "/tmp/never".to_owned());
         let Err(AskError::Refused(refusal)) = steering.ask(&busy) else { panic!("two at a time") };
         assert_eq!(refusal.errno, 11, "{refusal:?}");
-        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+        assert_eq!(steering.job(), Some(JobKind::WriteBack), "they were answered meanwhile");
     });
     assert!(steering.log.lock().unwrap().is_empty());
-    assert!(steering.control.stop(SOON));
+    assert!(steering.control.stop(patience()));
 }
 
 #[test]
@@ -128,12 +116,12 @@ fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
         steering.zram.store("idle", "all").unwrap();
         let mut client = UnixStream::connect(&steering.path).unwrap();
         client.write_all(b"writeback\nidle\0").unwrap();
-        steering.until("it does not begin", || steering.job().is_some());
+        until("it begins", || steering.job().is_some());
         drop(client);
         steering.store.fail_every(u64::from(fails));
         steering.store.stick(false);
         let log = || steering.log.lock().unwrap().join("\n");
-        steering.until("nothing is logged", || !log().is_empty());
+        until("it is logged", || !log().is_empty());
         assert!(log().contains(line), "{}", log());
         let away = steering.zram.show("bd_stat").unwrap();
         assert_eq!(away.trim_start().starts_with("0 "), fails, "{away}");
@@ -153,7 +141,7 @@ fn silent(steering: &Steering) -> Vec<UnixStream> {
 }
 
 fn is_gone(mut client: &UnixStream) -> bool {
-    client.set_read_timeout(Some(SOON)).unwrap();
+    client.set_read_timeout(Some(patience())).unwrap();
     match client.read(&mut [0]) {
         Ok(read) => read == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
@@ -170,7 +158,7 @@ fn silent_clients_make_room_and_nothing_is_done_for_them() {
     assert!(first.iter().all(is_gone));
     assert_eq!(steering.ask(&Request::Stat).unwrap(), "{}");
     let before = steering.zram.show("mm_stat").unwrap();
-    assert!(steering.control.stop(SOON));
+    assert!(steering.control.stop(patience()));
     assert!(second.iter().all(is_gone));
     let Ok(after) = steering.zram.show("mm_stat") else { panic!("there is a device") };
     let limit = |text: &str| text.split_whitespace().nth(3).map(str::to_owned);

@@ -3,11 +3,12 @@
 
 use fastrand::Rng;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::device::{DeviceModel, Setup};
 use testkit::disk::Disk;
 use testkit::load::rounds;
 use testkit::shadow::Shadow;
+use testkit::wait::{patience, within};
 use testkit::{Run, load_time, run_any, scaled, seed};
 use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};
@@ -311,7 +312,6 @@ fn a_device_is_shrunk_on_demand() {
 
 #[test]
 fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
-    const LONG: Duration = Duration::from_secs(600);
     let device = Device::new(config("lz4", 4 << 20)).unwrap();
     let page = page::page_size() as u64;
     assert!(!device.wait_near_limit(Duration::ZERO), "without a soft limit");
@@ -319,10 +319,7 @@ fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
     assert!(!device.wait_near_limit(Duration::from_millis(1)));
     let noise = noise(&mut Rng::with_seed(seed(127)), 4 << 20);
     // Whoever is not woken finds the limit reached too, but only when the time is over.
-    let woken = || {
-        let begun = Instant::now();
-        device.wait_near_limit(LONG) && begun.elapsed() < LONG / 2
-    };
+    let woken = || within(patience(), || device.wait_near_limit(2 * patience()));
     std::thread::scope(|scope| {
         let waiters = [(); 2].map(|()| scope.spawn(woken));
         // Time to fall asleep in; who has not is not woken, but finds the limit reached.

@@ -6,12 +6,10 @@ use fastrand::Rng;
 use page::{Request, Supply};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::seed;
+use testkit::wait::{until, until_with};
 use zsmalloc::{Config, Handle, Pool};
-
-/// How long a thread of the pool's may take.
-const TURN_MAX: Duration = Duration::from_secs(120);
 
 /// Whether the thread that fetches has asked for a page.
 #[derive(Debug, Default)]
@@ -50,24 +48,18 @@ fn pages_are_there_ahead_of_need_and_go_when_no_one_stores() {
     pool.compact_in_background();
     let mut rng = Rng::with_seed(seed(1));
     let mut kept = Vec::new();
-    let begun = Instant::now();
-    for nth in 0.. {
-        kept.push(store(&pool, &mut rng, nth).unwrap());
-        if nth % 64 == 0 {
-            if fetched.0.load(Relaxed) {
-                break;
-            }
-            assert!(begun.elapsed() < TURN_MAX, "no page was fetched");
-            // Where all processors are taken, the thread that fetches has its turn now. More is
-            // stored later, not more at once.
-            std::thread::sleep(Duration::from_micros(100 + u64::from(nth)));
+    let mut nth = 0;
+    until_with(Duration::ZERO, "a page is fetched", || {
+        for _ in 0..64 {
+            kept.push(store(&pool, &mut rng, nth).unwrap());
+            nth += 1;
         }
-    }
-    let begun = Instant::now();
-    while ready(&pool) > 0 {
-        assert!(begun.elapsed() < TURN_MAX, "{} pages stay ready", ready(&pool));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        // Where all processors are taken, the thread that fetches has its turn now. More is stored
+        // later, not more at once.
+        std::thread::sleep(Duration::from_micros(100 + u64::from(nth)));
+        fetched.0.load(Relaxed)
+    });
+    until("no page stays ready", || ready(&pool) == 0);
     pool.check();
     expect(&pool, &kept);
 }

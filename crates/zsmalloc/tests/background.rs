@@ -3,21 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
-use std::time::{Duration, Instant};
 use testkit::seed;
+use testkit::wait::until;
 use zsmalloc::{Config, Geometry, KernelGeometry, Pool};
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
-}
-
-/// Waits until `done`; two minutes at most.
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 // One test, so that no other's threads are counted.
@@ -42,7 +33,7 @@ fn a_pool_gives_back_by_itself() {
         }
         let bytes: usize = live.iter().map(|(_, data)| data.len()).sum();
         let overhead = || (pool.pages().used() * page::page_size()) as f64 / bytes as f64;
-        wait_until("a tenth of the objects took much more than a tenth of the pages", || {
+        until("a tenth of the objects took much more than a tenth of the pages", || {
             overhead() < overhead_max
         });
         assert!(pool.pages_compacted() > 0);
@@ -50,7 +41,7 @@ fn a_pool_gives_back_by_itself() {
             assert_eq!(&*pool.read(handle).unwrap(), data);
         }
         // Idle, the thread ends; asked again, there is one again.
-        wait_until("the idle thread did not end", || threads() == before);
+        until("the idle thread did not end", || threads() == before);
         pool.check();
         // Before it ends, it goes on to where nothing can be gained.
         let ready: u64 = pool.classes().iter().map(|stat| stat.ready).sum();
@@ -64,6 +55,6 @@ fn a_pool_gives_back_by_itself() {
         }
         drop(pool);
         // A thread that was joined may be listed a moment longer.
-        wait_until("a thread after the pool was dropped", || threads() == before);
+        until("a thread after the pool was dropped", || threads() == before);
     }
 }

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use testkit::seed;
+use testkit::wait::load;
 use zsmalloc::{Columns, Config, Content, EntryPool, EntryReadGuard, Error, Handle, Pool};
 
 /// Bytes that differ per slot and version, and say which they are of.
@@ -90,20 +92,14 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
                 }
             }
         });
-        let (begun, mut freed) = (Instant::now(), 0);
-        // On a busy machine, until all had a turn.
-        let is_idle = |freed| freed == 0 || read_by_others.load(Relaxed) == 0;
-        let goes_on = |freed, time: Duration| match time.as_secs() {
-            ..5 => true,
-            5..120 => is_idle(freed),
-            _ => false,
-        };
-        while goes_on(freed, begun.elapsed()) {
-            freed += core.tidy(&mut || true);
+        let freed = Cell::new(0);
+        let has_come = || freed.get() > 0 && read_by_others.load(Relaxed) > 0;
+        load(Duration::from_secs(5), has_come, || {
+            freed.update(|freed| freed + core.tidy(&mut || true));
             core.shrink(1 << 16);
-        }
+        });
         stop.store(true, Relaxed);
-        assert!(freed > 0);
+        assert!(freed.get() > 0);
     });
     assert!(read_by_others.into_inner() > 0);
     core.check();

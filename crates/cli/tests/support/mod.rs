@@ -11,12 +11,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+pub use testkit::wait::until;
 
 /// The binary under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
-
-/// How long it is waited for what comes soon: a machine may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server ends in this time, whatever clients do: those that it would wait for have longer.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
@@ -52,15 +50,6 @@ impl From<Output> for Ended {
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
-    }
-}
-
-/// Waits for what is to come.
-pub fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -207,13 +196,8 @@ impl Server {
     /// Waits for its end; its code, if it was no signal that ended it, and how long it took.
     pub fn ended(&mut self) -> (Option<i32>, Duration) {
         let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), begun.elapsed());
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("it ends", || self.child.try_wait().unwrap().is_some());
+        (self.child.wait().unwrap().code(), begun.elapsed())
     }
 }
 

@@ -4,8 +4,8 @@ use std::io::{Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-pub const READ: u16 = 0;
-pub const WRITE: u16 = 1;
+use testkit::nbd::{EXPORT_NAME, header, option};
+pub use testkit::nbd::{READ, WRITE};
 
 /// A client with the export.
 pub struct Client(pub UnixStream);
@@ -18,15 +18,7 @@ pub fn connect(socket: &Path) -> UnixStream {
 }
 
 pub fn request(kind: u16, offset: u64, len: u32) -> Vec<u8> {
-    [
-        &0x2560_9513_u32.to_be_bytes()[..],
-        &[0; 2],
-        &kind.to_be_bytes(),
-        &[0; 8],
-        &offset.to_be_bytes(),
-        &len.to_be_bytes(),
-    ]
-    .concat()
+    header(kind, 0, 0, offset, len)
 }
 
 impl Client {
@@ -39,7 +31,7 @@ impl Client {
         let mut stream = UnixStream::connect(socket)?;
         stream.read_exact(&mut [0; 18])?;
         stream.write_all(&3_u32.to_be_bytes())?;
-        stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0")?;
+        stream.write_all(&option(EXPORT_NAME, &[]))?;
         stream.read_exact(&mut [0; 10])?;
         Ok(Client(stream))
     }

@@ -50,7 +50,7 @@ pub(crate) enum Command {
 
 impl Kind {
     /// By the numbers that the document gives them.
-    const ALL: [Kind; 8] = [
+    pub(super) const ALL: [Kind; 8] = [
         Kind::Read,
         Kind::Write,
         Kind::Disc,

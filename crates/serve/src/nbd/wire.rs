@@ -1,6 +1,9 @@
 //! Numbers of the NBD protocol, under the names that its document gives them, and how they lie in
 //! bytes.
 
+#[cfg(test)]
+mod tests;
+
 /// Big-endian numbers, taken from the front of some bytes.
 #[derive(Debug)]
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);

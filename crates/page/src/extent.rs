@@ -175,13 +175,16 @@ impl<D: Zeroed> ExtentTable<D> {
 
     /// Marks the descriptor `id` as spare, and releases the pages of the table that have no used
     /// descriptor left.
-    pub(crate) fn release(&self, spare: &mut MaxTree, id: ExtentId) {
+    ///
+    /// # Safety
+    /// The caller holds the space's lock, and no one uses the extent any more.
+    pub(crate) unsafe fn release(&self, spare: &mut MaxTree, id: ExtentId) {
         self.set_used(id, false);
         spare.set(id.index() / 64, 1);
         for page in GrowingTable::<Extent<D>>::pages_of(id.index()) {
             if !self.any_used(page.elements.clone()) {
                 // SAFETY: no descriptor in the page is used, and the space's lock, which the caller
-                // holds, keeps it so.
+                // says it holds, keeps it so.
                 unsafe { self.extents.release(&page) };
                 self.pages.fetch_sub(1, Relaxed);
             }

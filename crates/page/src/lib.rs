@@ -26,6 +26,7 @@ mod loom_tests;
 mod mapping;
 mod max_tree;
 pub mod room;
+mod section;
 mod sections;
 mod size;
 mod slots;

@@ -9,7 +9,7 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use crate::config::SECTION_BYTES;
-use crate::sections::Section;
+use crate::section::Section;
 use crate::sync::AtomicU64;
 use crate::table::GrowingTable;
 use crate::zeroed::Zeroed;
@@ -130,7 +130,8 @@ fn loom_section_attached_against_look_up() {
             for _ in 0..2 {
                 // SAFETY: a page has 4 bytes for each granule; the base is never followed.
                 unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
-                section.detach();
+                // SAFETY: no granule is used, and no mapping lies behind them.
+                unsafe { section.detach() };
             }
             // SAFETY: as above.
             unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();

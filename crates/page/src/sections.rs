@@ -12,198 +12,20 @@
 //! changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
-//! A section's base points to as many granules of a live segment as it has: the space keeps the
-//! mapping until it has detached the section. The map is made once per section, before `granules`
-//! is raised from 0 with release order. A page of the map is given back when none of its granules
-//! is used, so a reader with a stale offset finds zeros or another extent, never a fault.
+//! What a [`Section`] asks for, the space keeps: a mapping stays until its sections are detached.
 #![allow(unsafe_code)]
 
 use crate::address_index::AddressIndex;
 use crate::config::{Config, SECTION_BYTES, SECTION_SHIFT, SECTIONS_MAX, section_pages};
-use crate::free_runs::{FreeRuns, longest_after_alloc, longest_after_free, runs, unused_pages};
-use crate::mapping::{Mapping, release_at};
+use crate::free_runs::{FreeRuns, longest_after_alloc, longest_after_free};
+use crate::mapping::Mapping;
+use crate::section::Section;
 use crate::supply::Supply;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::table::GrowingTable;
-use crate::zeroed::Zeroed;
 use crate::{EXTENT_PAGES_MAX, Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
-
-/// One section. `base` and `granules` change only under the space's lock; any thread may read them.
-#[derive(Debug)]
-pub(crate) struct Section {
-    base: AtomicPtr<u8>,
-    map: AtomicPtr<AtomicU32>,
-    /// Granules that have address space: 0 without a segment, fewer than a full section in a small
-    /// one.
-    granules: AtomicU32,
-    free: AtomicU32,
-    /// No granule below this one is free.
-    hint: AtomicU32,
-}
-
-// SAFETY: its fields are AtomicPtr and AtomicU32.
-unsafe impl Zeroed for Section {}
-
-impl Section {
-    /// Returns a section as it is in a table's fresh memory.
-    #[cfg(all(test, loom))]
-    pub(crate) fn unused() -> Self {
-        let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
-        let [granules, free, hint] = std::array::from_fn(|_| AtomicU32::new(0));
-        Section { base, map, granules, free, hint }
-    }
-
-    /// Returns whether the section has a map. No model reads the map itself.
-    #[cfg(all(test, loom))]
-    pub(crate) fn has_map(&self) -> bool {
-        !self.map.load(Relaxed).is_null()
-    }
-
-    /// Gives the section `granules` granules at `base`, and a map of `map_bytes` if it has none.
-    ///
-    /// # Safety
-    /// The granules lie in a mapping that stays as long as one of them is used. `map_bytes` are
-    /// whole pages, 4 bytes or more for each granule, and the same in every call for this section.
-    pub(crate) unsafe fn attach(
-        &self,
-        base: NonNull<u8>,
-        granules: u32,
-        map_bytes: usize,
-        supply: Option<&dyn Supply>,
-    ) -> Result<(), Error> {
-        debug_assert!(self.granules() == 0 && granules as usize * 4 <= map_bytes);
-        if self.map.load(Relaxed).is_null() {
-            let map = Mapping::reserve(map_bytes, page_size(), supply)?;
-            self.map.store(map.base().as_ptr().cast(), Relaxed);
-            std::mem::forget(map); // `Section::destroy` unmaps it
-        }
-        self.base.store(base.as_ptr(), Relaxed);
-        self.free.store(granules, Relaxed);
-        self.hint.store(0, Relaxed);
-        self.granules.store(granules, Ordering::Release);
-        Ok(())
-    }
-
-    /// Takes the section's address space away. No granule is in use.
-    pub(crate) fn detach(&self) {
-        debug_assert!(self.is_unused());
-        self.granules.store(0, Ordering::Release);
-        self.free.store(0, Relaxed);
-        self.base.store(std::ptr::null_mut(), Relaxed);
-    }
-
-    /// Unmaps the map.
-    ///
-    /// # Safety
-    /// No one uses the section again, and `attach` made its map with `map_bytes`.
-    pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
-        if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
-            // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller vouches
-            // that no one uses it.
-            drop(unsafe { Mapping::adopt(map.cast(), map_bytes) });
-        }
-    }
-
-    #[inline]
-    pub(crate) fn granules(&self) -> u32 {
-        self.granules.load(Ordering::Acquire)
-    }
-
-    fn free(&self) -> u32 {
-        self.free.load(Relaxed)
-    }
-
-    fn is_unused(&self) -> bool {
-        self.free() == self.granules()
-    }
-
-    #[inline]
-    pub(crate) fn base(&self) -> *mut u8 {
-        self.base.load(Relaxed)
-    }
-
-    /// Returns the extent ids of the granules, 0 for a granule without extent.
-    #[inline]
-    pub(crate) fn map(&self) -> &[AtomicU32] {
-        let granules = self.granules() as usize;
-        let map = self.map.load(Relaxed);
-        if granules == 0 || map.is_null() {
-            return &[];
-        }
-        // SAFETY: `attach` mapped 4 bytes or more per granule, zeros at first (valid AtomicU32),
-        // before it raised `granules`, which was read with acquire order, and they stay as long as
-        // the space.
-        unsafe { std::slice::from_raw_parts(map, granules) }
-    }
-
-    /// Returns the granules that may be free: none below the hint is.
-    fn free_range(&self) -> Range<u32> {
-        self.hint.load(Relaxed)..self.granules()
-    }
-
-    /// Marks the lowest free run of `count` granules as used by the extent `extent_id`. Returns its
-    /// first granule and the pages of the map that had no used granule before.
-    fn alloc_run(&self, used: &[AtomicU64], count: u32, extent_id: u32) -> Option<(u32, usize)> {
-        let mut runs = runs(used, self.free_range(), count);
-        let run = runs.find(|run| run.len() as u32 == count)?;
-        let fresh = unused_pages(used, run.clone()).count();
-        self.mark(used, run.clone(), extent_id);
-        self.free.fetch_sub(count, Relaxed);
-        if run.start <= self.hint.load(Relaxed) {
-            self.hint.store(run.end, Relaxed);
-        }
-        Some((run.start, fresh))
-    }
-
-    /// Marks `range` as free, and releases the pages of the map that have no used granule left.
-    /// Returns how many those are.
-    fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> usize {
-        self.hint.fetch_min(range.start, Relaxed);
-        self.free.fetch_add(range.end - range.start, Relaxed);
-        self.mark(used, range.clone(), 0);
-        let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
-        let pages = unused_pages(used, range).map(|page| {
-            // SAFETY: `attach` mapped whole pages for all granules there may be, so the page is
-            // mapped; all its entries are zero by now (and stay so if the page is locked).
-            unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
-        });
-        pages.count()
-    }
-
-    fn mark(&self, used: &[AtomicU64], range: Range<u32>, extent_id: u32) {
-        for granule in range {
-            self.map()[granule as usize].store(extent_id, Relaxed);
-            let bit = 1 << (granule % 64);
-            let word = &used[granule as usize / 64];
-            if extent_id == 0 {
-                word.fetch_and(!bit, Relaxed)
-            } else {
-                word.fetch_or(bit, Relaxed)
-            };
-        }
-    }
-
-    /// Asserts that bitmap, free count and map agree, and that `longest` is the length of the
-    /// longest free run, capped at `enough`. Returns the pages of the map with a used granule.
-    fn check(&self, used: &[AtomicU64], longest: u32, enough: u32) -> usize {
-        let hint = self.hint.load(Relaxed);
-        let (mut free, mut run, mut run_max) = (0, 0, 0);
-        for granule in 0..self.granules() {
-            let used = used[granule as usize / 64].load(Relaxed) >> (granule % 64) & 1 == 1;
-            assert_eq!(used, self.map()[granule as usize].load(Relaxed) != 0, "granule {granule}");
-            assert!(used || granule >= hint, "granule {granule} is free below the hint {hint}");
-            free += u32::from(!used);
-            run = if used { 0 } else { run + 1 };
-            run_max = run.max(run_max);
-        }
-        assert_eq!(free, self.free(), "free granules of a section");
-        assert_eq!(run_max.min(enough), longest, "longest free run of a section");
-        let pages = (self.granules() as usize * 4).div_ceil(page_size());
-        pages - unused_pages(used, 0..self.granules()).count()
-    }
-}
 
 /// Where the granules of a new extent lie.
 pub(crate) struct Placed {
@@ -312,12 +134,21 @@ impl Sections {
 
     /// Frees the granules that `alloc_run` gave an extent. Returns the section's number, if no
     /// granule of it is used any more.
-    pub(crate) fn free_run(&self, free_runs: &mut FreeRuns, first: u32, pages: u32) -> Option<u32> {
+    ///
+    /// # Safety
+    /// No one uses the extent any more.
+    pub(crate) unsafe fn free_run(
+        &self,
+        free_runs: &mut FreeRuns,
+        first: u32,
+        pages: u32,
+    ) -> Option<u32> {
         let number = first / section_pages();
         let (section, used) = (self.sections.get(number)?, self.used(number));
         let start = first % section_pages() / self.granule;
         let given = start..start + self.granules(pages);
-        let gone = section.free_run(used, given.clone());
+        // SAFETY: these are the extent's, and the caller says that no one uses it.
+        let gone = unsafe { section.free_run(used, given.clone()) };
         let (before, enough) = (free_runs.longest.get(number).into(), self.longest_run());
         let longest = longest_after_free(used, section.granules(), given, before, enough);
         free_runs.longest.set(number, longest as u16);
@@ -394,7 +225,8 @@ impl Sections {
                     free_runs.longest.set(number, granules.min(self.longest_run()) as u16)
                 }
                 Err(error) => {
-                    self.detach(free_runs, sections.start..number);
+                    // SAFETY: these were attached just now, under the space's lock.
+                    unsafe { self.detach(free_runs, sections.start..number) };
                     return Err(error);
                 }
             }
@@ -426,8 +258,11 @@ impl Sections {
         Ok(granules as u32)
     }
 
-    /// Takes the address space of `sections` away. No granule of them is used.
-    pub(crate) fn detach(&self, free_runs: &mut FreeRuns, sections: Range<u32>) {
+    /// Takes the address space of `sections` away.
+    ///
+    /// # Safety
+    /// No granule of them is used.
+    pub(crate) unsafe fn detach(&self, free_runs: &mut FreeRuns, sections: Range<u32>) {
         free_runs.bare = free_runs.bare.min(sections.start);
         for number in sections {
             free_runs.longest.set(number, 0);
@@ -435,7 +270,8 @@ impl Sections {
                 self.address_index
                     .as_ref()
                     .inspect(|index| index.remove(section.base().addr(), number));
-                section.detach();
+                // SAFETY: the caller says that no granule is used.
+                unsafe { section.detach() };
             }
         }
     }

@@ -175,10 +175,11 @@ impl<D: Zeroed> Space<D> {
     pub unsafe fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
-        if let Some(unused) = self.sections.free_run(&mut state.free_runs, first, pages) {
-            self.shrink(state, unused);
-        }
-        self.extents.release(&mut state.spare, id);
+        // SAFETY: the caller says that no one uses the extent, whose place this is.
+        let unused = unsafe { self.sections.free_run(&mut state.free_runs, first, pages) };
+        unused.into_iter().for_each(|section| self.shrink(state, section));
+        // SAFETY: as above; the lock is `state`.
+        unsafe { self.extents.release(&mut state.spare, id) };
     }
 
     /// Reserves one more segment with room for an extent of `pages` pages, and tries smaller
@@ -230,7 +231,8 @@ impl<D: Zeroed> Space<D> {
             match mapping.unmap() {
                 Ok(()) => {
                     state.unused -= 1;
-                    self.sections.detach(&mut state.free_runs, sections);
+                    // SAFETY: the segment has no used section.
+                    unsafe { self.sections.detach(&mut state.free_runs, sections) };
                     state.segment_bytes = state.segment_bytes.min(bytes);
                 }
                 Err(mapping) => state.segments.insert(at, Segment { mapping, sections, used }),

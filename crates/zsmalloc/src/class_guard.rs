@@ -70,13 +70,23 @@ impl NewSlot {
 }
 
 impl<'p> ClassGuard<'p> {
-    /// Locks a class of the pool that has the memory, and its pages.
-    pub(crate) fn lock(class: &'p Class, memory: &'p Memory, retained: &'p Retained) -> Self {
+    /// Locks a class.
+    ///
+    /// # Safety
+    /// The class, the memory and the retained pages are of one pool.
+    pub(crate) unsafe fn lock(
+        class: &'p Class,
+        memory: &'p Memory,
+        retained: &'p Retained,
+    ) -> Self {
         ClassGuard { class, memory, retained, state: class.state.lock() }
     }
 
     /// The same, if no one has it locked.
-    pub(crate) fn try_lock(
+    ///
+    /// # Safety
+    /// As above.
+    pub(crate) unsafe fn try_lock(
         class: &'p Class,
         memory: &'p Memory,
         retained: &'p Retained,

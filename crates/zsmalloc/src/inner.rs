@@ -2,6 +2,7 @@
 //! objects of each size there are.
 //!
 //! Lock order: entry, class, slab caches, space. Pages are given back with no lock held.
+#![allow(unsafe_code)]
 
 use crate::class::Class;
 use crate::class_guard::ClassGuard;
@@ -180,13 +181,25 @@ impl PoolInner {
     }
 
     /// Locks a class of the pool.
+    ///
+    /// # Panics
+    /// If it is another pool's.
     pub(crate) fn lock<'p>(&'p self, class: &'p Class) -> ClassGuard<'p> {
-        ClassGuard::lock(class, &self.memory, &self.retained)
+        self.expect_own(class);
+        // SAFETY: class, memory and retained pages are this pool's.
+        unsafe { ClassGuard::lock(class, &self.memory, &self.retained) }
     }
 
     /// The same, if no one has it locked.
     pub(crate) fn try_lock<'p>(&'p self, class: &'p Class) -> Option<ClassGuard<'p>> {
-        ClassGuard::try_lock(class, &self.memory, &self.retained)
+        self.expect_own(class);
+        // SAFETY: as above.
+        unsafe { ClassGuard::try_lock(class, &self.memory, &self.retained) }
+    }
+
+    #[inline]
+    fn expect_own(&self, class: &Class) {
+        assert!(self.classes.as_ptr_range().contains(&std::ptr::from_ref(class)), "{class:?}");
     }
 
     /// Returns the pages in use.

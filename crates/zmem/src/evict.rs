@@ -11,7 +11,7 @@ use crate::policy::PIECE;
 use crate::state::{HEAT_MAX, State};
 use crate::stats::count;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// In probation is at most this share of the resident blocks.
 const PROBATION_SHARE: usize = 8;
@@ -89,6 +89,7 @@ impl Pager {
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize) -> bool) -> usize {
         let mut marked = 0;
         self.for_runs(units, usize::MAX, takes, |run| {
+            self.closings.fetch_add(1, SeqCst);
             let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
             let state = if closed.is_ok() { State::Probation } else { State::Resident };
             if closed.is_ok() {

@@ -7,7 +7,7 @@ use crate::state::{Seen, State};
 use crate::stats::count;
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use std::time::Instant;
 
 /// Rounds of the clock within which a block is back soon.
@@ -25,11 +25,12 @@ impl Pager {
     /// Answers a fault, with a seat's buffer.
     pub(crate) fn fault(&self, address: usize, buf: &mut [u8]) -> Verdict {
         let began = Instant::now();
+        let closings = self.closings.load(SeqCst);
         let unit = (address - self.memory.addresses().start) / self.blocks.unit;
         let wanted = self.blocks_ahead(unit);
         let brought = self.bring(unit, wanted, buf);
         if brought == 0 {
-            return Verdict::Resident;
+            return Verdict::Resident { closings };
         }
         LAST.set((self.name(), unit + brought, brought));
         self.counters.times.add(began.elapsed());

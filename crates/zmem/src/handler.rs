@@ -16,12 +16,26 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Once;
 
-/// How often in a row a resident block may fault at one place before it is the program's own doing.
+/// How often in a row a block may fault at one place though it is resident, and nothing was marked
+/// meanwhile, before that is the program's own doing.
 const RESIDENT_FAULTS_MAX: u32 = 16;
 
 thread_local! {
-    /// Address, instruction, and how often a fault there found the block resident.
-    static LAST: Cell<(usize, usize, u32)> = const { Cell::new((0, 0, 0)) };
+    /// A fault that found its block resident, and how often it did.
+    static LAST: Cell<(Spurious, u32)> = const { Cell::new((Spurious::NONE, 0)) };
+}
+
+/// What a fault is recognized by that comes again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Spurious {
+    address: usize,
+    instruction: usize,
+    /// How often the pager has closed blocks.
+    closings: u32,
+}
+
+impl Spurious {
+    const NONE: Self = Spurious { address: 0, instruction: 0, closings: 0 };
 }
 
 /// Installs the handler, once for the process.
@@ -80,7 +94,7 @@ fn answer(info: &libc::siginfo_t, context: &libc::ucontext_t) -> bool {
     let verdict = registry::with_pager(address, |pager| {
         in_handler::set(true);
         let inside = GATE.enter();
-        let mut verdict = Verdict::Resident;
+        let mut verdict = Verdict::Resident { closings: 0 };
         pager.seats.take().with_stack(|seat| verdict = pager.fault(address, seat));
         drop(inside);
         in_handler::set(false);
@@ -88,15 +102,12 @@ fn answer(info: &libc::siginfo_t, context: &libc::ucontext_t) -> bool {
     });
     match verdict {
         None => false,
-        Some(Verdict::Answered) => {
-            LAST.set((0, 0, 0));
-            true
-        }
-        Some(Verdict::Resident) => {
-            let here = (address, instruction(context));
-            let (at, by, before) = LAST.get();
-            let count = if (at, by) == here { before + 1 } else { 1 };
-            LAST.set((here.0, here.1, count));
+        Some(Verdict::Answered) => true,
+        Some(Verdict::Resident { closings }) => {
+            let this = Spurious { address, instruction: instruction(context), closings };
+            let (last, before) = LAST.get();
+            let count = if last == this { before + 1 } else { 1 };
+            LAST.set((this, count));
             count <= RESIDENT_FAULTS_MAX
         }
     }

@@ -26,8 +26,9 @@ use zram::Device;
 pub(crate) enum Verdict {
     /// The instruction will find what it wants.
     Answered,
-    /// The block was resident: by now, or it is not the pager's doing.
-    Resident,
+    /// The block was resident: by now, or it is not the pager's doing; and how often blocks were
+    /// closed before it was looked at.
+    Resident { closings: u32 },
 }
 
 /// All that serves a region.
@@ -55,6 +56,8 @@ pub(crate) struct Pager {
     /// How often the hand of the clock went round.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
+    /// How often blocks were closed that had been resident.
+    pub(crate) closings: AtomicU32,
     pub(crate) counters: Counters,
     _mappings: Mappings,
 }
@@ -111,6 +114,7 @@ impl Pager {
             evictor: Mutex::new(evictor),
             round: AtomicU32::new(0),
             waker: Waker::default(),
+            closings: AtomicU32::new(0),
             counters: Counters::default(),
             _mappings: mappings,
         };

@@ -5,7 +5,7 @@ use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
 use crate::state::State;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl Pager {
     /// Has all blocks be resident, of memory that is in use, before anyone else knows of it.
@@ -100,6 +100,7 @@ impl Pager {
             // What the device has of it, nobody reads any more.
             State::Evicted => self.note_copies(own.clone()),
             _ => {
+                self.closings.fetch_add(1, SeqCst);
                 let dropped = self.backend.drop_pages(&self.memory, self.bytes_of(own.clone()));
                 self.expect("memory can't be marked", dropped);
                 self.limit.sub(own.len());

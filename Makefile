@@ -83,7 +83,7 @@ clients:
 
 loom:
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-	  cargo test --release --locked -p page -p slab -p zsmalloc --lib loom
+	  cargo test --release --locked -p page -p slab -p zsmalloc -p zmem --lib loom
 
 # gcc and rustc disagree about the C codecs: only the Rust side is instrumented. A sanitizer's own memory is no metadata,
 # and it needs mappings where the process may have no more.

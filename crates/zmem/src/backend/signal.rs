@@ -1,0 +1,73 @@
+//! Marks of page tables (guards), or of mappings (PROT_NONE) where the system has no guards. A
+//! touch is a SIGSEGV, which the thread that faults answers. No right is needed.
+
+use super::Backend;
+use crate::memory::Managed;
+use rustix::io::Errno;
+use std::ops::Range;
+
+/// What makes a touch of an absent block fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    Guards,
+    Mappings,
+}
+
+/// The backend `signal`.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    pub(crate) marks: Marks,
+}
+
+impl Backend for Signal {
+    fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
+        match self.marks {
+            Marks::Guards => {
+                memory.guard(chunk.clone())?;
+                memory.open(chunk)
+            }
+            Marks::Mappings => Ok(()),
+        }
+    }
+
+    fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        match self.marks {
+            Marks::Guards => memory.unguard(range),
+            Marks::Mappings => memory.open(range),
+        }
+    }
+
+    fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
+        if self.marks == Marks::Guards {
+            memory.close(range.clone())?;
+            memory.unguard(range.clone())?;
+        }
+        memory.write(range.start, data)?;
+        memory.open(range)
+    }
+
+    fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        memory.close(range)
+    }
+
+    fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        memory.open(range)
+    }
+
+    fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
+        memory.read(at, buf)
+    }
+
+    fn drop_pages(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        match self.marks {
+            Marks::Guards => {
+                memory.guard(range.clone())?;
+                memory.open(range)
+            }
+            Marks::Mappings => {
+                memory.close(range.clone())?;
+                memory.drop_pages(range)
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The end, where going on would give wrong bytes. It allocates nothing: it may be in a handler.
+
+use std::fmt::{self, Display, Write};
+
+struct Text {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.bytes[self.len..];
+        let len = text.len().min(room.len());
+        room[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len += len;
+        Ok(())
+    }
+}
+
+/// Says what could not be done, and why, and ends the process.
+pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
+    let mut text = Text { bytes: [0; 512], len: 0 };
+    let _cut = writeln!(text, "zmem: {what}: {why}; the process can't go on without it");
+    let _unheard = rustix::io::write(rustix::stdio::stderr(), &text.bytes[..text.len]);
+    std::process::abort()
+}

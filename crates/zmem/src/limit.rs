@@ -1,0 +1,150 @@
+//! The limit of what a region holds, and what is held back for faults.
+//!
+//! ```text
+//!   held = resident blocks * their bytes + other
+//!   other = own (stacks, buffers, tables of pieces) + words that were touched + the device's all
+//!
+//!   0 ------------------- enough -- wanted ----- limit
+//!                         |  reserve |  reserve  |      evicting begins above wanted, ends at
+//! enough
+//! ```
+
+use crate::Error;
+use crate::policy::PIECE;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
+const GROWTH_BYTES: u64 = 256 << 10;
+/// Of a large limit the reserve is this share at least, so that evicting goes on in long steps.
+const RESERVE_SHARE: u64 = 64;
+/// Faults of so many bytes at once are more than there are.
+const AT_ONCE_MAX: u64 = 1 << 20;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    /// `u64::MAX` is none.
+    limit: AtomicU64,
+    reserve: AtomicU64,
+    /// Bytes that faults may bring at once.
+    at_once: u64,
+    own: u64,
+    unit: usize,
+    resident: AtomicUsize,
+    other: AtomicU64,
+    touched: AtomicU64,
+    /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
+    stuck: AtomicUsize,
+}
+
+impl Limit {
+    pub(crate) fn new(limit: Option<u64>, own: u64, unit: usize, at_once: usize) -> Self {
+        let new = Limit {
+            limit: AtomicU64::new(u64::MAX),
+            reserve: AtomicU64::new(0),
+            at_once: at_once as u64,
+            own,
+            unit,
+            resident: AtomicUsize::new(0),
+            other: AtomicU64::new(own),
+            touched: AtomicU64::new(0),
+            stuck: AtomicUsize::new(usize::MAX),
+        };
+        new.set(limit);
+        new
+    }
+
+    /// Sets the limit, or lifts it.
+    pub(crate) fn set(&self, limit: Option<u64>) {
+        // What faults bring at once may be as much as all seats' buffers, but seldom is: a small
+        // region has little else.
+        let reserve = limit.map_or(0, |limit| {
+            let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
+            (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
+        });
+        self.reserve.store(reserve, Relaxed);
+        self.limit.store(limit.unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// # Errors
+    /// [`Error::Limit`]: an empty region and its reserve take more.
+    pub(crate) fn check(&self, device: u64) -> Result<(), Error> {
+        self.set_other(device);
+        let needed = self.own + device + 4 * self.reserve.load(Relaxed);
+        match self.get() {
+            Some(limit) if limit < needed => Err(Error::Limit { limit, needed }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Option<u64> {
+        Some(self.limit.load(Relaxed)).filter(|&limit| limit != u64::MAX)
+    }
+
+    pub(crate) fn resident(&self) -> usize {
+        self.resident.load(Relaxed)
+    }
+
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        (self.resident() * self.unit) as u64
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.resident_bytes() + self.other.load(Relaxed)
+    }
+
+    /// Counts blocks that are about to be resident.
+    pub(crate) fn add(&self, units: usize) {
+        self.resident.fetch_add(units, Relaxed);
+    }
+
+    /// Counts blocks that are so no more.
+    pub(crate) fn sub(&self, units: usize) {
+        self.resident.fetch_sub(units, Relaxed);
+    }
+
+    /// Takes account of tables of words that come with a chunk.
+    pub(crate) fn touch_tables(&self, bytes: usize) {
+        self.touched.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn touched_tables(&self) -> u64 {
+        self.touched.load(Relaxed)
+    }
+
+    pub(crate) fn set_other(&self, device_and_tables: u64) {
+        self.other.store(self.own + device_and_tables, Relaxed);
+    }
+
+    /// Whether evicting should begin, if so many more blocks come.
+    pub(crate) fn is_wanted(&self, more: usize) -> bool {
+        let reserve = self.reserve.load(Relaxed);
+        self.get().is_some_and(|limit| self.held_with(more) + reserve > limit)
+    }
+
+    /// Whether so many more blocks would be too many.
+    pub(crate) fn is_full(&self, more: usize) -> bool {
+        self.get().is_some_and(|limit| self.held_with(more) > limit)
+    }
+
+    fn held_with(&self, more: usize) -> u64 {
+        self.held() + (more * self.unit) as u64
+    }
+
+    /// What is to be held at most when evicting ends.
+    pub(crate) fn enough(&self) -> u64 {
+        let reserve = self.reserve.load(Relaxed);
+        self.get().map_or(u64::MAX, |limit| limit.saturating_sub(2 * reserve))
+    }
+
+    /// Takes note of whether anything could be evicted.
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        self.stuck.store(if is_stuck { self.resident() } else { usize::MAX }, Relaxed);
+    }
+
+    /// Whether nothing could be evicted, and little has come since.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let stuck = self.stuck.load(Relaxed);
+        stuck != usize::MAX && self.resident() <= stuck + PIECE
+    }
+}

@@ -1,0 +1,95 @@
+//! How a region is made.
+
+use crate::Error;
+use zcomp::{Codec, Params};
+use zram::{ORDER_MAX, SLOT_BYTES};
+
+/// Bytes that are compressed as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockOrder {
+    /// Blocks of 4096 << order bytes, which go and come whole.
+    Fixed(u32),
+    /// Pages, of which neighbours that go together are compressed as blocks of up to so much.
+    Adaptive(u32),
+}
+
+/// What answers touches of absent blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendKind {
+    /// What is permitted and measures best.
+    #[default]
+    Best,
+    /// Signals, which need no right; marks of page tables where the system has them.
+    Signal,
+    /// Signals, with a mapping for each run of marked blocks, as on systems before Linux 6.13.
+    SignalMappings,
+}
+
+/// What a region is made of. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes that are compressed as one.
+    pub block: BlockOrder,
+    /// The codec.
+    pub codec: &'static dyn Codec,
+    /// Its parameters.
+    pub params: Params,
+    /// Most bytes held: resident blocks, and all that serves the region. `None` is no limit: only
+    /// what is asked for is evicted.
+    pub limit: Option<u64>,
+    /// Most bytes of pages that the device may have; what it refuses stays resident.
+    pub store_limit: Option<u64>,
+    /// What answers touches.
+    pub backend: BackendKind,
+    /// Whether blocks have checksums, which are looked at when they come back.
+    pub checksums: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            block: BlockOrder::Fixed(0),
+            codec: zcomp::codecs()[0],
+            params: Params::default(),
+            limit: None,
+            store_limit: None,
+            backend: BackendKind::Best,
+            checksums: false,
+        }
+    }
+}
+
+/// What is known of how a range will be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// Not soon: it is evicted now.
+    Cold,
+    /// Soon, and often: it is brought back, and the clock passes it some rounds.
+    Hot,
+}
+
+/// The bytes that orders come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// Of what has a state.
+    pub(crate) unit: usize,
+    /// Of the device's blocks.
+    pub(crate) stored: usize,
+}
+
+impl Options {
+    pub(crate) fn blocks(&self) -> Result<Blocks, Error> {
+        let page = page::page_size();
+        let (order, unit) = match self.block {
+            BlockOrder::Fixed(order) => (order, SLOT_BYTES << order.min(ORDER_MAX)),
+            BlockOrder::Adaptive(order) => (order, page),
+        };
+        let min = (page / SLOT_BYTES).trailing_zeros();
+        if !(min..=ORDER_MAX).contains(&order) {
+            return Err(Error::Order { order, min, max: ORDER_MAX });
+        }
+        Ok(Blocks { unit, stored: SLOT_BYTES << order })
+    }
+}

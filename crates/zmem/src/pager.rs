@@ -1,0 +1,202 @@
+//! What serves a region: its blocks' words, its device, and what it takes to move blocks between
+//! the two.
+
+use crate::backend::{Backend, Marks, Signal};
+use crate::clock::Evictor;
+use crate::fatal::fatal;
+use crate::limit::Limit;
+use crate::mappings::Mappings;
+use crate::memory::{Managed, Table, has_guards};
+use crate::options::Blocks;
+use crate::policy::{BATCH_BYTES, PIECE};
+use crate::process_memory::PROCESS_MEMORY;
+use crate::seats::{SEATS_MAX, Seats};
+use crate::state::BlockWord;
+use crate::stats::{Counters, Stats};
+use crate::store;
+use crate::waker::Waker;
+use crate::{BackendKind, Error, Options};
+use page::fork::Mutex;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use zram::Device;
+
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The instruction will find what it wants.
+    Answered,
+    /// The block was resident: by now, or it is not the pager's doing; and how often blocks were
+    /// closed before it was looked at.
+    Resident { closings: u32 },
+}
+
+/// All that serves a region.
+#[derive(Debug)]
+pub(crate) struct Pager {
+    pub(crate) memory: Managed,
+    pub(crate) blocks: Blocks,
+    pub(crate) words: Table<BlockWord>,
+    /// Closed, opening, open: see [`chunk`](crate::chunk).
+    pub(crate) chunks: Table<AtomicU32>,
+    pub(crate) chunk_bytes: usize,
+    /// A bit for each piece in which a block may have a copy.
+    pub(crate) copied: Table<AtomicU64>,
+    pub(crate) device: Device,
+    pub(crate) backend: Box<dyn Backend>,
+    backend_name: &'static str,
+    pub(crate) seats: Seats,
+    pub(crate) limit: Limit,
+    /// Blocks in probation.
+    pub(crate) probation: AtomicUsize,
+    /// What few blocks may be in probation.
+    pub(crate) probation_max: usize,
+    /// The store's lock (zm-S5).
+    pub(crate) evictor: Mutex<Evictor>,
+    /// How often the hand of the clock went round.
+    pub(crate) round: AtomicU32,
+    pub(crate) waker: Waker,
+    /// How often blocks were closed that had been resident.
+    pub(crate) closings: AtomicU32,
+    pub(crate) counters: Counters,
+    _mappings: Mappings,
+}
+
+/// What is managed from the start on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Memory that nobody has touched, and is closed.
+    Untouched,
+    /// Memory that is in use.
+    InUse,
+}
+
+impl Pager {
+    pub(crate) fn new(
+        memory: Managed,
+        contents: Contents,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let refused = Error::system("tables of a region");
+        let blocks = options.blocks()?;
+        let (backend, backend_name) = choose(options.backend)?;
+        let units = memory.bytes() / blocks.unit;
+        let pieces = units.div_ceil(PIECE);
+        let seats = std::thread::available_parallelism().map_or(1, |count| count.get()) + 2;
+        let seats = seats.min(SEATS_MAX);
+        let buffer = BATCH_BYTES.max(blocks.unit);
+        let mappings = Mappings::reserve(memory.bytes(), seats)?;
+        let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
+        let device = store::device(options, memory.bytes(), blocks, seats.len())?;
+        let tables = (|| {
+            let words = Table::new(units)?;
+            let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
+            Ok((words, chunks, Table::new(pieces.div_ceil(64))?))
+        })();
+        let (words, chunks, copied) = tables.map_err(refused)?;
+        let evictor = Evictor::new(pieces)?;
+        let own = seats.bytes() + evictor.bytes() + copied.bytes() + chunks.bytes();
+        let limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
+        let pager = Pager {
+            memory,
+            blocks,
+            words,
+            chunks,
+            chunk_bytes: mappings.chunk_bytes,
+            copied,
+            device,
+            backend,
+            backend_name,
+            seats,
+            limit,
+            probation: AtomicUsize::new(0),
+            probation_max: mappings.probation_max,
+            evictor: Mutex::new(evictor),
+            round: AtomicU32::new(0),
+            waker: Waker::default(),
+            closings: AtomicU32::new(0),
+            counters: Counters::default(),
+            _mappings: mappings,
+        };
+        pager.limit.check(pager.device.mem_total())?;
+        if contents == Contents::InUse {
+            pager.take_over();
+        }
+        Ok(pager)
+    }
+
+    /// Bytes of some blocks.
+    pub(crate) fn bytes_of(&self, units: Range<usize>) -> Range<usize> {
+        units.start * self.blocks.unit..units.end * self.blocks.unit
+    }
+
+    /// Blocks of the region.
+    pub(crate) fn units(&self) -> usize {
+        self.words.len()
+    }
+
+    /// The blocks that a fault or an eviction moves at most.
+    pub(crate) fn batch(&self) -> usize {
+        (BATCH_BYTES / self.blocks.unit).max(1)
+    }
+
+    /// Ends the process if the system has refused what must not fail.
+    pub(crate) fn expect(&self, what: &str, done: Result<(), rustix::io::Errno>) {
+        if let Err(errno) = done {
+            fatal(what, &errno);
+        }
+    }
+
+    /// Takes account of what the device takes by now.
+    pub(crate) fn weigh(&self) {
+        let words = self.limit.touched_tables();
+        self.limit.set_other(self.device.mem_total() + words);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let (counters, mm) = (&self.counters, self.device.mm_stat());
+        Stats {
+            backend: self.backend_name,
+            block: self.blocks.unit,
+            limit: self.limit.get(),
+            held: self.limit.held(),
+            resident: self.limit.resident_bytes(),
+            device: self.device.mem_total(),
+            stored: mm.orig_data_size,
+            compressed: mm.compr_data_size,
+            faults: counters.times.histogram(),
+            first_touches: get(&counters.first_touches),
+            kept: get(&counters.kept),
+            filled: get(&counters.filled),
+            ahead: get(&counters.ahead),
+            refaults: get(&counters.refaults),
+            waits: get(&counters.waits),
+            marked: get(&counters.marked),
+            evicted: get(&counters.evicted),
+            zeros: get(&counters.zeros),
+            stolen: get(&counters.stolen),
+            refused: get(&counters.refused),
+            orders: self.device.order_stats(),
+        }
+    }
+}
+
+/// The backend that is asked for, or suits this system best, and what is said of it.
+fn choose(kind: BackendKind) -> Result<(Box<dyn Backend>, &'static str), Error> {
+    let opened = PROCESS_MEMORY.open();
+    opened.map_err(|errno| Error::ProcessMemory { errno: errno.raw_os_error() })?;
+    let (marks, name) = match kind {
+        BackendKind::SignalMappings => {
+            (Marks::Mappings, "signal, with a mapping for each run of marked blocks: asked for")
+        }
+        BackendKind::Signal | BackendKind::Best if has_guards() => {
+            (Marks::Guards, "signal, with marks of page tables: needs no right")
+        }
+        BackendKind::Signal | BackendKind::Best => (
+            Marks::Mappings,
+            "signal, with a mapping for each run of marked blocks: the system has no guard regions",
+        ),
+    };
+    Ok((Box::new(Signal { marks }), name))
+}

@@ -1,0 +1,183 @@
+//! The word of a block: its state, and what is kept beside it.
+//!
+//! ```text
+//!   31 .. 16   15 .. 12   11 .. 5   4      3            2 .. 0
+//!   | pins   | heat     | 0       | copy | waited for | state |
+//! ```
+//! A step to `Busy` is one compare-and-swap, and makes who took it the block's owner until its next
+//! store (zm-S1). While a block is `Busy`, others change nothing of the word but *waited for*.
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use crate::sync::{AtomicU32, Ordering, wait, wake};
+
+const STATE: u32 = 7;
+const WAITED: u32 = 1 << 3;
+const COPY: u32 = 1 << 4;
+const HEAT_SHIFT: u32 = 12;
+const HEAT: u32 = 15 << HEAT_SHIFT;
+const PIN: u32 = 1 << 16;
+
+/// The most rounds that the hand of the clock can be made to pass a block.
+pub(crate) const HEAT_MAX: u32 = 15;
+/// The most pins of a block.
+pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Zeros, marked; nothing is stored.
+    Untouched,
+    /// Readable and writable.
+    Resident,
+    /// Marked over its data, not stored.
+    Probation,
+    /// As `Probation`, and being stored.
+    Evicting,
+    /// Stored, marked, without a page.
+    Evicted,
+    /// In the hands of one thread.
+    Busy,
+}
+
+/// A word as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen(u32);
+
+impl Seen {
+    pub(crate) fn state(self) -> State {
+        match self.0 & STATE {
+            0 => State::Untouched,
+            1 => State::Resident,
+            2 => State::Probation,
+            3 => State::Evicting,
+            4 => State::Evicted,
+            _ => State::Busy,
+        }
+    }
+
+    pub(crate) fn heat(self) -> u32 {
+        (self.0 & HEAT) >> HEAT_SHIFT
+    }
+
+    pub(crate) fn pins(self) -> u32 {
+        self.0 / PIN
+    }
+
+    /// Whether the device still holds what it had of the block.
+    pub(crate) fn has_copy(self) -> bool {
+        self.0 & COPY != 0
+    }
+
+    fn with_state(self, state: State) -> Self {
+        Seen(self.0 & !STATE | state as u32)
+    }
+
+    pub(crate) fn with_heat(self, heat: u32) -> Self {
+        Seen(self.0 & !HEAT | heat.min(HEAT_MAX) << HEAT_SHIFT)
+    }
+
+    pub(crate) fn with_copy(self, has_copy: bool) -> Self {
+        Seen(self.0 & !COPY | if has_copy { COPY } else { 0 })
+    }
+}
+
+/// The word of a block. Zeros are a block that was never touched.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct BlockWord(AtomicU32);
+
+impl BlockWord {
+    #[cfg(all(test, loom))]
+    pub(crate) fn new(state: State) -> Self {
+        BlockWord(AtomicU32::new(state as u32))
+    }
+
+    /// Makes the block resident, before anyone else knows of it.
+    pub(crate) fn begin_resident(&self) {
+        self.0.store(State::Resident as u32, Ordering::Relaxed);
+    }
+
+    pub(crate) fn load(&self) -> Seen {
+        Seen(self.0.load(Ordering::Acquire))
+    }
+
+    /// Takes a step from what was seen; whether the word was that still.
+    fn step(&self, seen: Seen, next: Seen) -> bool {
+        self.0.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Makes the caller the owner of a block that was seen not to be `Busy`.
+    pub(crate) fn try_own(&self, seen: Seen) -> bool {
+        debug_assert!(seen.state() != State::Busy);
+        self.step(seen, seen.with_state(State::Busy))
+    }
+
+    /// Begins to store a block that is in probation. It is nobody's meanwhile.
+    pub(crate) fn try_begin_evicting(&self, seen: Seen) -> bool {
+        debug_assert!(seen.state() == State::Probation);
+        self.step(seen, seen.with_state(State::Evicting))
+    }
+
+    /// Makes the caller the owner of what it began to store, unless someone has touched it.
+    pub(crate) fn try_end_evicting(&self) -> bool {
+        let mut seen = self.load();
+        while seen.state() == State::Evicting {
+            if self.try_own(seen) {
+                return true;
+            }
+            seen = self.load();
+        }
+        false
+    }
+
+    /// Gives the block the state, and the rest that `change` makes of it; wakes who waits. The
+    /// caller owns the block.
+    pub(crate) fn publish(&self, state: State, change: impl Fn(Seen) -> Seen) {
+        let owned = self.load();
+        debug_assert!(owned.state() == State::Busy && state != State::Busy);
+        let next = change(Seen(owned.0 & !WAITED).with_state(state));
+        if self.0.swap(next.0, Ordering::AcqRel) & WAITED != 0 {
+            wake(&self.0);
+        }
+    }
+
+    /// Waits while the block is `Busy`, or for no reason.
+    pub(crate) fn wait(&self, seen: Seen) {
+        debug_assert!(seen.state() == State::Busy);
+        let waited = Seen(seen.0 | WAITED);
+        if seen == waited || self.step(seen, waited) {
+            wait(&self.0, waited.0);
+        }
+    }
+
+    /// Adds a pin to a block that was seen resident.
+    pub(crate) fn try_pin(&self, seen: Seen) -> bool {
+        debug_assert!(seen.state() == State::Resident);
+        seen.pins() < PINS_MAX && self.step(seen, Seen(seen.0 + PIN))
+    }
+
+    /// Takes a pin off.
+    pub(crate) fn unpin(&self) {
+        let before = Seen(self.0.fetch_sub(PIN, Ordering::AcqRel));
+        debug_assert!(before.pins() > 0);
+    }
+
+    /// Changes what is beside the state, as long as the word is what was seen.
+    pub(crate) fn try_change(&self, seen: Seen, change: impl FnOnce(Seen) -> Seen) -> bool {
+        seen.state() != State::Busy && self.step(seen, change(seen))
+    }
+
+    /// Takes note that the device holds nothing of the block any more that nobody reads.
+    pub(crate) fn clear_copy(&self) {
+        loop {
+            let seen = self.load();
+            match seen.state() {
+                State::Busy => self.wait(seen),
+                _ if self.step(seen, seen.with_copy(false)) => return,
+                _ => {}
+            }
+        }
+    }
+}

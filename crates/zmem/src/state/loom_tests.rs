@@ -1,0 +1,186 @@
+//! A block's word between who touches it, who evicts it, and who wants its data no more: `make
+//! loom`.
+#![allow(unsafe_code)]
+
+use super::*;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// What a touch finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    /// Readable and writable, with the data.
+    Open,
+    /// A touch faults, and the data are there.
+    Closed,
+    /// A touch faults, and nothing is there.
+    Absent,
+}
+
+/// A block, its page and what is stored of it. Who owns the block has both to itself, but that what
+/// is being evicted is read by the evictor, and nobody changes it.
+struct Scene {
+    word: BlockWord,
+    page: UnsafeCell<Page>,
+    stored: UnsafeCell<bool>,
+    zeroed: AtomicU32,
+}
+
+impl Scene {
+    fn new(state: State, page: Page) -> Arc<Self> {
+        let stored = UnsafeCell::new(state == State::Evicted);
+        let (page, zeroed) = (UnsafeCell::new(page), AtomicU32::new(0));
+        Arc::new(Scene { word: BlockWord::new(state), page, stored, zeroed })
+    }
+
+    /// Changes the page, as the owner.
+    fn set_page(&self, from: &[Page], to: Page) {
+        // SAFETY: the pointer is loom's, which checks the access.
+        self.page.with_mut(|page| unsafe {
+            assert!(from.contains(&*page), "{:?} to {to:?}", *page);
+            *page = to;
+        });
+    }
+
+    fn set_stored(&self, is: bool) {
+        // SAFETY: as above.
+        self.stored.with_mut(|stored| unsafe { *stored = is });
+    }
+
+    fn is_stored(&self) -> bool {
+        // SAFETY: as above.
+        self.stored.with(|stored| unsafe { *stored })
+    }
+
+    /// As a fault does, until the block is resident.
+    fn touch(&self) {
+        loop {
+            let seen = self.word.load();
+            match seen.state() {
+                State::Resident => return,
+                State::Busy => self.word.wait(seen),
+                _ if !self.word.try_own(seen) => {}
+                State::Probation | State::Evicting => {
+                    self.set_page(&[Page::Closed], Page::Open);
+                    self.word.publish(State::Resident, |word| word);
+                }
+                State::Evicted => {
+                    assert!(self.is_stored());
+                    self.set_page(&[Page::Absent], Page::Open);
+                    self.word.publish(State::Resident, |word| word.with_copy(true));
+                }
+                State::Untouched => {
+                    assert_eq!(self.zeroed.load(Ordering::Relaxed), 1);
+                    self.set_page(&[Page::Absent], Page::Open);
+                    self.word.publish(State::Resident, |word| word);
+                }
+            }
+        }
+    }
+
+    /// As the clock does: marks the block, and stores what nobody touches.
+    fn evict(&self) {
+        let seen = self.word.load();
+        if seen.state() == State::Resident && seen.pins() == 0 && self.word.try_own(seen) {
+            self.set_page(&[Page::Open], Page::Closed);
+            self.word.publish(State::Probation, |word| word);
+        }
+        let seen = self.word.load();
+        if seen.state() == State::Probation && self.word.try_begin_evicting(seen) {
+            self.set_stored(true);
+            if self.word.try_end_evicting() {
+                self.set_page(&[Page::Closed], Page::Absent);
+                self.word.publish(State::Evicted, |word| word.with_copy(false));
+            } else {
+                self.set_stored(false);
+            }
+        }
+    }
+
+    /// As `dont_need` does.
+    fn zero(&self) {
+        loop {
+            let seen = self.word.load();
+            match seen.state() {
+                State::Busy => self.word.wait(seen),
+                _ if seen.pins() > 0 || !self.word.try_own(seen) => {}
+                state => {
+                    if state != State::Evicted {
+                        self.set_page(&[Page::Open, Page::Closed], Page::Absent);
+                    }
+                    self.zeroed.store(1, Ordering::Relaxed);
+                    self.word.publish(State::Untouched, |word| word);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        // SAFETY: as above.
+        let page = self.page.with(|page| unsafe { *page });
+        let expected = match self.word.load().state() {
+            State::Resident => Page::Open,
+            State::Probation => Page::Closed,
+            State::Evicted | State::Untouched => Page::Absent,
+            state => panic!("{state:?} at the end"),
+        };
+        assert_eq!(page, expected);
+    }
+}
+
+fn model(scene: impl Fn() -> Arc<Scene> + Sync + Send + 'static, actors: &'static [fn(&Scene)]) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let scene = scene();
+        let others: Vec<_> = actors[1..]
+            .iter()
+            .map(|act| {
+                let scene = scene.clone();
+                thread::spawn(move || act(&scene))
+            })
+            .collect();
+        actors[0](&scene);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        scene.check();
+    });
+}
+
+#[test]
+fn loom_touches_against_eviction() {
+    model(|| Scene::new(State::Resident, Page::Open), &[Scene::evict, Scene::touch, Scene::touch]);
+}
+
+#[test]
+fn loom_touches_of_what_is_evicted() {
+    model(|| Scene::new(State::Evicted, Page::Absent), &[Scene::touch, Scene::touch, Scene::touch]);
+}
+
+#[test]
+fn loom_zeros_against_eviction_and_touch() {
+    model(
+        || Scene::new(State::Probation, Page::Closed),
+        &[Scene::evict, Scene::zero, Scene::touch],
+    );
+}
+
+/// A pinned block is not evicted; and it is, or it is pinned.
+#[test]
+fn loom_pin_against_eviction() {
+    fn pin(scene: &Scene) {
+        loop {
+            let seen = scene.word.load();
+            match seen.state() {
+                State::Resident if scene.word.try_pin(seen) => break,
+                State::Resident => {}
+                _ => scene.touch(),
+            }
+        }
+        // SAFETY: the pointer is loom's, which checks that no owner changes it meanwhile.
+        assert_eq!(scene.page.with(|page| unsafe { *page }), Page::Open);
+        scene.word.unpin();
+    }
+    model(|| Scene::new(State::Resident, Page::Open), &[Scene::evict, pin]);
+}

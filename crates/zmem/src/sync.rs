@@ -1,0 +1,59 @@
+//! All synchronisation of this crate comes from here, so that loom can stand in.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(not(loom))]
+use rustix::thread::futex;
+#[cfg(not(loom))]
+use std::time::Duration;
+
+/// Waits until `word` is woken, or is no longer `seen`; or for no reason.
+#[cfg(not(loom))]
+pub(crate) fn wait(word: &AtomicU32, seen: u32) {
+    let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, None);
+}
+
+/// The same, for so long at most.
+#[cfg(not(loom))]
+pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Duration) {
+    let time = rustix::time::Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
+    };
+    let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, Some(&time));
+}
+
+/// Wakes all who wait for `word`.
+#[cfg(not(loom))]
+pub(crate) fn wake(word: &AtomicU32) {
+    let _count = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
+}
+
+/// A futex of loom's parts: who looks and waits, and who wakes, does it under one lock.
+#[cfg(loom)]
+mod model {
+    use super::{AtomicU32, Ordering};
+    use loom::sync::{Condvar, Mutex};
+
+    loom::lazy_static! {
+        static ref QUEUE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    pub(crate) fn wait(word: &AtomicU32, seen: u32) {
+        let guard = QUEUE.0.lock().unwrap();
+        if word.load(Ordering::SeqCst) == seen {
+            drop(QUEUE.1.wait(guard).unwrap());
+        }
+    }
+
+    pub(crate) fn wake(_word: &AtomicU32) {
+        let _guard = QUEUE.0.lock().unwrap();
+        QUEUE.1.notify_all();
+    }
+}
+#[cfg(loom)]
+pub(crate) use model::{wait, wake};

@@ -97,6 +97,9 @@ pub enum Error {
     /// Our device refused a request.
     #[error(transparent)]
     Ours(#[from] zram::Error),
+    /// A region of ours could not be made, or refused a request.
+    #[error(transparent)]
+    Region(#[from] zmem::Error),
     /// One of our object caches refused a request.
     #[error(transparent)]
     Objects(#[from] slab::Error),

@@ -17,6 +17,7 @@ pub mod slab;
 mod sparse;
 mod table;
 mod throughput;
+mod zmem;
 
 use clap::ValueEnum;
 
@@ -79,6 +80,8 @@ pub enum Experiment {
     /// Costs that must not grow with what is stored: a new zspage, a commit under a limit of all
     /// memory, a store at the limit.
     Grow,
+    /// Memory that goes out compressed and comes back when touched, beside the kernel's swap.
+    Zmem,
     /// All of them.
     All,
 }
@@ -152,6 +155,7 @@ impl Experiment {
             Experiment::Serve => serve,
             Experiment::Cold => cold::run,
             Experiment::Grow => grow::run,
+            Experiment::Zmem => zmem::run,
             Experiment::All => all,
         };
         run(request, report)

@@ -28,22 +28,22 @@ const LOOKS_MAX: usize = 10;
 
 /// A codec and its level.
 #[derive(Debug, Clone, Copy)]
-struct Method {
-    codec: &'static str,
+pub(super) struct Method {
+    pub(super) codec: &'static str,
     level: Option<i32>,
 }
 
 /// What the multi-page series was measured with.
-const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
-const LZ4: Method = Method { codec: "lz4", level: None };
+pub(super) const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
+pub(super) const LZ4: Method = Method { codec: "lz4", level: None };
 
 impl Method {
-    fn params(self) -> Params {
+    pub(super) fn params(self) -> Params {
         Params { level: self.level, ..Params::default() }
     }
 
     /// The raw codec, for blocks of `block` bytes.
-    fn raw(self, block: usize) -> Result<RawCodec, Error> {
+    pub(super) fn raw(self, block: usize) -> Result<RawCodec, Error> {
         Ok(RawCodec::with(self.codec, &self.params(), block)?)
     }
 
@@ -71,7 +71,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 /// C of bytes in blocks of `block`.
-fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Result<u64, Error> {
+pub(super) fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Result<u64, Error> {
     bytes.chunks(block).map(|block| Ok(codec.stored_len(block)? as u64)).sum()
 }
 

@@ -54,6 +54,20 @@ impl PagedMemory {
         self.advise(part, Advice::LinuxPageOut);
     }
 
+    /// Bytes of it that lie in memory.
+    pub fn resident(&self) -> usize {
+        let pages = self.len.div_ceil(page::page_size());
+        let mut states = vec![0_u8; pages];
+        // SAFETY: it is memory of this mapping, and there is a byte for each of its pages.
+        let done = unsafe {
+            libc::mincore(self.as_ptr().cast_mut().cast(), self.len, states.as_mut_ptr())
+        };
+        if done != 0 {
+            return self.len;
+        }
+        states.iter().filter(|&state| state & 1 == 1).count() * page::page_size()
+    }
+
     /// Gives advice that never changes what the memory holds.
     fn advise(&self, part: Range<usize>, advice: Advice) {
         let part = &self[part];

@@ -11,6 +11,8 @@ pub enum Clock {
     Wall,
     /// Time the calling thread spends on a processor. Threads it starts are not counted.
     ThreadCpu,
+    /// Time all threads of the process spend on processors.
+    ProcessCpu,
 }
 
 /// Adds up the time of what it is given; the rest of a side's run is not counted.
@@ -35,13 +37,16 @@ impl Stopwatch {
                 self.total += start.elapsed();
                 done
             }
-            Clock::ThreadCpu => {
-                let start = thread_cpu();
-                let done = work();
-                self.total += thread_cpu().saturating_sub(start);
-                done
-            }
+            Clock::ThreadCpu => self.time_by(ClockId::ThreadCPUTime, work),
+            Clock::ProcessCpu => self.time_by(ClockId::ProcessCPUTime, work),
         }
+    }
+
+    fn time_by<T>(&mut self, clock: ClockId, work: impl FnOnce() -> T) -> T {
+        let start = spent(clock);
+        let done = work();
+        self.total += spent(clock).saturating_sub(start);
+        done
     }
 
     /// Seconds counted so far.
@@ -50,8 +55,8 @@ impl Stopwatch {
     }
 }
 
-fn thread_cpu() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
+fn spent(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
     // The kernel gives neither a negative time nor a billion nanoseconds.
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }

@@ -163,6 +163,7 @@ impl Pager {
             held: self.limit.held(),
             resident: self.limit.resident_bytes(),
             device: self.device.mem_total(),
+            pool: mm.mem_used_total,
             stored: mm.orig_data_size,
             compressed: mm.compr_data_size,
             faults: counters.times.histogram(),

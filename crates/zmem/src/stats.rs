@@ -96,6 +96,8 @@ pub struct Stats {
     pub resident: u64,
     /// Bytes of the device, with all its tables and streams.
     pub device: u64,
+    /// Bytes of the device's pool: compressed blocks as they are packed.
+    pub pool: u64,
     /// Bytes that the device stores, before compression.
     pub stored: u64,
     /// The same after compression.

@@ -1,0 +1,65 @@
+//! Blocks of 16 KiB over blocks of 4 KiB with zstd, as the series has them, beside the raw codec's.
+
+use measure::clock::{Clock, Stopwatch};
+use zmem::BackendKind;
+
+use super::bed::{in_order, round, touch};
+use super::swap::median;
+use super::{NAME, region, whole_blocks};
+use crate::Error;
+use crate::aligned::AlignedBuf;
+use crate::experiments::Request;
+use crate::experiments::blocks::ZSTD;
+use crate::inputs::Input;
+use crate::report::{Bound, Figure, Report};
+
+const ROUNDS: u64 = 7;
+const PAGE: usize = 4096;
+const SMALL: usize = 4 << 10;
+const LARGE: usize = 16 << 10;
+/// What our ratio of storing may be beyond the raw codec's.
+const BEYOND_MAX: f64 = 0.03;
+const IN_MAX: f64 = 0.67;
+
+/// With zstd 3, in order.
+pub(super) fn run(
+    request: &Request,
+    input: Input,
+    pages: &AlignedBuf,
+    backend: BackendKind,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let pages = whole_blocks(pages);
+    let small = region(pages, ZSTD, SMALL, backend)?;
+    let large = region(pages, ZSTD, LARGE, backend)?;
+    let words = in_order(pages.len(), PAGE);
+    let expected = touch(pages, &words);
+    let (mut outs, mut ins, mut raws) = (Vec::new(), Vec::new(), Vec::new());
+    for nth in 0..=request.operations.unwrap_or(ROUNDS) {
+        let [small, large] = [round(&small, &words, expected)?, round(&large, &words, expected)?];
+        let raw = compress(pages, LARGE)? / compress(pages, SMALL)?;
+        if nth > 0 {
+            outs.push(large.out / small.out);
+            ins.push(large.back / small.back);
+            raws.push(raw);
+        }
+    }
+    let beyond = median(outs.iter().zip(&raws).map(|(ours, raw)| ours - raw));
+    let what = format!("{}/{}, {ZSTD}, 16 over 4 KiB", input.name(), small.stats().backend);
+    let raw = median(raws.into_iter());
+    let out = Figure::new(NAME, format!("{what}: out"), median(outs.into_iter()), "");
+    report.add(out.rival(format!("raw {ZSTD}"), raw))?;
+    let figure = Figure::new(NAME, format!("{what}: out, beyond the raw codec's"), beyond, "");
+    report.add(figure.must(Bound::at_most(BEYOND_MAX)))?;
+    let figure = Figure::new(NAME, format!("{what}: in"), median(ins.into_iter()), "");
+    report.add(figure.must(Bound::at_most(IN_MAX)))
+}
+
+/// Seconds that the raw codec takes for all blocks.
+fn compress(pages: &[u8], block: usize) -> Result<f64, Error> {
+    let (mut codec, mut watch) = (ZSTD.raw(block)?, Stopwatch::new(Clock::ThreadCpu));
+    watch.time(|| {
+        pages.chunks_exact(block).try_for_each(|block| codec.compress(block).map(|_| ()))
+    })?;
+    Ok(watch.seconds())
+}

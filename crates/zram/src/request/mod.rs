@@ -26,7 +26,10 @@ use crate::streams::Workspace;
 use crate::table::{Blocked, Table, is_block_active, is_slot_empty};
 use crate::{Error, SLOT_BYTES, clock};
 use rustix_futex_sync::MutexGuard;
-use zsmalloc::{Content, EntryReadGuard, Row};
+use zsmalloc::{Content, EntryReadGuard, ORDER_MAX, Row};
+
+/// Most slots of a block.
+const SLOTS_MAX: usize = 1 << ORDER_MAX;
 
 /// A request at work. While it has its stream, no fork comes in between.
 pub(crate) struct Request<'t> {

@@ -177,6 +177,7 @@ impl Pager {
             zeros: get(&counters.zeros),
             stolen: get(&counters.stolen),
             refused: get(&counters.refused),
+            incompressible: get(&counters.incompressible),
             orders: self.device.order_stats(),
         }
     }

@@ -84,7 +84,7 @@ fn what_threads_write_is_what_they_read() {
     for nth in 0..8 {
         let limit = 9 * MIB as u64;
         let region = Region::new(24 * MIB, Options { limit: Some(limit), ..options(nth) }).unwrap();
-        let end = Instant::now() + time(2);
+        let end = Instant::now() + time(1);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let players = [0; THREADS].iter().enumerate().map(|(own, _)| {

@@ -93,6 +93,8 @@ pub struct Stats {
     pub limit: Option<u64>,
     /// Bytes held: resident blocks, the device, tables and buffers.
     pub held: u64,
+    /// The most that was held.
+    pub held_max: u64,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// Bytes of the device, with all its tables and streams.

@@ -148,14 +148,13 @@ impl Pager {
     /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
     /// seat's buffer.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
-        if !self.limit.is_wanted(units) {
+        // Where nothing can go, more is tried as more has come.
+        if !self.limit.is_wanted(units) || self.limit.is_stuck() {
             return;
         }
         if self.waker.wake() {
             self.wait_for_room(units);
-        } else if !self.limit.is_stuck()
-            && let Some(mut evictor) = self.evictor.try_lock()
-        {
+        } else if let Some(mut evictor) = self.evictor.try_lock() {
             self.evict(&mut evictor, units.max(self.batch()), buf);
         }
     }

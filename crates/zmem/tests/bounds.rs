@@ -1,5 +1,5 @@
 //! What a region takes of the system, as others see it: memory and mappings.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
 use std::fs::read_to_string;

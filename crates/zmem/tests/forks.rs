@@ -1,5 +1,5 @@
 //! Children have their copy, whatever was absent or on its way; and what they write is theirs.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;

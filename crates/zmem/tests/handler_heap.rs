@@ -1,5 +1,5 @@
 //! A fault never uses the heap: here that ends the process.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use testkit::child::in_child;

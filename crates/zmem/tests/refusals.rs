@@ -1,5 +1,5 @@
 //! What can't be stored stays, and faults are answered all the same.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -54,7 +54,7 @@ impl Prepared for FailsPrepared {
 
 impl Stream for FailsStream<'_> {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
-        if CALLS.fetch_add(1, Relaxed) % EVERY.load(Relaxed) == 0 {
+        if CALLS.fetch_add(1, Relaxed).is_multiple_of(EVERY.load(Relaxed)) {
             return Err(Error::NoMemory { bytes: 1 });
         }
         self.0.compress(src, dst)
@@ -107,7 +107,7 @@ fn a_store_at_its_limit_ends_eviction_and_no_fault() {
             Options { limit: limits.0, store_limit: limits.1, block, ..Options::default() };
         let mut region = Region::new(24 * MIB, options).unwrap();
         for page in region.chunks_mut(4096) {
-            page.iter_mut().enumerate().for_each(|(nth, byte)| *byte = (nth * nth >> 3) as u8);
+            page.iter_mut().enumerate().for_each(|(nth, byte)| *byte = ((nth * nth) >> 3) as u8);
         }
         write(&mut region);
         verify(&region);

@@ -1,6 +1,6 @@
 //! Regions that many threads use while blocks go and come: nothing that was written is lost, and
 //! nobody sees anything else.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};

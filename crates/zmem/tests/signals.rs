@@ -1,5 +1,5 @@
 //! Signals of the program's: its own handlers, stacks and masks, and what is none of ours.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ffi::c_void;
 use std::mem::zeroed;
@@ -19,7 +19,8 @@ static IS_BLOCKED: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static TOUCHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes note of how it was called, touches absent memory, and makes the page readable that faulted.
+/// Takes note of how it was called, touches absent memory, and makes the page readable that
+/// faulted.
 extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel's, of a fault; the page is this test's own.
     unsafe {

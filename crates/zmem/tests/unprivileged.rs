@@ -1,5 +1,5 @@
 //! A region needs no right: as user nobody, under a filter that refuses what containers refuse.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use testkit::child::in_child;
 use zmem::{Options, Region};

@@ -14,21 +14,22 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 pub(crate) enum Fate {
     Stored,
     Zeros,
-    Refused,
+    /// Not stored, or not smaller.
+    Kept,
 }
 
 /// What became of each block of a run, a bit for each: a run has `PIECE` at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,
-    refused: u64,
+    kept: u64,
 }
 
 impl Outcome {
     pub(crate) fn of(&self, nth: usize) -> Fate {
-        match (self.zeros >> nth & 1, self.refused >> nth & 1) {
+        match (self.zeros >> nth & 1, self.kept >> nth & 1) {
             (1, _) => Fate::Zeros,
-            (_, 1) => Fate::Refused,
+            (_, 1) => Fate::Kept,
             _ => Fate::Stored,
         }
     }
@@ -36,7 +37,7 @@ impl Outcome {
     pub(crate) fn set(&mut self, nth: usize, fate: Fate) {
         match fate {
             Fate::Zeros => self.zeros |= 1 << nth,
-            Fate::Refused => self.refused |= 1 << nth,
+            Fate::Kept => self.kept |= 1 << nth,
             Fate::Stored => {}
         }
     }
@@ -60,8 +61,8 @@ impl Pager {
         let mut next = run.start;
         while next < run.end {
             let fate = outcome.of(next - run.start);
-            let is_kept = fate == Fate::Refused;
-            let alike = |unit: &usize| (outcome.of(*unit - run.start) == Fate::Refused) == is_kept;
+            let is_kept = fate == Fate::Kept;
+            let alike = |unit: &usize| (outcome.of(*unit - run.start) == Fate::Kept) == is_kept;
             let part = next..next + (next..run.end).take_while(alike).count();
             next = part.end;
             self.for_runs(part, usize::MAX, ends, |own| match is_kept {
@@ -97,8 +98,14 @@ impl Pager {
             }
             let raw = self.device.mm_stat().huge_pages_since;
             let written = self.device.write(self.bytes_of(part.clone()).start as u64, of(&part));
-            if written.is_err() || self.device.mm_stat().huge_pages_since > raw {
-                part.clone().for_each(|unit| outcome.set(unit - run.start, Fate::Refused));
+            let counter = match written {
+                Ok(()) if self.device.mm_stat().huge_pages_since == raw => None,
+                Ok(()) => Some(&self.counters.incompressible),
+                Err(_) => Some(&self.counters.refused),
+            };
+            if let Some(counter) = counter {
+                count(counter, part.len());
+                part.clone().for_each(|unit| outcome.set(unit - run.start, Fate::Kept));
             }
             start = part.end;
         }
@@ -129,7 +136,6 @@ impl Pager {
         self.discard(own.clone());
         let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened again", opened);
-        count(&self.counters.refused, own.len());
         for unit in own {
             let kept = |word: Seen| word.with_heat(HEAT_MAX).with_copy(false);
             self.words[unit].publish(State::Resident, kept);

@@ -7,29 +7,35 @@
 
 use crate::clock::Evictor;
 use crate::pager::Pager;
-use crate::policy::PIECE;
-use crate::state::{HEAT_MAX, State};
+use crate::policy::{HEAT_KEPT_MAX, PIECE};
+use crate::state::State;
 use crate::stats::count;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// In probation is at most this share of the resident blocks.
 const PROBATION_SHARE: usize = 8;
-/// So often the hand goes round over blocks, none of which it can mark, before it gives up: heat
-/// has gone by then.
-const ROUNDS_MAX: usize = HEAT_MAX as usize + 2;
+/// Of so many pieces in a row all is refused before that is taken for the end (zm-L3).
+const VAIN_MAX: usize = 4;
+/// So often the hand goes round in vain before it gives up: what was touched has cooled by then.
+const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
 impl Pager {
     /// Evicts so many blocks, or until nothing more can go; how many went. `buf` is a seat's.
     pub(crate) fn evict(&self, evictor: &mut Evictor, wanted: usize, buf: &mut [u8]) -> usize {
-        let (mut gone, mut idle) = (0, 0);
+        let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
-        while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces {
+        while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {
             if self.wants_marks(evictor, idle) {
-                let marked = self.advance(evictor);
-                idle = if marked > 0 { 0 } else { idle + 1 };
+                self.advance(evictor);
+                idle += 1;
             } else if let Some(piece) = evictor.pop() {
-                gone += self.evict_piece(piece, buf);
+                let refused = self.counters.refused.load(Relaxed);
+                let more = self.evict_piece(piece, buf);
+                let is_vain = more == 0 && self.counters.refused.load(Relaxed) > refused;
+                vain = if is_vain { vain + 1 } else { 0 };
+                idle = if more > 0 { 0 } else { idle };
+                gone += more;
             }
         }
         self.weigh();
@@ -46,8 +52,8 @@ impl Pager {
         evictor.is_empty() || (is_short && !evictor.is_full())
     }
 
-    /// Moves the hand by a piece, and marks what is in it; how many blocks.
-    fn advance(&self, evictor: &mut Evictor) -> usize {
+    /// Moves the hand by a piece, and marks what is in it.
+    fn advance(&self, evictor: &mut Evictor) {
         let (piece, is_round) = evictor.step();
         let marked = self.mark_piece(piece);
         if is_round {
@@ -56,7 +62,6 @@ impl Pager {
         if marked > 0 {
             evictor.push(piece);
         }
-        marked
     }
 
     pub(crate) fn units_of(&self, piece: usize) -> Range<usize> {

@@ -4,10 +4,10 @@
 //!   held = resident blocks * their bytes + other
 //!   other = own (stacks, buffers, tables of pieces) + words that were touched + the device's all
 //!
-//!   0 ------------------- enough -- wanted ----- limit
-//!                         |  reserve |  reserve  |      evicting begins above wanted, ends at
-//! enough
+//!   0 ----------- enough --- wanted -- full -- limit
+//!                 |  reserve |    reserve     |
 //! ```
+//! Evicting begins above wanted, and ends at enough; above full faults wait for it.
 
 use crate::Error;
 use crate::policy::PIECE;
@@ -33,6 +33,7 @@ pub(crate) struct Limit {
     resident: AtomicUsize,
     other: AtomicU64,
     touched: AtomicU64,
+    peak: AtomicU64,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
 }
@@ -48,6 +49,7 @@ impl Limit {
             resident: AtomicUsize::new(0),
             other: AtomicU64::new(own),
             touched: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
             stuck: AtomicUsize::new(usize::MAX),
         };
         new.set(limit);
@@ -96,6 +98,19 @@ impl Limit {
     /// Counts blocks that are about to be resident.
     pub(crate) fn add(&self, units: usize) {
         self.resident.fetch_add(units, Relaxed);
+        self.note_peak();
+    }
+
+    fn note_peak(&self) {
+        let held = self.held();
+        if held > self.peak.load(Relaxed) {
+            self.peak.fetch_max(held, Relaxed);
+        }
+    }
+
+    /// The most that was held.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Relaxed)
     }
 
     /// Counts blocks that are so no more.
@@ -114,6 +129,7 @@ impl Limit {
 
     pub(crate) fn set_other(&self, device_and_tables: u64) {
         self.other.store(self.own + device_and_tables, Relaxed);
+        self.note_peak();
     }
 
     /// Whether evicting should begin, if so many more blocks come.
@@ -122,9 +138,10 @@ impl Limit {
         self.get().is_some_and(|limit| self.held_with(more) + reserve > limit)
     }
 
-    /// Whether so many more blocks would be too many.
+    /// Whether so many more blocks would be too many: what the device takes is known a bit late.
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        self.get().is_some_and(|limit| self.held_with(more) > limit)
+        let margin = self.reserve.load(Relaxed) / 2;
+        self.get().is_some_and(|limit| self.held_with(more) + margin > limit)
     }
 
     fn held_with(&self, more: usize) -> u64 {

@@ -31,24 +31,25 @@ fn count_max() -> usize {
 }
 
 impl Mappings {
-    /// Reserves what `bytes` bytes and so many seats come to.
-    pub(crate) fn reserve(bytes: usize, seats: usize) -> Result<Self, Error> {
-        Self::reserve_of(&RESERVED, count_max(), bytes, seats)
+    /// Reserves what `bytes` bytes and so many seats come to, and `marked` blocks that each may be
+    /// a mapping.
+    pub(crate) fn reserve(bytes: usize, seats: usize, marked: usize) -> Result<Self, Error> {
+        Self::reserve_of(&RESERVED, count_max(), bytes, 2 * seats + marked)
     }
 
     fn reserve_of(
         reserved: &AtomicUsize,
         max: usize,
         bytes: usize,
-        seats: usize,
+        others: usize,
     ) -> Result<Self, Error> {
         let mut before = reserved.load(Relaxed);
         loop {
             // No region takes more than half of what is left.
             let room = max.saturating_sub(before) / 2;
-            let share = Self::within(room, bytes, seats);
+            let share = Self::within(room, bytes, others);
             let share = share.ok_or(Error::System {
-                what: "mappings (raise vm.max_map_count)",
+                what: "as many mappings (take larger blocks, or raise vm.max_map_count)",
                 errno: Errno::NOMEM.raw_os_error(),
             })?;
             let taken = reserved.compare_exchange(before, before + share.count, Relaxed, Relaxed);
@@ -62,12 +63,12 @@ impl Mappings {
         }
     }
 
-    fn within(room: usize, bytes: usize, seats: usize) -> Option<Self> {
+    fn within(room: usize, bytes: usize, others: usize) -> Option<Self> {
         let mut chunk_bytes = CHUNK_BYTES;
         while bytes.div_ceil(chunk_bytes) > room / 2 {
             chunk_bytes = chunk_bytes.checked_mul(2)?;
         }
-        let others = bytes.div_ceil(chunk_bytes) + 2 * seats + 2;
+        let others = bytes.div_ceil(chunk_bytes) + others + 2;
         let probation_max = (room.checked_sub(others)? / 2).min(PROBATION_MAX);
         (probation_max >= PROBATION_MIN).then_some(Mappings {
             count: others + 2 * probation_max,
@@ -93,7 +94,7 @@ mod tests {
             for bytes in [1 << 20, 1 << 30, 1 << 36, 1 << 45] {
                 let reserved = AtomicUsize::new(0);
                 let mut count = 0;
-                while let Ok(share) = Mappings::reserve_of(&reserved, max, bytes, 4) {
+                while let Ok(share) = Mappings::reserve_of(&reserved, max, bytes, 8) {
                     let chunks = bytes.div_ceil(share.chunk_bytes);
                     assert!(share.count >= chunks + 2 * share.probation_max + 8);
                     count += share.count;

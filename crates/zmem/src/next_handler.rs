@@ -9,7 +9,7 @@
 use crate::seats::call_on;
 use crate::signals::{self, Action, SignalMask, default_action, set_action};
 use std::ffi::c_void;
-use std::mem::transmute;
+use std::mem::{transmute, zeroed};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
@@ -36,15 +36,28 @@ pub(crate) fn replace(action: Action) -> Action {
 /// The handler's call.
 struct Call {
     function: usize,
+    /// Whether it leaves an alternate stack that is still in use.
+    leaves_stack: bool,
+    mask: SignalMask,
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut libc::ucontext_t,
 }
 
 extern "C" fn run(call: *mut Call) {
-    // SAFETY: `call` lends it. A handler without SA_SIGINFO looks at the first argument alone.
+    // SAFETY: `call` lends it, and no stack is taken that is in use. A handler without SA_SIGINFO
+    // looks at the first argument alone.
     unsafe {
-        let Call { function, signal, info, context } = *call;
+        let Call { function, leaves_stack, mask, signal, info, context } = *call;
+        if leaves_stack {
+            // A signal meanwhile would begin at the alternate stack's end again, over the frames
+            // that are there. The kernel sets it as it was when ours returns.
+            let mut none: libc::stack_t = zeroed();
+            none.ss_flags = libc::SS_DISABLE;
+            libc::sigaltstack(&none, null_mut());
+        }
+        // Not the signal itself: a touch of absent memory must not be blocked.
+        signals::restore(&mask.without(signal));
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
         transmute::<usize, Handler>(function)(signal, info, context.cast());
     }
@@ -96,11 +109,9 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
                 NEXT.store(DEFAULT.load(Acquire), Release);
             }
             let mask = SignalMask::of(next.sa_mask).with(&SignalMask::of(interrupted.uc_sigmask));
-            // Our handler's mask stays where the program's would have the signal interrupt itself:
-            // a touch of absent memory there is a fault that must not be blocked.
-            signals::restore(&mask.without(signal));
-            let mut call = Call { function, signal, info, context };
-            if next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(interrupted) {
+            let leaves_stack = next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(interrupted);
+            let mut call = Call { function, leaves_stack, mask, signal, info, context };
+            if leaves_stack {
                 let top = (stack(interrupted) - RED_ZONE) as *mut u8;
                 // SAFETY: below what was interrupted the stack is nobody's, and was about to get
                 // this very handler's frame; `run` takes a `Call`.

@@ -85,7 +85,7 @@ impl Pager {
         let seats = std::thread::available_parallelism().map_or(1, |count| count.get()) + 2;
         let seats = seats.min(SEATS_MAX);
         let buffer = BATCH_BYTES.max(blocks.unit);
-        let mappings = Mappings::reserve(memory.bytes(), seats)?;
+        let mappings = Mappings::reserve(memory.bytes(), seats, backend.mappings_max(units))?;
         let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
         let device = store::device(options, memory.bytes(), blocks, seats.len())?;
         let tables = (|| {
@@ -95,7 +95,7 @@ impl Pager {
         })();
         let (words, chunks, copied) = tables.map_err(refused)?;
         let evictor = Evictor::new(pieces)?;
-        let own = seats.bytes() + evictor.bytes() + copied.bytes() + chunks.bytes();
+        let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
         let limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
         let pager = Pager {
             memory,
@@ -161,6 +161,7 @@ impl Pager {
             block: self.blocks.unit,
             limit: self.limit.get(),
             held: self.limit.held(),
+            held_max: self.limit.peak(),
             resident: self.limit.resident_bytes(),
             device: self.device.mem_total(),
             pool: mm.mem_used_total,
@@ -178,6 +179,7 @@ impl Pager {
             zeros: get(&counters.zeros),
             stolen: get(&counters.stolen),
             refused: get(&counters.refused),
+            incompressible: get(&counters.incompressible),
             orders: self.device.order_stats(),
         }
     }

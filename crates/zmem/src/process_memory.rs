@@ -58,12 +58,14 @@ impl ProcessMemory {
         }
         let inode_before = self.inode.swap(inode(file.as_fd()), Release);
         std::mem::forget(file);
-        if before != NONE {
+        // What this process has, another thread may be using; what it was left by its parent, no
+        // one does.
+        if before != NONE && before as u32 != generation() {
             // SAFETY: as in `current`.
             let file = unsafe { BorrowedFd::borrow_raw((before >> 32) as i32 - 1) };
             if inode(file) == inode_before {
-                // SAFETY: it is still what `keep` put there, in this process or in its parent, and
-                // the exchange above has just made it nobody's.
+                // SAFETY: it is what `keep` put there, in a process that this one was forked from,
+                // and the exchange above has just made it nobody's.
                 drop(unsafe { OwnedFd::from_raw_fd(file.as_raw_fd()) });
             }
         }

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
-use crate::state::State;
+use crate::state::{HEAT_MAX, State};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -17,7 +17,14 @@ impl Pager {
 
     /// Evicts so many blocks; how many went.
     pub(crate) fn reclaim(&self, units: usize, buf: &mut [u8]) -> usize {
-        self.evict(&mut self.evictor.lock(), units, buf)
+        let (mut evictor, mut gone) = (self.evictor.lock(), 0);
+        // A block that was refused is passed over for some rounds, more than one call makes.
+        for _ in 0..=HEAT_MAX / HEAT_KEPT_MAX {
+            if gone < units {
+                gone += self.evict(&mut evictor, units - gone, buf);
+            }
+        }
+        gone
     }
 
     /// Brings blocks back.

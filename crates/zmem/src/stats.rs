@@ -72,6 +72,7 @@ pub(crate) struct Counters {
     pub(crate) zeros: AtomicU64,
     pub(crate) stolen: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) incompressible: AtomicU64,
     pub(crate) times: Times,
 }
 
@@ -92,6 +93,8 @@ pub struct Stats {
     pub limit: Option<u64>,
     /// Bytes held: resident blocks, the device, tables and buffers.
     pub held: u64,
+    /// The most that was held.
+    pub held_max: u64,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// Bytes of the device, with all its tables and streams.
@@ -124,8 +127,10 @@ pub struct Stats {
     pub zeros: u64,
     /// Blocks touched while they were being stored.
     pub stolen: u64,
-    /// Blocks that the device had no room for, or that did not compress.
+    /// Blocks that the device had no room for, or failed to compress.
     pub refused: u64,
+    /// Blocks that would have been no smaller.
+    pub incompressible: u64,
     /// What the device did with blocks of each order.
     pub orders: Vec<zram::OrderStat>,
 }

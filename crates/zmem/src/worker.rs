@@ -4,7 +4,6 @@ use crate::Error;
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
-use crate::policy::PIECE;
 use crate::signals;
 use crate::sync::{wait, wait_for, wake};
 use crate::waker::{STOPPED, WANTED};
@@ -16,11 +15,17 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A fault waits so long for room that another thread makes, and goes on then (zm-H4).
-const ROOM_TIME: Duration = Duration::from_millis(20);
+/// A fault waits so long for a step of another thread that makes room, and goes on then (zm-H4).
+const ROOM_TIME: Duration = Duration::from_millis(100);
+/// And so long in all, where others take all room that is made.
+const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
-/// Blocks that go before a fork that waits is let in.
-const STEP: usize = 4 * PIECE;
+/// Objects are moved together if that frees this share of the device's pages.
+const FREEABLE_SHARE: u64 = 8;
+/// Between two looks at that so many steps are made.
+const COMPACTED_STEPS: usize = 16;
+/// Bytes that go before a fork that waits is let in, and others may make room.
+const STEP_BYTES: usize = 1 << 20;
 
 /// The thread, where it was started.
 #[derive(Debug)]
@@ -97,12 +102,21 @@ impl Worker {
 
 impl Pager {
     fn run(&self) {
+        // Not a seat's: those may all be taken by faults that wait for this thread.
+        let mut buf = vec![0; self.bytes_of(0..self.batch()).len()];
+        let mut evicted = 0;
         loop {
             match self.waker.word.load(Acquire) {
                 0 => wait(&self.waker.word, 0),
                 seen if seen & STOPPED != 0 => return,
                 _ => {
-                    while self.run_step() {}
+                    while self.run_step(&mut buf) {
+                        evicted += 1;
+                    }
+                    if evicted >= COMPACTED_STEPS {
+                        self.compact();
+                        evicted = 0;
+                    }
                     // Who wants room while there is none looks after itself, and asks again.
                     self.waker.word.fetch_and(!WANTED, AcqRel);
                 }
@@ -111,41 +125,54 @@ impl Pager {
     }
 
     /// Evicts some blocks; whether to go on.
-    fn run_step(&self) -> bool {
+    fn run_step(&self, buf: &mut [u8]) -> bool {
         let inside = GATE.enter();
-        let mut seat = self.seats.take();
-        let gone = self.evict(&mut self.evictor.lock(), STEP, &mut seat);
-        drop((seat, inside));
+        let step = STEP_BYTES.div_ceil(self.blocks.unit);
+        let gone = self.evict(&mut self.evictor.lock(), step, buf);
+        drop(inside);
         self.waker.step();
         let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
         gone > 0 && !is_stopped && self.limit.held() > self.limit.enough()
     }
 
+    /// Moves some objects of the device together, if that frees enough.
+    fn compact(&self) {
+        let _inside = GATE.enter();
+        let used = self.device.mm_stat().mem_used_total;
+        if self.device.freeable() as u64 > used / FREEABLE_SHARE {
+            self.device.shrink(STEP_BYTES);
+            self.weigh();
+        }
+    }
+
     /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
     /// seat's buffer.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
-        if !self.limit.is_wanted(units) {
+        // Where nothing can go, more is tried as more has come.
+        if !self.limit.is_wanted(units) || self.limit.is_stuck() {
             return;
         }
-        let has_thread = self.waker.wake();
-        let is_short = || match has_thread {
-            true => self.limit.is_full(units),
-            false => self.limit.is_wanted(units),
-        };
+        if self.waker.wake() {
+            self.wait_for_room(units);
+        } else if let Some(mut evictor) = self.evictor.try_lock() {
+            self.evict(&mut evictor, units.max(self.batch()), buf);
+        }
+    }
+
+    /// Waits until the thread has made room, finds none, or does nothing for long.
+    fn wait_for_room(&self, units: usize) {
         let began = Instant::now();
-        while is_short() && !self.limit.is_stuck() {
-            match self.evictor.try_lock() {
-                Some(mut evictor) => {
-                    self.evict(&mut evictor, units.max(PIECE), buf);
-                    drop(evictor);
-                    self.waker.step();
-                }
-                None if began.elapsed() > ROOM_TIME => return,
-                None => {
-                    let steps = self.waker.steps.load(Acquire);
-                    wait_for(&self.waker.steps, steps, ROOM_TICK);
-                }
+        let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));
+        while self.limit.is_full(units) && !self.limit.is_stuck() {
+            wait_for(&self.waker.steps, steps, ROOM_TICK);
+            let (now, seen) = (Instant::now(), self.waker.steps.load(Acquire));
+            if seen != steps {
+                (last_step, steps) = (now, seen);
             }
+            if now - last_step > ROOM_TIME || now - began > ROOM_TIME_MAX {
+                return;
+            }
+            self.waker.wake();
         }
     }
 }

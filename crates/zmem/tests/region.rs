@@ -1,5 +1,5 @@
 //! Regions of one thread: what is written is read, whatever is evicted meanwhile.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use zmem::{Advice, BackendKind, BlockOrder, Error, Options, Region};
 

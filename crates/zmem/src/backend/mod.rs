@@ -14,6 +14,9 @@ use std::ops::Range;
 
 /// A way to mark memory, and to fill it so that nobody sees half of it.
 pub(crate) trait Backend: Debug + Send + Sync {
+    /// How many mappings its marks of so many absent blocks may come to.
+    fn mappings_max(&self, units: usize) -> usize;
+
     /// Has a chunk that was never touched be opened block by block.
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
 

@@ -20,6 +20,13 @@ pub(crate) struct Signal {
 }
 
 impl Backend for Signal {
+    fn mappings_max(&self, units: usize) -> usize {
+        match self.marks {
+            Marks::Guards => 0,
+            Marks::Mappings => units,
+        }
+    }
+
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         match self.marks {
             Marks::Guards => {

@@ -27,8 +27,10 @@ use crate::streams::Workspace;
 use crate::table::{Blocked, Table, is_block_active, is_slot_empty};
 use crate::{Error, SLOT_BYTES, clock};
 use rustix_futex_sync::MutexGuard;
-use zsmalloc::EntryReadGuard;
+use zsmalloc::{EntryReadGuard, ORDER_MAX};
 
+/// Most slots of a block.
+const SLOTS_MAX: usize = 1 << ORDER_MAX;
 /// Where requests are counted that fail.
 const WRITE_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_writes;
 const READ_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_reads;

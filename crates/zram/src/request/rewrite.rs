@@ -1,6 +1,6 @@
 //! Blocks that are stored anew, without the slots that were overwritten or freed.
 
-use super::Request;
+use super::{Request, SLOTS_MAX};
 use crate::Error;
 use crate::block::{DEVICE_PRIORITY, Members};
 use crate::layout::Item;
@@ -102,7 +102,10 @@ pub(super) fn free_block(
         let is_hole = Slot::of(entry.content()) == Slot::Hole;
         (is_hole || slots.has(slot - first)).then_some((entry, Payload::EMPTY))
     });
-    let entries: Vec<_> = entries.collect();
+    // All are locked before one is changed; and a request takes nothing from the heap.
+    let mut locked = [const { None }; SLOTS_MAX];
+    locked.iter_mut().zip(entries).for_each(|(place, of)| *place = Some(of));
+    let entries = locked.into_iter().flatten();
     let live = [live.count(), 0];
     BlockUpdate { block: (block, entry), slots: entries, new: None, live }
         .apply(table, request.shard);

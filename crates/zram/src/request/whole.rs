@@ -1,14 +1,10 @@
 //! Blocks that are written whole.
 
-use super::Request;
+use super::{Request, SLOTS_MAX};
 use crate::block::{DEVICE_PRIORITY, Members};
 use crate::slot::{self, Flags, Payload};
 use crate::table::{BlockUpdate, live_members_locked, lock_slots};
 use crate::{Error, SLOT_BYTES};
-use zsmalloc::ORDER_MAX;
-
-/// Most slots of a block.
-const SLOTS_MAX: usize = 1 << ORDER_MAX;
 
 /// What the slots of a block that is written whole are to hold.
 struct NewBlock {

@@ -1,0 +1,261 @@
+//! Signals of the program's: its own handlers, stacks and masks, and what is none of ours.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::ffi::c_void;
+use std::mem::zeroed;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use testkit::child::in_child;
+use zmem::{Options, Region};
+
+const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static STACK: AtomicUsize = AtomicUsize::new(0);
+static IS_BLOCKED: AtomicUsize = AtomicUsize::new(0);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static TOUCHED: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes note of how it was called, touches absent memory, and makes the page readable that
+/// faulted.
+extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel's, of a fault; the page is this test's own.
+    unsafe {
+        let address = (*info).si_addr().addr();
+        let here = 0u8;
+        STACK.store((&raw const here).addr(), Relaxed);
+        ADDRESS.store(address, Relaxed);
+        let mut mask = zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, null_mut(), &mut mask);
+        let is_blocked = |signal| libc::sigismember(&mask, signal) as usize;
+        IS_BLOCKED.store(is_blocked(libc::SIGUSR1) | is_blocked(libc::SIGUSR2) << 1, Relaxed);
+        CALLS.fetch_add(1, Relaxed);
+        let touched = TOUCHED.load(Relaxed) as *const u8;
+        if !touched.is_null() {
+            assert_eq!(touched.read_volatile(), 5);
+        }
+        libc::mprotect((address & !(PAGE - 1)) as *mut c_void, PAGE, libc::PROT_READ);
+    }
+}
+
+fn action(flags: i32) -> libc::sigaction {
+    // SAFETY: zeros are an action, and the set is here.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = note as *const () as usize;
+        action.sa_flags = flags | libc::SA_SIGINFO;
+        libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
+        action
+    }
+}
+
+fn install(action: &libc::sigaction) {
+    // SAFETY: `note` may be called anywhere.
+    unsafe { assert_eq!(libc::sigaction(libc::SIGSEGV, action, null_mut()), 0) };
+}
+
+/// Memory that nobody can read.
+fn closed_page() -> *mut u8 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: where the system likes.
+    let page = unsafe { libc::mmap(null_mut(), PAGE, libc::PROT_NONE, flags, -1, 0) };
+    assert_ne!(page, libc::MAP_FAILED);
+    page.cast()
+}
+
+fn read(address: *const u8) -> u8 {
+    // SAFETY: a handler makes it readable.
+    unsafe { address.read_volatile() }
+}
+
+/// A region with its data on the device.
+fn evicted(bytes: usize) -> Region {
+    let mut region = Region::new(bytes, Options::default()).unwrap();
+    region.fill(5);
+    region.reclaim(bytes);
+    region
+}
+
+/// Gives this thread an alternate stack of so many bytes.
+fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
+    let stack = vec![0u8; bytes].leak();
+    let given = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: bytes };
+    // SAFETY: it is never freed, and nobody else's.
+    unsafe { assert_eq!(libc::sigaltstack(&given, null_mut()), 0) };
+    let start = stack.as_ptr().addr();
+    start..start + bytes
+}
+
+#[test]
+fn a_handler_from_before_is_called_as_it_asked() {
+    in_child(|| {
+        for (nth, flags) in [0, libc::SA_ONSTACK].into_iter().enumerate() {
+            if nth == 0 {
+                install(&action(flags));
+            }
+            let alternate = set_alternate_stack(64 << 10);
+            let region = evicted(MIB);
+            if nth > 0 {
+                // SAFETY: `note` may be called anywhere.
+                unsafe { zmem::set_next_handler(&action(flags)) };
+            }
+            TOUCHED.store(region.as_ptr().addr() + 7 * PAGE, Relaxed);
+            let page = closed_page();
+            assert_eq!(read(page.wrapping_add(77)), 0);
+            assert_eq!(ADDRESS.load(Relaxed), page.addr() + 77);
+            assert_eq!(CALLS.load(Relaxed), nth + 1);
+            assert_eq!(alternate.contains(&STACK.load(Relaxed)), flags != 0, "stack");
+            assert_eq!(IS_BLOCKED.load(Relaxed), 1, "the mask it asked for");
+            assert!(region.iter().all(|&byte| byte == 5));
+            assert_eq!(CALLS.load(Relaxed), nth + 1);
+        }
+    });
+}
+
+#[test]
+fn a_program_may_protect_what_is_resident_itself() {
+    in_child(|| {
+        install(&action(0));
+        let mut region = Region::new(MIB, Options::default()).unwrap();
+        region[0] = 3;
+        // SAFETY: nothing is evicted meanwhile, and `note` has it be readable again.
+        unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
+        assert_eq!(region[0], 3);
+        assert_eq!((CALLS.load(Relaxed), ADDRESS.load(Relaxed)), (1, region.as_ptr().addr()));
+    });
+}
+
+/// What became of a child that does this; it is never to return.
+fn end_of(work: impl FnOnce()) -> i32 {
+    // SAFETY: as of `in_child`.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            let default = libc::SIG_DFL;
+            zmem::set_next_handler(&libc::sigaction { sa_sigaction: default, ..action(0) });
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            libc::alarm(30);
+            work();
+            libc::_exit(77);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert!(libc::WIFSIGNALED(status), "status {status:#x}");
+        libc::WTERMSIG(status)
+    }
+}
+
+#[test]
+fn a_null_pointer_still_kills() {
+    let ends = end_of(|| {
+        let region = evicted(MIB);
+        assert_eq!(region[5], 5);
+        read(std::hint::black_box(std::ptr::without_provenance(16)));
+    });
+    assert_eq!(ends, libc::SIGSEGV);
+    let ends = end_of(|| {
+        let region = evicted(MIB);
+        // SAFETY: outside of what is mapped: it is to fault.
+        read(unsafe { region.as_ptr().add(64 * MIB) });
+    });
+    assert_eq!(ends, libc::SIGSEGV);
+    let ends = end_of(|| {
+        let _region = evicted(MIB);
+        // SAFETY: it ends this process.
+        unsafe { libc::raise(libc::SIGSEGV) };
+    });
+    assert_eq!(ends, libc::SIGSEGV);
+}
+
+/// A debugger, or a core dump, sees the address that was touched.
+#[test]
+fn the_address_of_a_real_fault_is_what_was_touched() {
+    // SAFETY: the child is traced by this thread alone, and ended by it.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+            let region = evicted(MIB);
+            assert_eq!(region[5], 5);
+            read(std::ptr::without_provenance(0x1234));
+            libc::_exit(0);
+        }
+        let (mut status, mut last) = (0, 0);
+        while libc::waitpid(child, &mut status, 0) == child && libc::WIFSTOPPED(status) {
+            let signal = libc::WSTOPSIG(status);
+            let mut info: libc::siginfo_t = zeroed();
+            libc::ptrace(libc::PTRACE_GETSIGINFO, child, 0, &raw mut info);
+            last = info.si_addr().addr();
+            libc::ptrace(libc::PTRACE_CONT, child, 0, signal);
+        }
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV);
+        assert_eq!(last, 0x1234);
+    }
+}
+
+#[test]
+fn a_small_alternate_stack_is_enough() {
+    let region = evicted(4 * MIB);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: it asks for a number.
+            let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+            set_alternate_stack(least + 1024);
+            assert!(region.iter().all(|&byte| byte == 5));
+        });
+    });
+}
+
+static TICKS: AtomicU64 = AtomicU64::new(0);
+
+/// Touches memory of the region that is mostly absent.
+extern "C" fn tick(_: i32) {
+    let count = TICKS.fetch_add(1, Relaxed) as usize;
+    let at = TOUCHED.load(Relaxed) + count.wrapping_mul(0x9E37_79B9) % (4 * MIB);
+    assert_eq!(read(std::ptr::with_exposed_provenance(at)), 5);
+}
+
+/// Handlers that touch absent memory interrupt the allocator, and the region's own functions.
+#[test]
+fn a_handler_may_touch_what_is_absent() {
+    in_child(|| {
+        let region = evicted(4 * MIB);
+        TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
+        // SAFETY: `tick` may be called anywhere: what it touches is the region's.
+        unsafe {
+            libc::signal(libc::SIGALRM, tick as *const () as usize);
+            let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
+            let timer = libc::itimerval { it_interval: every, it_value: every };
+            libc::setitimer(libc::ITIMER_REAL, &timer, null_mut());
+        }
+        let until = Instant::now() + Duration::from_secs(if testkit::is_long() { 40 } else { 2 });
+        let is_done = AtomicBool::new(false);
+        let mut kept = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Relaxed) {
+                    region.reclaim(4 * MIB);
+                }
+            });
+            while Instant::now() < until {
+                region.reclaim(MIB);
+                let _locked = region.lock(0..MIB).unwrap();
+                kept.push(vec![5u8; kept.len() * 97 % 5000]);
+                if kept.len() > 500 {
+                    kept.clear();
+                }
+            }
+            is_done.store(true, Relaxed);
+        });
+        // SAFETY: it stops the timer.
+        unsafe { libc::setitimer(libc::ITIMER_REAL, &zeroed(), null_mut()) };
+        assert!(TICKS.load(Relaxed) > 1000, "{TICKS:?}");
+        region.check();
+    });
+}

@@ -155,7 +155,9 @@ impl EntryPool {
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // Like all that looks at entries: a thread inside counts as lost while another repairs.
         fork::try_repair(&self.0);
-        self.0.entries.first_made(index)
+        // A node may have entries behind the last.
+        let made = self.0.entries.first_made(index)?;
+        u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
     /// Returns what `look` returns for what entry `index` holds at this moment, and what lies

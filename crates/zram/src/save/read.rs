@@ -210,7 +210,7 @@ impl<'r> SavedReader<'r> {
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
-        // Once, a chunk that became full with a last block that is not whole ended where that would.
+        // Once, a chunk that became full with a last block in part ended where that block would.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
             if *border < slots.saturating_add(self.layout.slots()) {

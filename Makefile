@@ -86,8 +86,9 @@ loom:
 	  cargo test --release --locked -p page -p slab -p zsmalloc -p zmem --lib loom
 
 # gcc and rustc disagree about the C codecs: only the Rust side is instrumented. A sanitizer's own memory is no metadata,
-# and it needs mappings where the process may have no more.
+# and it needs mappings where the process may have no more. A refused allocation is an error to be returned, not an end.
 asan: export CFLAGS = -fno-sanitize=all
+asan: export ASAN_OPTIONS = allocator_may_return_null=1
 asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
@@ -95,7 +96,7 @@ asan:
 	  --skip metadata_is_counted --skip memory_of_bad_clients --skip segments_that_are_not_taken_back
 
 # Not in a child: the sanitizer starts no threads there. Nor the refusals of every request: one thread, and minutes.
-tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt:allocator_may_return_null=1
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests -- \

@@ -84,16 +84,20 @@ fn fork_all(options: Options) {
     };
     let seed = testkit::seed(0);
     std::thread::scope(|scope| {
-        let _stop = Stop(&stop);
-        for (nth, ends) in (0..).zip(ends) {
+        let stopping = Stop(&stop);
+        let start = |(nth, ends)| {
             let (cache, stop) = (&cache, &stop);
-            scope.spawn(move || disturb(cache, (seed + nth, nth), stop, &ends));
-        }
+            scope.spawn(move || disturb(cache, (seed + nth, nth), stop, &ends))
+        };
+        let threads: Vec<_> = (0..).zip(ends).map(start).collect();
         for _ in 0..20 {
             let mut kept: Vec<_> = (0..300).map(|_| alloc(&cache, 7)).collect();
             in_child(|| use_all(&arena, &cache, std::mem::take(&mut kept)));
             assert!(kept.iter().all(|object| **object == [7; 6]));
         }
+        drop(stopping);
+        // A scope does not wait for what threads do when they end.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

@@ -250,6 +250,42 @@ fn a_block_that_comes_twice_is_damage() {
     }
 }
 
+/// A chunk that became full with a last block that the device has not whole went up to where that
+/// would end, which no file may say.
+#[test]
+fn a_chunk_ends_with_the_device() {
+    const SLOTS: usize = 367;
+    let mut rng = Rng::with_seed(seed(7));
+    for len in (2460..2500).step_by(4) {
+        let config = Config { block: 4 * SLOT_BYTES, ..Config::new(SLOTS as u64 * 4096).unwrap() };
+        let device = Device::new(config.clone()).unwrap();
+        let mut bytes = vec![0; SLOTS * SLOT_BYTES];
+        for slot in bytes.chunks_mut(SLOT_BYTES) {
+            rng.fill(&mut slot[..len]);
+        }
+        device.write(0, &bytes).unwrap();
+        let file = saved(&device);
+        let again = Device::new(config).unwrap();
+        restored(&again, &file, Damage::Refuse).unwrap();
+        let mut back = vec![0; bytes.len()];
+        again.read(0, &mut back).unwrap();
+        assert!(back == bytes, "{len} bytes of each slot are noise");
+        // Files that do say so have all there is.
+        let mut older = file.clone();
+        let heads =
+            (4096..file.len()).step_by(4096).filter(|&at| file[at..].starts_with(b"\x8bchunk\r\n"));
+        for border in heads.flat_map(|at| [at + 32, at + 36]).rev().skip(1).take(2) {
+            assert_eq!(older[border..][..4], (SLOTS as u32).to_le_bytes());
+            older[border..][..4].copy_from_slice(&(SLOTS as u32 + 1).to_le_bytes());
+        }
+        forge(&mut older);
+        again.discard(0, bytes.len() as u64).unwrap();
+        restored(&again, &older, Damage::Refuse).unwrap();
+        again.read(0, &mut back).unwrap();
+        assert!(back == bytes, "{len} bytes of each slot are noise, as it was saved once");
+    }
+}
+
 #[test]
 fn forged_files_do_no_harm() {
     let mut rng = Rng::with_seed(seed(13));

@@ -134,6 +134,7 @@ impl Entry {
     ///
     /// # Safety
     /// The caller entered with `try_lock_shared`, and uses no longer what was named then.
+    #[inline]
     pub(crate) unsafe fn unlock_shared(&self) {
         let word = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(word & READERS != 0, "a reader left that never entered");

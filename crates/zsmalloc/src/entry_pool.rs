@@ -153,7 +153,11 @@ impl EntryPool {
     /// Returns the first entry from `index` on that may hold something; those before it hold
     /// nothing.
     pub fn first_made(&self, index: u64) -> Option<u64> {
-        self.0.entries.first_made(index)
+        // Like all that looks at entries: a thread inside counts as lost while another repairs.
+        fork::try_repair(&self.0);
+        // A node may have entries behind the last.
+        let made = self.0.entries.first_made(index)?;
+        u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
     /// Returns what `look` returns for what entry `index` holds at this moment, and what lies
@@ -176,7 +180,6 @@ impl EntryPool {
     /// Shows `look` entries that hold something, some from `index` on, locked or not; from where to
     /// go on, if there may be more. `look` must not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
-        fork::try_repair(&self.0);
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
         self.0.entries.for_each_of(leaf, |nth, entry, row| {

@@ -184,6 +184,8 @@ impl<'p> EntryWriteGuard<'p> {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<Self> {
+        // A node may have entries behind the last.
+        inner.check_index(index).ok()?;
         let lock = inner.entries.lock_existing(index, admits)?;
         Some(EntryWriteGuard { inner, index, lock })
     }

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use testkit::child::in_child;
 use testkit::load::Stop;
@@ -157,6 +157,43 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
         }
         pool.check();
         handles.into_iter().for_each(|handle| pool.free(handle).unwrap());
+    }
+}
+
+/// A thread of the child's that looks for entries, while another uses the pool there first and so
+/// repairs it, is none of those that were lost: it is waited for, once, before nodes are freed.
+#[test]
+fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
+    let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
+    let weak: Weak<EntryPool> = Arc::downgrade(&core);
+    page::fork::register(weak);
+    // The last leaf of a region, which is found behind all others.
+    let leaf = 65_024..65_536;
+    let set_all = |payload| {
+        leaf.clone().for_each(|index| _ = core.lock(index).unwrap().set_payload(payload));
+    };
+    set_all(7);
+    for _ in 0..20 {
+        in_child(|| {
+            let (looks, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let _stop = Stop(&stop);
+                scope.spawn(|| {
+                    while !stop.load(Relaxed) {
+                        assert_eq!(core.first_made(0), Some(65_024));
+                        looks.fetch_add(1, Relaxed);
+                    }
+                });
+                while looks.load(Relaxed) < 1000 {
+                    std::hint::spin_loop();
+                }
+                assert_eq!(core.read(65_535).content(), Content::Inline(7));
+            });
+            set_all(0);
+            // It would wait for ever for a reader that was counted out twice.
+            assert!(core.tidy(&mut || true) > 0);
+            core.check();
+        });
     }
 }
 

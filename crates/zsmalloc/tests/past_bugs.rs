@@ -665,3 +665,20 @@ fn what_a_supply_refuses_is_told_from_what_the_system_does() {
         assert!(refused.is_refused(), "request {nth}: {refused}");
     }
 }
+
+/// Entries that are all there share memory with numbers behind the last one, which could be locked,
+/// and were found.
+#[test]
+fn no_entry_is_behind_the_last() {
+    const LEN: u32 = 300;
+    let pool = EntryPool::new(Config::default(), LEN.into(), Columns::default()).unwrap();
+    for index in 0..LEN {
+        pool.lock(index).unwrap().store(&[7; 100], 0).unwrap();
+    }
+    for index in [LEN - 1, LEN, LEN + 1, 511, 512, u32::MAX] {
+        let is_there = index < LEN;
+        assert_eq!(pool.lock_existing(index).is_some(), is_there, "entry {index}");
+        assert_eq!(pool.first_made(index.into()).is_some(), is_there, "from entry {index}");
+    }
+    pool.check();
+}

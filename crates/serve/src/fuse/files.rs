@@ -168,12 +168,11 @@ pub(super) struct AttributeWrite {
 impl AttributeWrite {
     pub(super) fn new(node: Node, offset: u64, data: &[u8]) -> Result<Self, Errno> {
         let Node::Attribute(attribute) = node else { return Err(Errno::EACCES) };
-        let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
-        if offset != 0 {
-            return Err(Errno::EINVAL);
-        }
-        // A shell writes a line.
-        let text = text.trim_end_matches('\n');
+        let text = std::str::from_utf8(data).ok().filter(|_| offset == 0).ok_or(Errno::EINVAL)?;
+        // A shell writes a line, and its newline is no part of a path. Of all other values the
+        // device itself takes one off, as the kernel does.
+        let is_path = matches!(attribute.name, "save" | "restore");
+        let text = if is_path { text.trim_end_matches('\n') } else { text };
         Ok(AttributeWrite { name: attribute.name, text: text.to_owned() })
     }
 
@@ -223,6 +222,7 @@ mod tests {
         assert_eq!(write("save", "/a\n").unwrap_err(), Errno::EAGAIN);
         assert_eq!(write("restore", "/b").unwrap_err(), Errno::EBUSY);
         write("track_access", "1\n").unwrap();
+        assert_eq!(write("track_access", "0\n\n").unwrap_err(), Errno::EINVAL, "one newline");
         assert_eq!(server.0.show("track_access").unwrap(), "1\n");
         assert_eq!(*server.1.lock(), ["save /a", "restore /b"]);
     }

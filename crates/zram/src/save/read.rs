@@ -209,7 +209,14 @@ impl<'r> SavedReader<'r> {
         self.source.read(bytes)?;
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
-        let head = head.map_err(|reason| self.damaged(offset, reason))?;
+        let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
+        // Once, a chunk that became full with a last block in part ended where that block would.
+        let slots = self.slots().0;
+        for border in [&mut head.first, &mut head.end] {
+            if *border < slots.saturating_add(self.layout.slots()) {
+                *border = slots.min(*border);
+            }
+        }
         let end = CHUNK_HEAD_BYTES + head.bytes as usize;
         bytes.resize(end + padding(end), 0);
         self.source.read(&mut bytes[ALIGN..])?;

@@ -58,6 +58,7 @@ impl Value {
     }
 
     /// The object the entry names, or its payload.
+    #[inline]
     pub(crate) fn decode(self) -> Result<Location, u64> {
         if self.0 & OBJECT == 0 {
             return Err(self.0 >> FLAGS_SHIFT);

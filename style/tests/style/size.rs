@@ -10,6 +10,9 @@ const REMEDY: &str = "What is new has to replace something: the product is to be
 /// What measures the product and its rivals: beside it, with `bench`.
 const BESIDE: [&str; 2] = ["bench", "crates/measure"];
 
+/// Memory that compresses itself: above the device, and bounded by itself.
+const PAGER: [&str; 1] = ["crates/zmem"];
+
 /// Lines of code by crate.
 fn lines(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
@@ -22,13 +25,14 @@ fn lines(tree: &Tree) -> Counts {
     counts
 }
 
-/// The sum of the crates on the ladder, which are the product, and what stands beside them: `slab`,
-/// `bench` and others.
+/// The sum of the crates on the ladder, which are the product, and of what stands above and beside
+/// them: the pager, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
         let place = match &*dir {
             dir if BESIDE.contains(&dir) => "beside",
+            dir if PAGER.contains(&dir) => "pager",
             dir if dir.starts_with("crates/") => "product",
             dir => dir,
         };

@@ -225,7 +225,7 @@ impl DeviceModel {
         let written = self.device().write(at as u64, bytes);
         let written = self.soundly(|shadow| shadow.settle(at, bytes, written));
         let Err(error) = written else { return };
-        if let Error::OutOfMemory { slot, .. } = error {
+        if let Error::OutOfMemory { slot, .. } | Error::Backing { slot, .. } = error {
             let done = (slot as usize * SLOT_BYTES).saturating_sub(at).min(bytes.len());
             let found = &self.shadow.bytes[at..at + bytes.len()];
             assert!(found[..done] == bytes[..done], "slots before {slot} are old");
@@ -302,7 +302,9 @@ impl DeviceModel {
                 assert_eq!(differs, None, "{len} bytes at {at} differ from that one on");
             }
             Err(error) => {
-                assert!(matches!(error, Error::Backing { .. }), "{error}");
+                let Error::Backing { slot, .. } = error else { panic!("{error}") };
+                let asked = at / SLOT_BYTES..(at + len).div_ceil(SLOT_BYTES);
+                assert!(asked.contains(&(slot as usize)), "{slot} is not among {asked:?}");
                 self.expect_refusal(&error);
             }
         }
@@ -365,6 +367,11 @@ impl DeviceModel {
         let _ = self.device().freeable();
         let stored = self.device().block_state().count() as u64;
         assert_eq!(stat.orig_data_size, stored * SLOT_BYTES as u64);
+        // Dead slots of a block lie there, too.
+        let huge = self.device().block_state().filter(|of| of.is_huge).count() as u64;
+        let dead = self.device().order_stats().iter().map(|of| of.dead_slots).sum::<u64>();
+        let may_be = huge..=huge + dead;
+        assert!(may_be.contains(&stat.huge_pages), "{} huge, {may_be:?} may be", stat.huge_pages);
     }
 
     fn recompress(&mut self, which: Which, priority: usize) {

@@ -21,6 +21,11 @@ pub fn shorter(len: usize) -> impl Iterator<Item = usize> {
     shorter.filter(move |shorter| (1..len).contains(shorter))
 }
 
+/// Returns offsets to try in the place of one: the beginning, and that of its unit.
+pub fn lower(at: usize, unit: usize) -> impl Iterator<Item = usize> {
+    [0, at / unit * unit].into_iter().filter(move |lower| *lower < at)
+}
+
 /// Returns bytes of any of the kinds of [`Data`], which differ from all others.
 pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
     let stamp = rng.u64(..);

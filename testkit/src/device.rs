@@ -1,7 +1,7 @@
 //! A device beside an array of what must be in it.
 
 use crate::Choices;
-use crate::contents::{Data, shorter};
+use crate::contents::{Data, lower, shorter};
 use crate::faulty::Faulty;
 use crate::geometry;
 use crate::model::Model;
@@ -225,7 +225,7 @@ impl DeviceModel {
         let written = self.device().write(at as u64, bytes);
         let written = self.soundly(|shadow| shadow.settle(at, bytes, written));
         let Err(error) = written else { return };
-        if let Error::OutOfMemory { slot, .. } = error {
+        if let Error::OutOfMemory { slot, .. } | Error::Backing { slot, .. } = error {
             let done = (slot as usize * SLOT_BYTES).saturating_sub(at).min(bytes.len());
             let found = &self.shadow.bytes[at..at + bytes.len()];
             assert!(found[..done] == bytes[..done], "slots before {slot} are old");
@@ -302,7 +302,9 @@ impl DeviceModel {
                 assert_eq!(differs, None, "{len} bytes at {at} differ from that one on");
             }
             Err(error) => {
-                assert!(matches!(error, Error::Backing { .. }), "{error}");
+                let Error::Backing { slot, .. } = error else { panic!("{error}") };
+                let end = (at + len).div_ceil(SLOT_BYTES);
+                assert!((at / SLOT_BYTES..end).contains(&(slot as usize)), "{error}");
                 self.expect_refusal(&error);
             }
         }
@@ -360,11 +362,14 @@ impl DeviceModel {
         let stat = self.device().mm_stat();
         assert!(stat.mem_used_max >= stat.mem_used_total);
         assert!(self.device().mem_total() >= stat.mem_used_total);
-        assert!(!stat.to_string().is_empty());
         self.device().reset_mem_used_max();
         let _ = self.device().freeable();
         let stored = self.device().block_state().count() as u64;
         assert_eq!(stat.orig_data_size, stored * SLOT_BYTES as u64);
+        // Dead slots of a block lie there, too.
+        let huge = self.device().block_state().filter(|of| of.is_huge).count() as u64;
+        let dead = self.device().order_stats().pop().map_or(0, |of| of.dead_slots);
+        assert!((huge..=huge + dead).contains(&stat.huge_pages), "{huge}, {dead}: {stat:?}");
     }
 
     fn recompress(&mut self, which: Which, priority: usize) {
@@ -675,7 +680,7 @@ impl Model for DeviceModel {
         let stat = self.device().mm_stat();
         assert_eq!((stat.orig_data_size, stat.compr_data_size, stat.same_pages), (0, 0, 0));
         assert_eq!(self.device().bd_stat().bd_count, 0, "something is left in the store");
-        let dead = self.device().order_stats().iter().map(|of| of.dead_slots).sum::<u64>();
+        let dead = self.device().order_stats().pop().map_or(0, |of| of.dead_slots);
         assert_eq!(dead, 0, "slots are left in blocks");
         self.report.left = stat.mem_used_total;
         self.report.requests.all = self.supply.as_ref().map_or(0, |supply| supply.requests());
@@ -689,7 +694,7 @@ impl Model for DeviceModel {
                 .into_iter()
                 .map(|data| Event::Write { at, len, data })
                 .chain(shorter(len).map(|len| Event::Write { at, len, data }))
-                .chain(lower(at).map(|at| Event::Write { at, len, data }))
+                .chain(lower(at, SLOT_BYTES).map(|at| Event::Write { at, len, data }))
                 .collect(),
             Event::Mixed { at, slots, stamp } => {
                 let data = Data::Noise(stamp);
@@ -704,9 +709,4 @@ impl Model for DeviceModel {
             _ => vec![],
         }
     }
-}
-
-/// Offsets to try in the place of one: the beginning, and that of its slot.
-fn lower(at: usize) -> impl Iterator<Item = usize> {
-    [0, at / SLOT_BYTES * SLOT_BYTES].into_iter().filter(move |lower| *lower < at)
 }

@@ -16,10 +16,11 @@ def table_front(r):
 
     compact = percent(r.value("removal", "directories/kernel's overhead over C after its compact"))
     rows = [
-        row("a Linux source tree, stored: {} by lz4", "untar"),
-        row("the same after deletions: {} are left", "-tools", f"; {compact} after its `compact`"),
+        row("a whole Linux source tree, C = {}; a second after it was stored", "untar"),
+        row("the same after deletions, C = {}", "-tools", f"; {compact} after its `compact`"),
     ]
-    return table(["memory taken beyond the compressed data", "uzram", "the kernel's zram (Linux 6.18)"], rows)
+    head = "memory taken beyond C, which is what lz4 alone makes of the data"
+    return table([head, "uzram", "the kernel's zram (Linux 6.18)"], rows)
 
 
 def table_six(r):
@@ -32,7 +33,7 @@ def table_six(r):
     jobs = [f"zstd: random 4 KiB {job}" for job in ("writes", "reads")]
     sizes = [f"heap/zstd 3, {size} KiB: memory over original" for size in (4, 16, 64)]
     return table(["what (lz4 where nothing is said)", "uzram", "beside it"], [
-        ["memory beyond the compressed data: a Linux source tree, 1 GiB, just stored",
+        ["memory beyond C: 1 GiB of the Linux source tree, as soon as it is stored",
          percent(r.value("fill", "source/overhead over C")),
          f"kernel zram {percent(r.rival('fill', 'source/overhead over C'))}"],
         ["the whole tree, after all but a random 3% of its pages was dropped",

@@ -1,7 +1,7 @@
 //! What the command ends with when not all is well, and messages that several of its parts have.
 
 use crate::log::log;
-use measure::text::escaped;
+use measure::text::{counted, escaped};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -52,9 +52,9 @@ pub(crate) fn long_name(path: &Path) -> Error {
 /// A saved file lacks something.
 pub(crate) fn saved_in_part(pages: u64, file: &Path) -> Error {
     Error::Failed(format!(
-        "{pages} pages could not be read, and '{}' lacks them, as listed; all else is saved: \
-         repair the backing store and save again, or restore the file with 'uzram restore \
-         --salvage'",
+        "{} could not be read, and '{}' lacks what is listed; all else is saved: repair the \
+         backing store and save again, or restore the file with 'uzram restore --salvage'",
+        counted(pages, "page"),
         escaped(file)
     ))
 }

@@ -188,6 +188,7 @@ fn refusals_name_the_remedy() {
         ("restore --salvage junk", 1, "nothing of 'junk' can be restored"),
         ("restore -o no/x s", 1, "No such file or directory (os error 2); give a path"),
         ("serve --size 1M --level abc", 2, "a whole number from -2147483648 to 2147483647"),
+        ("serve --nbd unix:n --control c", 2, "<--size <SIZE>|--restore <FILE>>"),
         ("idle --older abc", 2, "a whole number from 0 to "),
         ("idle --older 18446744073709551616", 2, "a whole number from 0 to "),
         (&format!("stat --control {long}"), 1, "give a shorter --control"),
@@ -198,6 +199,13 @@ fn refusals_name_the_remedy() {
         assert!(ended.code == Some(code) && ended.err.contains(says), "{line}: {ended:?}");
         assert!(!ended.err.contains("discard"), "{line}: {ended:?}");
     }
-    let reset = server.ask("attr", &["reset", "1"]);
-    assert!(reset.code == Some(1) && reset.err.contains("stop its server"), "{reset:?}");
+    for (command, args, says) in [
+        ("attr", &["reset", "1"][..], "stop its server"),
+        ("idle", &["--older", "5"], "'uzram serve --set track_access=1'"),
+        ("writeback", &["idle"], "'uzram serve --backing FILE'"),
+        ("recompress", &[], "'uzram serve --set recomp_algorithm=algo=NAME'"),
+    ] {
+        let refused = server.ask(command, args);
+        assert!(refused.code == Some(1) && refused.err.contains(says), "{command}: {refused:?}");
+    }
 }

@@ -191,7 +191,10 @@ fn attributes_are_read_and_written_meanwhile() {
         (&["compact"], "it is write-only"),
         (&["mm_stat", "1"], "it is read-only"),
         (&["mem_limit", "-1"], "expected bytes"),
-        (&["comp_algorithm", "lz4"], "can't be set after disksize"),
+        (&["comp_algorithm", "lz4"], "'uzram serve --set comp_algorithm=VALUE'"),
+        (&["disksize", "1M"], "with another --size"),
+        (&["save", ""], "expected the path of a file"),
+        (&["restore", ""], "expected the path of a file"),
         (&["reset", "1"], "stop its server"),
         (&["a\nb", "1"], "unknown attribute"),
     ] {

@@ -174,6 +174,11 @@ fn help_and_version_read_well() {
         assert!(parts.iter().all(|part| ended.out.contains(part)), "{}", ended.out);
         assert!(!ended.out.contains(|c: char| c.is_control() && c != '\n'), "{}", ended.out);
     }
+    let asking = ["attr", "stat", "compact", "idle", "recompress", "writeback", "save", "cancel"];
+    for command in asking {
+        let ended = end(Command::new(UZRAM).args([command, "--help"]));
+        assert!(ended.out.contains("Exit codes"), "{command}: {}", ended.out);
+    }
     assert_eq!(end(&mut Command::new(UZRAM)).code, Some(2));
     let ended = end(Command::new(UZRAM).arg("nosuch"));
     assert_eq!(ended.code, Some(2));

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use std::path::Path;
-use zram::{Damage, JobKind, Restored, Saved, Zram};
+use zram::{BadValue, Damage, JobKind, Restored, Saved, Zram};
 
 /// A refusal, as it is sent to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,15 @@ impl From<zram::Error> for Refusal {
             zram::Error::Open { .. } => {
                 "a served disk can't be reset; stop its server, which frees everything".to_owned()
             }
+            zram::Error::Initialised { name: "disksize" } => {
+                "a served disk keeps its size; save it, and restore it to a server with another \
+                 --size"
+                    .to_owned()
+            }
+            zram::Error::Initialised { name } => format!(
+                "attribute {name}: it can't be set while the disk is served; set it when a server \
+                 starts ('uzram serve --set {name}=VALUE')"
+            ),
             error => error.to_string(),
         };
         Refusal { errno: error.errno(), message }
@@ -66,13 +75,24 @@ impl Steered for Zram {
     }
 }
 
+/// Returns a path that is the value of attribute `name`.
+fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
+    if text.is_empty() {
+        let (value, reason) = (String::new(), "expected the path of a file".to_owned());
+        return Err(zram::Error::Value { name, value, why: BadValue::Invalid, reason }.into());
+    }
+    Ok(Path::new(text))
+}
+
 /// Gives an attribute a value, whoever asks for it in whatever way: what saves or restores the disk
 /// is the server's.
 pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<(), Refusal> {
-    let path = Path::new(value);
     match name {
-        "save" => steered.save(path)?.in_part(path).map_or(Ok(()), |lacks| Err(lacks.into())),
-        "restore" => steered.restore(path).map(drop),
+        "save" => {
+            let path = path("save", value)?;
+            steered.save(path)?.in_part(path).map_or(Ok(()), |lacks| Err(lacks.into()))
+        }
+        "restore" => steered.restore(path("restore", value)?).map(drop),
         _ => Ok(steered.zram().store(name, value)?),
     }
 }
@@ -85,14 +105,14 @@ pub(crate) fn job(
 ) -> Result<Vec<(&'static str, u64)>, Refusal> {
     Ok(match kind {
         JobKind::Save => {
-            let saved = steered.save(Path::new(text))?;
+            let saved = steered.save(path("save", text)?)?;
             let lost = saved.lost.iter();
             let lost = lost.flat_map(|of| [("lost_from", of.start), ("lost_to", of.end)]);
             let all =
                 [("pages", saved.slots), ("bytes", saved.bytes), ("lost_pages", saved.lost_slots)];
             all.into_iter().chain(lost).collect()
         }
-        JobKind::Restore => vec![("pages", steered.restore(Path::new(text))?.slots)],
+        JobKind::Restore => vec![("pages", steered.restore(path("restore", text)?)?.slots)],
         JobKind::Recompress => {
             let done = steered.zram().recompress(text)?;
             vec![

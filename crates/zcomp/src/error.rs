@@ -68,7 +68,7 @@ pub enum Error {
     },
     /// There is too little to train a dictionary with.
     #[error(
-        "{given} blocks are too few to train a dictionary of this size, which takes {needed}; \
+        "too few blocks to train a dictionary of this size: {given}, and it takes {needed}; \
          give more, or train a smaller one"
     )]
     TooFewSamples {

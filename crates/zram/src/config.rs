@@ -33,6 +33,14 @@ pub enum Fork {
 }
 
 /// What a device is made of. [`Config::new`] has the defaults; change what should differ.
+///
+/// ```
+/// let mut config = zram::Config::new(1 << 30)?;
+/// config.algorithm = zram::by_name("zstd")?;
+/// config.params = zram::Params { level: Some(1), ..Default::default() };
+/// let device = zram::Device::new(config)?;
+/// # Ok::<(), zram::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of the device; rounded up to whole slots. 0 is none yet.

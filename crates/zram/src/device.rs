@@ -25,8 +25,9 @@ use zsmalloc::{Classes, CompactionStat};
 const BUFFER: usize = 16 << 10;
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
-/// Requests have any offset and length within the device. A write that fails has written the slots
-/// before the one that its error names, and no others.
+/// Requests have any offset and length within the device; one of no bytes may be at its end, too,
+/// and does nothing. What goes past the end is refused whole ([`Error::Range`]). A write that fails
+/// has written the slots before the one that its error names, and no others.
 ///
 /// ```
 /// let device = zram::Device::new(zram::Config::new(1 << 30)?)?;
@@ -90,11 +91,18 @@ impl Device {
     }
 
     /// Writes `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Range`]; [`Error::OutOfMemory`]; or what is written in part can't be read:
+    /// [`Error::Backing`], or its data are damaged.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         request::write(&self.table, offset, bytes)
     }
 
     /// Reads `buf.len()` bytes at `offset`. What was never written, or discarded, reads as zeros.
+    ///
+    /// # Errors
+    /// [`Error::Range`]; [`Error::Backing`], or data are damaged: then `buf` may hold some of them.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         request::read(&self.table, offset, buf)
     }
@@ -103,7 +111,7 @@ impl Device {
     /// cover in part stay as they are.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each
+    /// [`Error::Range`]. [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each
     /// slot that goes needs 8 bytes that there are not; it stays, and the rest is freed.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         request::discard(&self.table, offset, len)
@@ -111,6 +119,9 @@ impl Device {
 
     /// Makes `len` bytes at `offset` zeros. Slots that they cover whole are freed first, which
     /// needs no memory; those they cover in part are written, which may fail.
+    ///
+    /// # Errors
+    /// As [`discard`](Self::discard), and as [`write`](Self::write).
     pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
         request::write_zeroes(&self.table, offset, len)
     }

@@ -55,12 +55,15 @@ pub enum Error {
         needed: u64,
     },
     /// Slots don't keep when they were accessed.
-    #[error("access times are not kept; set track_access before disksize, or mark all slots")]
+    #[error(
+        "access times are not kept; set track_access to 1 before the device is made ('uzram serve \
+         --set track_access=1'), or mark all slots"
+    )]
     Untracked,
     /// This is a child process, and the device stayed with its parent.
     #[error(
         "the device was left with the parent process, as its attribute fork is 'leave'; use it \
-         there, make another one here, or set fork to 'copy' before disksize"
+         there, make another one here, or set fork to 'copy' before the device is made"
     )]
     LeftBehind,
     /// This is a child process, and the backing store stayed with its parent.
@@ -83,7 +86,8 @@ pub enum Error {
     Cancelled,
     /// There is no algorithm of this priority.
     #[error(
-        "no algorithm has priority {priority}; give recomp_algorithm one of priority 1 to 3 before disksize"
+        "no algorithm has priority {priority}; give recomp_algorithm one of priority 1 to 3 before \
+         the device is made ('uzram serve --set recomp_algorithm=algo=NAME')"
     )]
     NoAlgorithm {
         /// The priority asked for.
@@ -101,7 +105,10 @@ pub enum Error {
         huge: usize,
     },
     /// There is nothing to write back to.
-    #[error("there is no backing store; set backing_dev before disksize")]
+    #[error(
+        "there is no backing store; set backing_dev before the device is made ('uzram serve \
+         --backing FILE')"
+    )]
     NoBacking,
     /// The backing store has no room left.
     #[error("the backing store is full; discard what was written back, or take a larger one")]
@@ -116,7 +123,7 @@ pub enum Error {
         if *verb == "read" { "it can be read when the store works again" } else { "it stays in memory" }
     )]
     Backing {
-        /// The slot, or one of many.
+        /// The slot; of many, or of a block, the first one that was asked for.
         slot: u64,
         /// What it was to do.
         verb: &'static str,
@@ -129,7 +136,7 @@ pub enum Error {
          it again, or restore a saved device"
     )]
     Checksum {
-        /// The slot, or the first one of its block.
+        /// The slot; of a block, the first one, or the first one that was asked for.
         slot: u64,
     },
     /// There is no memory to read something into.
@@ -155,7 +162,7 @@ pub enum Error {
     },
     /// A file was saved, and lacks something.
     #[error(
-        "{} lacks {slots} slots that could not be read, the first at byte {first}; all else is \
+        "{} lacks what could not be read (slots: {slots}, the first at byte {first}); all else is \
          saved: repair the backing store and save again, or salvage what is there",
         quoted(path)
     )]
@@ -236,7 +243,7 @@ pub enum Error {
         name: &'static str,
     },
     /// The device can't be reset.
-    #[error("the device can't be reset: it is open ({opens} times) or being made; close it first")]
+    #[error("the device can't be reset: it is open or being made (times: {opens}); close it first")]
     Open {
         /// How often it is open.
         opens: usize,
@@ -269,12 +276,12 @@ pub enum Error {
          write it again"
     )]
     Damaged {
-        /// The first slot of the block.
+        /// The first slot of the block, or the first one that was asked for.
         slot: u64,
     },
     /// A job came upon data that are damaged, and did all else.
     #[error(
-        "{count} damaged objects were skipped, the first at slot {slot}, all others are done; \
+        "damaged objects were skipped ({count}, the first at slot {slot}), all others are done; \
          write to them again, or restore a saved device"
     )]
     Left {
@@ -384,6 +391,20 @@ impl Error {
         Error::Path { verb, path, errno: errno.raw_os_error() }
     }
 
+    /// Returns the same error of a request that stopped at slot `first`: of a block's error, which
+    /// names the first slot of the block, the request may have begun behind that, or done it.
+    pub(crate) fn not_before(mut self, first: u64) -> Self {
+        match &mut self {
+            Error::OutOfMemory { slot, .. }
+            | Error::Backing { slot, .. }
+            | Error::Checksum { slot }
+            | Error::Corrupt { slot, .. }
+            | Error::Damaged { slot } => *slot = first.max(*slot),
+            _ => {}
+        }
+        self
+    }
+
     /// Returns whether data were found damaged where they lie, which nothing but writing them anew
     /// helps.
     pub(crate) fn is_damage(&self) -> bool {
@@ -396,6 +417,7 @@ impl Error {
             Error::Codec(zcomp::Error::NoMemory { .. }) => Errno::NOMEM,
             Error::Disksize { .. } | Error::Block { .. } => Errno::INVAL,
             Error::Range { .. } | Error::Codec(_) => Errno::INVAL,
+            Error::Pool(zsmalloc::Error::Geometry(_)) => Errno::INVAL,
             Error::OutOfMemory { .. } | Error::Pool(_) | Error::TotalLimit { .. } => Errno::NOMEM,
             Error::NoAttribute { .. } => Errno::NOENT,
             Error::Access { .. } => Errno::ACCESS,

@@ -52,10 +52,11 @@ pub use layout::SLOT_BYTES;
 pub use page::{Supply, room};
 pub use save::{Damage, Restored, SaveOptions, Saved, SavedHeader, Unreadable};
 pub use stats::{DebugStat, IoStat, MmStat, OrderStat};
+pub use zcomp::{Codec, Dictionary, Error as CodecError, Params, by_name, codecs};
 pub use zram::{Attribute, Open, Zram, attributes};
 pub use zsmalloc::{
-    ChainRule, ClassShape, ClassTable, Classes, CompactionStat, Geometry, GeometryError,
-    KernelGeometry, ORDER_MAX,
+    ChainRule, ClassShape, ClassTable, Classes, CompactionStat, Error as PoolError, Geometry,
+    GeometryError, KernelGeometry, ORDER_MAX,
 };
 
 // The examples of README are compiled, and run.

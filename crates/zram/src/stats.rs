@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 pub struct MmStat {
     /// Bytes stored, before compression; same-filled slots included.
     pub orig_data_size: u64,
-    /// Bytes stored, after compression; slots stored raw count whole.
+    /// Bytes stored, after compression; slots stored uncompressed count whole, and slots of a
+    /// block's object though they were overwritten or discarded since.
     pub compr_data_size: u64,
     /// Bytes of pool pages.
     pub mem_used_total: u64,
@@ -20,9 +21,11 @@ pub struct MmStat {
     pub same_pages: u64,
     /// Pages that compaction freed.
     pub pages_compacted: u64,
-    /// Slots stored raw.
+    /// Slots that lie in memory uncompressed. Of a block's object all count, as in
+    /// `compr_data_size`: also those that were overwritten or discarded since, which are no slots
+    /// of [`block_state`](crate::Device::block_state) ([`OrderStat::dead_slots`]).
     pub huge_pages: u64,
-    /// Slots ever stored raw.
+    /// Slots ever stored uncompressed.
     pub huge_pages_since: u64,
 }
 

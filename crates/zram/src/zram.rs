@@ -141,7 +141,9 @@ impl Zram {
         Ok(Open(instance.clone()))
     }
 
-    /// Frees all and makes all settings the default ones. A call of [`show`](Self::show) or
+    /// Frees all and makes all settings the default ones, but those that limit write-back
+    /// (`writeback_limit`, `writeback_limit_enable`, `writeback_batch_size`), which stay as in the
+    /// kernel. A call of [`show`](Self::show) or
     /// [`store`](Self::store) that is under way ends first what it does, a job too: until then the
     /// device's memory and backing store stay.
     ///
@@ -207,7 +209,8 @@ impl Zram {
         attributes::show_to(self, name, out)
     }
 
-    /// Writes an attribute. One newline at the end of `text` is left out, as the kernel does.
+    /// Writes an attribute. As the kernel does, it leaves out one newline at the end of `text`, and
+    /// in words of `key=value` the keys it does not know.
     ///
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's

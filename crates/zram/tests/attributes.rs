@@ -126,6 +126,7 @@ fn cold_data_go_to_a_backing_store() {
     let zram = Zram::new();
     let cases: &[(&str, &str, &str, &[&str])] = &[
         ("backing_dev", "/no/such", "ENOENT", &["/no/such"]),
+        ("backing_dev", "", "EINVAL", &["path of a file"]),
         ("backing_dev", "/dev/null", "ENOTBLK", &["/dev/null"]),
         ("backing_dev", &empty, "EINVAL", &["empty"]),
         ("writeback_batch_size", "0", "EINVAL", &["at least 1"]),
@@ -150,7 +151,7 @@ fn cold_data_go_to_a_backing_store() {
         ("backing_dev", &file, "EBUSY", &["reset"]),
         ("writeback", "", "EINVAL", &["idle"]),
         ("writeback", "type=cold", "EINVAL", &["idle"]),
-        ("writeback", "page_index=256", "ERANGE", &["256 pages"]),
+        ("writeback", "page_index=256", "ERANGE", &["last page is 255"]),
         ("writeback", "page_indexes=3-1", "EINVAL", &["first"]),
         ("writeback", "page_indexes=3", "EINVAL", &["page_indexes"]),
     ];
@@ -318,7 +319,7 @@ fn bad_values_have_the_kernels_errors() {
     ];
     refused(&zram, after);
     let open = zram.open().unwrap();
-    refused(&zram, &[("reset", "1", "EBUSY", &["open (1 times)"])]);
+    refused(&zram, &[("reset", "1", "EBUSY", &["it is open", "close it first"])]);
     drop(open);
     zram.store("reset", "+1").unwrap();
 }

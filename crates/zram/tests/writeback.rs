@@ -213,6 +213,44 @@ fn damaged_data_are_not_given_out() {
     shadow.device.check();
 }
 
+/// Of a block that can't be read those slots are written that are covered whole and come before the
+/// one that the error names, and no others.
+#[test]
+fn a_write_that_fails_names_the_slot_where_it_stopped() {
+    let block = 4 * SLOT_BYTES;
+    for damages in [false, true] {
+        let mut rng = Rng::with_seed(seed(26));
+        let backing = Arc::new(Faulty::new(2 * BYTES));
+        let mut shadow = shadow(&backing, block);
+        let noise: Vec<u8> = (0..BYTES).map(|_| rng.u8(..)).collect();
+        shadow.write(0, &noise).unwrap();
+        shadow.device.write_back(&all()).unwrap();
+        let fail = |is_on: bool| {
+            backing.damages.store(is_on && damages, Relaxed);
+            backing.fail_every((is_on && !damages).into());
+        };
+        for (whole, is_from_start) in [(0, true), (1, true), (2, true), (1, false), (0, false)] {
+            let nth = 2 * whole + usize::from(is_from_start);
+            let at = nth * block + if is_from_start { 0 } else { SLOT_BYTES };
+            let new = vec![0x5a; whole * SLOT_BYTES + 7];
+            fail(true);
+            let error = shadow.device.write(at as u64, &new).unwrap_err();
+            let mut back = [0; 1];
+            let unread = (at + whole * SLOT_BYTES) as u64;
+            let unread_error = shadow.device.read(unread, &mut back).unwrap_err();
+            fail(false);
+            let named = unread / SLOT_BYTES as u64;
+            let expected = match damages {
+                true => Error::Checksum { slot: named },
+                false => Error::Backing { slot: named, verb: "read", errno: libc::EIO },
+            };
+            assert_eq!((&error, &unread_error), (&expected, &expected), "{at}");
+            shadow.bytes[at..unread as usize].fill(0x5a);
+            shadow.check();
+        }
+    }
+}
+
 #[test]
 fn a_file_takes_what_the_objects_take() {
     let path = std::env::temp_dir().join(format!("uzram-writeback-{}", std::process::id()));

@@ -5,6 +5,13 @@ use crate::socket_dir;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
+/// What commands end with that ask a server.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the server was not reached, refused, or could not do all of it
+  2    wrong use";
+
 /// The server that is asked.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
@@ -22,6 +29,7 @@ pub(crate) enum ClientCommand {
     /// Without a name, prints every attribute that can be read, except lists of all slots or
     /// classes; with a name, prints that one; with a value, sets it. 'uzram attributes' describes
     /// them.
+    #[command(after_help = EXIT_CODES)]
     Attr {
         #[command(flatten)]
         server: ControlArgs,
@@ -35,6 +43,7 @@ pub(crate) enum ClientCommand {
         json: bool,
     },
     /// Show the size and memory of the device that is served, as zramctl does
+    #[command(after_help = EXIT_CODES)]
     Stat {
         #[command(flatten)]
         server: ControlArgs,
@@ -43,8 +52,10 @@ pub(crate) enum ClientCommand {
         json: bool,
     },
     /// Move objects of the device together, so that pages become free
+    #[command(after_help = EXIT_CODES)]
     Compact(ControlArgs),
     /// Mark slots of the device idle: all, or those not accessed for long
+    #[command(after_help = EXIT_CODES)]
     Idle {
         #[command(flatten)]
         server: ControlArgs,
@@ -57,6 +68,7 @@ pub(crate) enum ClientCommand {
     /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job;
     /// data that they change are left as they are. The job goes on when this command is ended:
     /// 'uzram cancel' ends it.
+    #[command(after_help = EXIT_CODES)]
     Recompress {
         #[command(flatten)]
         server: ControlArgs,
@@ -72,6 +84,7 @@ pub(crate) enum ClientCommand {
     ///
     /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that they access
     /// stay in memory. The job goes on when this command is ended: 'uzram cancel' ends it.
+    #[command(after_help = EXIT_CODES)]
     Writeback {
         #[command(flatten)]
         server: ControlArgs,
@@ -89,6 +102,7 @@ pub(crate) enum ClientCommand {
     /// during it are saved exactly. An existing file is replaced when the new one is complete. The
     /// server writes the file, as its own user and on its own machine. The save goes on when this
     /// command is ended: 'uzram cancel' ends it.
+    #[command(after_help = EXIT_CODES)]
     Save {
         #[command(flatten)]
         server: ControlArgs,
@@ -102,6 +116,7 @@ pub(crate) enum ClientCommand {
     ///
     /// What was recompressed or written back by then stays so. A cancelled save leaves no file, a
     /// cancelled restore leaves an empty disk.
+    #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
 }
 

@@ -2,7 +2,7 @@
 
 use ::serve::Address;
 use ::serve::nbd::{Mode, Options};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use measure::arguments::{block, level};
 use measure::attributes::AttributeSetting;
 use measure::memory::MemLimit;
@@ -26,6 +26,7 @@ const CONNECTIONS_MAX: u16 = 1024;
 /// start and, as root, asks the kernel not to wait for its own disk (PR_SET_IO_FLUSHER); leave it
 /// memory all the same, with --mem-limit.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
@@ -44,8 +45,9 @@ Examples:
   uzram serve --restore disk.uzram --save-on-exit disk.uzram
   uzram serve --size 64G --mem-limit 4G --backing /var/tmp/cold.bin")]
 pub(crate) struct ServeArgs {
-    /// Size of the disk in bytes, rounded up to whole blocks [default: that of the restored disk]
-    #[arg(long, value_name = "SIZE", value_parser = memparse::parse, required_unless_present = "restore")]
+    /// Size of the disk in bytes, rounded up to whole slots of 4 KiB [default: that of the restored
+    /// disk]
+    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     pub(crate) size: Option<u64>,
     /// Start with the contents of a saved file; a damaged file is refused, and nothing is served
     #[arg(long, value_name = "FILE")]

@@ -86,7 +86,7 @@ fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Er
     match (kind, of("lost_pages"), of("damaged")) {
         (JobKind::Save, pages @ 1.., _) => Some(saved_in_part(pages, Path::new(words))),
         (_, _, pages @ 1..) => Some(Error::Failed(format!(
-            "{pages} damaged pages or blocks were skipped, all others are done; write to them \
+            "damaged pages or blocks were skipped ({pages}), all others are done; write to them \
              again, or restore a saved disk"
         ))),
         _ => None,

@@ -7,7 +7,7 @@ use crate::attributes::AttributeText;
 use crate::error::Error;
 use crate::memory::ProcessMemory;
 use crate::pages::{FilePlan, SkipReason, SkippedFiles};
-use crate::text::{escaped, human};
+use crate::text::{counted, escaped, human};
 use zram::{Config, MmStat};
 
 /// The state of things when all is stored.
@@ -80,8 +80,8 @@ pub(super) fn report(
         (None, Some(file)) => {
             let first = escaped(&plan.path(file));
             Some(Error::Failed(format!(
-                "{mismatches} pages did not read back as written, the first in '{first}'; please \
-                 report it"
+                "{} did not read back as written, the first in '{first}'; please report it",
+                counted(mismatches, "page")
             )))
         }
         (None, None) => fault,
@@ -112,7 +112,7 @@ fn out_of_memory(report: &Report, source: zsmalloc::Error, total_limit: Option<u
         0 => "all of them read back as written".to_owned(),
         _ => format!("{mismatches} of them not read back as written"),
     };
-    let stored = format!("{pages} of {pages_planned} pages, {came_back}");
+    let stored = format!("{pages} of {}, {came_back}", counted(pages_planned, "page"));
     Error::Failed(match (total_limit, report.mem_limit) {
         (Some(limit), _) => format!(
             "the limit of all memory, {}, is reached after {stored}; raise total_limit, or give \

@@ -5,6 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::page::{PAGE_SIZE, same_filled};
 use crate::pages::{PageReader, Purpose};
 use crate::progress::Progress;
+use crate::text::counted;
 
 /// Bytes of blocks that are read at most, spread over all there are.
 const SAMPLE_BYTES: usize = 64 << 20;
@@ -67,8 +68,9 @@ impl Samples {
             return Ok(());
         }
         Err(Error::Failed(format!(
-            "{given} blocks of {} bytes, same-filled ones left out, are too few for a dictionary \
-             of {size} bytes, which takes {needed}; give more files, or a smaller --size",
+            "{} of {} bytes, without same-filled ones, are too few for a dictionary of {size} \
+             bytes, which takes {needed}; give more files, or a smaller --size",
+            counted(given as u64, "block"),
             self.block
         )))
     }

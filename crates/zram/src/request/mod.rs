@@ -82,7 +82,7 @@ impl<'t> Request<'t> {
 /// Writes `bytes` at `offset`.
 pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     table.check_range(offset, bytes.len() as u64)?;
-    until_done(table, WRITE_FAILURES, |request| {
+    until_done(table, offset, WRITE_FAILURES, |request| {
         let (offset, bytes) = (offset + request.done as u64, &bytes[request.done..]);
         match table.layout.has_blocks() {
             false => write_slots(request, offset, bytes),
@@ -94,7 +94,7 @@ pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<(), Erro
 /// Reads `buf.len()` bytes at `offset`.
 pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
     table.check_range(offset, buf.len() as u64)?;
-    until_done(table, READ_FAILURES, |request| {
+    until_done(table, offset, READ_FAILURES, |request| {
         let (offset, buf) = (offset + request.done as u64, &mut buf[request.done..]);
         match table.layout.has_blocks() {
             false => slots::read(request, offset, buf),
@@ -119,7 +119,7 @@ pub(crate) fn write_zeroes(table: &Table, offset: u64, len: u64) -> Result<(), E
     let [first, last] = [whole.start, whole.end].map(|slot| (slot * SLOT_BYTES as u64).min(end));
     [offset..first, last..end].into_iter().try_for_each(|part| {
         let len = (part.end - part.start) as usize;
-        until_done(table, WRITE_FAILURES, |request| {
+        until_done(table, part.start, WRITE_FAILURES, |request| {
             split_slots(part.start, len).try_for_each(|range| write_slot(request, &range, None))
         })
     })
@@ -155,14 +155,16 @@ pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     entries.any(|entry| is_backed(entry) == Some(true))
 }
 
-/// Does `work`, which goes on from `done` bytes, as often as it takes; counts it among the
-/// `failures` if it fails.
+/// Does `work` at `offset`, which goes on from `done` bytes, as often as it takes; counts it among
+/// the `failures` if it fails. The error names no slot before the one at which it stopped.
 fn until_done(
     table: &Table,
+    offset: u64,
     failures: fn(&Shard) -> &Counter,
     mut work: impl FnMut(&mut Request<'_>) -> Result<(), Blocked>,
 ) -> Result<(), Error> {
     let (mut done, mut read_back) = (0, Vec::new());
+    let stopped_at = |done: usize| (offset + done as u64) / SLOT_BYTES as u64;
     loop {
         let mut request = Request::begin(table);
         (request.done, request.read_back) = (done, &read_back);
@@ -179,12 +181,12 @@ fn until_done(
         }
         match stopped {
             Ok(()) => return Ok(()),
-            Err(Blocked::Failed(error)) => return Err(error),
+            Err(Blocked::Failed(error)) => return Err(error.not_before(stopped_at(done))),
             Err(Blocked::Changed) => {}
             Err(Blocked::OnBacking(guard)) => {
                 let slot = table.layout.slot_of(guard.entry);
                 let read = guard.read_into(Vec::new(), slot);
-                read_back.push(read.map_err(|(error, _)| error)?);
+                read_back.push(read.map_err(|(error, _)| error.not_before(stopped_at(done)))?);
             }
         }
     }

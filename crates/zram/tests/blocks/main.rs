@@ -136,6 +136,19 @@ fn raw_blocks_are_kept_as_they_are() {
     device.check();
 }
 
+#[test]
+fn dead_slots_of_a_raw_block_are_huge_pages() {
+    let (block, mut rng) = (8 * SLOT_BYTES, Rng::with_seed(seed(5)));
+    let device = device(block, 64 * block);
+    device.write(0, &noise(&mut rng, 64 * block)).unwrap();
+    device.write(0, &noise(&mut rng, SLOT_BYTES)).unwrap();
+    let huge = || device.block_state().filter(|state| state.is_huge).count();
+    let counted = || (device.mm_stat().huge_pages, huge(), of_blocks(&device).dead_slots);
+    assert_eq!(counted(), (513, 512, 1));
+    device.compact();
+    assert_eq!(counted(), (512, 512, 0));
+}
+
 /// At the limit a slot of a block is overwritten at the block's own place.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
@@ -224,6 +237,16 @@ fn a_slot_that_is_written_into_its_block_is_young() {
     let young = device.block_state().filter(|state| !state.is_idle).map(|state| state.index);
     assert_eq!(young.collect::<Vec<_>>(), [0, 1, 2, 3]);
     device.check();
+}
+
+/// A chain that is possible with pages of 4 KiB is not with blocks.
+#[test]
+fn impossible_chains_are_refused() {
+    let geometry = Geometry::Kernel(KernelGeometry { chain: 256, ..KernelGeometry::default() });
+    assert!(Device::new(Config { geometry, ..config(SLOT_BYTES, 1 << 20) }).is_ok());
+    let error = Device::new(Config { geometry, ..config(4 * SLOT_BYTES, 1 << 20) }).unwrap_err();
+    assert_eq!(error.errno(), libc::EINVAL, "{error}");
+    assert!(error.to_string().contains("1 to 64 are possible"), "{error}");
 }
 
 #[test]

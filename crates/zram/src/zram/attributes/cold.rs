@@ -92,7 +92,7 @@ pub(in crate::zram) fn write_back(zram: &Zram, value: Value<'_>) -> Result<Writt
     let index = |digits: &str| {
         let index = unsigned::<u64>(digits, Base::Any).map_err(|why| value.bad(why, expected))?;
         let is_there = index < slots;
-        let none = || value.bad(BadValue::Range, &format!("the device has {slots} pages"));
+        let none = || value.bad(BadValue::Range, &format!("the last page is {}", slots - 1));
         is_there.then_some(index).ok_or_else(none)
     };
     let invalid = || value.invalid(expected);
@@ -133,6 +133,9 @@ pub(in crate::zram) fn write_back(zram: &Zram, value: Value<'_>) -> Result<Writt
 pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     // Not opened for nothing.
     set(zram, value.name, |_| {})?;
+    if value.text.is_empty() {
+        return Err(value.invalid("expected the path of a file or block device"));
+    }
     let path = PathBuf::from(value.text);
     let backing = BackingFile::open(&path).map_err(|error| Error::path("open", &path, &error))?;
     set(zram, value.name, |settings| settings.backing = Some(Arc::new(backing)))

@@ -6,6 +6,7 @@ use slab::{Arena, Cache, CacheBox, Layout, Memory, Options, Tunables};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use testkit::child::in_child;
+use testkit::wait::until;
 
 type Box6 = CacheBox<[u64; 6]>;
 
@@ -98,6 +99,12 @@ fn fork_all(options: Options) {
         drop(stopping);
         // A scope does not wait for what threads do when they end.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    // Nothing looks for leaks before all grace periods are over.
+    drop(cache);
+    until("memory that waits for a grace period goes", || {
+        slab::pin().flush();
+        arena.budget().used() == 0
     });
 }
 

@@ -200,13 +200,12 @@ impl DeviceModel {
     fn expect_refusal(&mut self, error: &Error) {
         match error {
             Error::OutOfMemory { source, total_limit, .. } => {
-                // A total limit refuses address space, too, which looks as if the system did.
-                let may_be = match self.setup.limits {
-                    Limits::Off => self.is_refusing,
-                    Limits::Pages => self.is_refusing || source.is_limit(),
-                    Limits::Total | Limits::Both => true,
+                let by_limit = match self.setup.limits {
+                    Limits::Off => false,
+                    Limits::Pages => source.is_limit(),
+                    Limits::Total | Limits::Both => source.is_limit() || total_limit.is_some(),
                 };
-                assert!(may_be, "{error}");
+                assert!(by_limit || self.is_refusing, "{error}");
                 assert_eq!(error.errno(), 12);
                 self.report.refused += 1;
                 self.report.by_total += u64::from(total_limit.is_some());

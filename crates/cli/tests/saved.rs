@@ -298,7 +298,7 @@ fn cold_data_are_compressed_again_and_leave_memory() {
         (&["recompress", "algo=lz4hc"][..], "recomp_algorithm does not have this"),
         (&["recompress", "sometimes"], "recompress"),
         (&["writeback", "sometimes"], "expected idle, huge"),
-        (&["writeback", "page_index=99999999"], "the device has 65536 pages"),
+        (&["writeback", "page_index=99999999"], "the last page is 65535"),
     ] {
         let refused = server.ask(args[0], &args[1..]);
         assert!(refused.code == Some(1) && refused.err.contains(part), "{args:?} {refused:?}");

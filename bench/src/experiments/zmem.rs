@@ -12,7 +12,6 @@ use zmem::{BackendKind, BlockOrder, Options, Region};
 use super::Request;
 use super::blocks::{LZ4, Method};
 use crate::Error;
-use crate::aligned::AlignedBuf;
 use crate::inputs::Input;
 use crate::report::Report;
 use crate::size::MIB;
@@ -27,11 +26,12 @@ const BACKENDS: [BackendKind; 1] = [BackendKind::Signal];
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap]) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(BYTES)).load()?;
-        ratio::run(input, &pages, report)?;
+        let pages = whole_blocks(&pages);
+        ratio::run(input, pages, report)?;
         for backend in BACKENDS {
-            swap::run(request, input, &pages, backend, report)?;
-            orders::run(request, input, &pages, backend, report)?;
-            threads::run(request, input, &pages, backend, report)?;
+            swap::run(request, input, pages, backend, report)?;
+            orders::run(request, input, pages, backend, report)?;
+            threads::run(request, input, pages, backend, report)?;
         }
     }
     Ok(())
@@ -58,7 +58,7 @@ fn region(
 }
 
 /// As many whole blocks of 64 KiB as there are.
-fn whole_blocks(pages: &AlignedBuf) -> &[u8] {
+fn whole_blocks(pages: &[u8]) -> &[u8] {
     const LARGEST: usize = 64 << 10;
     &pages[..pages.len() / LARGEST * LARGEST]
 }

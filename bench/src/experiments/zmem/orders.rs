@@ -5,9 +5,8 @@ use zmem::BackendKind;
 
 use super::bed::{in_order, round, touch};
 use super::swap::median;
-use super::{NAME, region, whole_blocks};
+use super::{NAME, region};
 use crate::Error;
-use crate::aligned::AlignedBuf;
 use crate::experiments::Request;
 use crate::experiments::blocks::ZSTD;
 use crate::inputs::Input;
@@ -25,11 +24,10 @@ const IN_MAX: f64 = 0.67;
 pub(super) fn run(
     request: &Request,
     input: Input,
-    pages: &AlignedBuf,
+    pages: &[u8],
     backend: BackendKind,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let pages = whole_blocks(pages);
     let small = region(pages, ZSTD, SMALL, backend)?;
     let large = region(pages, ZSTD, LARGE, backend)?;
     let words = in_order(pages.len(), PAGE);

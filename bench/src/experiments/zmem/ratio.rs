@@ -2,9 +2,8 @@
 
 use zmem::{Advice, BackendKind};
 
-use super::{LZ4, NAME, region, whole_blocks};
+use super::{LZ4, NAME, region};
 use crate::Error;
-use crate::aligned::AlignedBuf;
 use crate::experiments::blocks::{ZSTD, all_stored};
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
@@ -13,8 +12,7 @@ const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 const OVER_RAW_MAX: f64 = 1.02;
 
 /// With both codecs, in blocks of 4, 16 and 64 KiB.
-pub(super) fn run(input: Input, pages: &AlignedBuf, report: &mut Report<'_>) -> Result<(), Error> {
-    let pages = whole_blocks(pages);
+pub(super) fn run(input: Input, pages: &[u8], report: &mut Report<'_>) -> Result<(), Error> {
     for method in [ZSTD, LZ4] {
         for block in BLOCKS {
             let stored = all_stored(pages, block, &mut method.raw(block)?)?;

@@ -6,9 +6,8 @@ use measure::codec::RawCodec;
 use zmem::BackendKind;
 
 use super::bed::{Paged, Swapped, Took, in_order, round, touch};
-use super::{LZ4, NAME, region, whole_blocks};
+use super::{LZ4, NAME, region};
 use crate::Error;
-use crate::aligned::AlignedBuf;
 use crate::experiments::Request;
 use crate::inputs::Input;
 use crate::kernel::{KernelSwap, Rival};
@@ -29,11 +28,10 @@ type Part = fn(&Took) -> f64;
 pub(super) fn run(
     request: &Request,
     input: Input,
-    pages: &AlignedBuf,
+    pages: &[u8],
     backend: BackendKind,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let pages = whole_blocks(pages);
     let rounds = request.operations.unwrap_or(ROUNDS);
     for block in BLOCKS {
         let ours = region(pages, LZ4, block, backend)?;

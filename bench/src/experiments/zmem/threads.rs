@@ -7,9 +7,8 @@ use zmem::BackendKind;
 
 use super::bed::{Paged, Swapped, in_order, touch};
 use super::swap::median;
-use super::{LZ4, NAME, region, whole_blocks};
+use super::{LZ4, NAME, region};
 use crate::Error;
-use crate::aligned::AlignedBuf;
 use crate::experiments::Request;
 use crate::inputs::Input;
 use crate::kernel::{KernelSwap, Rival};
@@ -25,11 +24,10 @@ const SCALING_MIN: f64 = 0.8;
 pub(super) fn run(
     request: &Request,
     input: Input,
-    pages: &AlignedBuf,
+    pages: &[u8],
     backend: BackendKind,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let pages = whole_blocks(pages);
     let mut offsets = in_order(pages.len(), BLOCK);
     Rng::with_seed(request.seed).shuffle(&mut offsets);
     let rounds = request.operations.unwrap_or(ROUNDS);
